@@ -1,0 +1,193 @@
+"""Django's settings; everything that differs between installations comes from the environment (see docs/operations.md)."""
+
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+from csp.constants import NONE, SELF
+
+from rtmpweb import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = env.path("RTMPWEB_DATA_DIR", BASE_DIR / "var")
+
+DEBUG = env.flag("RTMPWEB_DEBUG")
+SECRET_KEY = env.kept_secret("RTMPWEB_SECRET_KEY", DATA_DIR)
+KEY_PEPPER = env.kept_secret("RTMPWEB_KEY_PEPPER", DATA_DIR)
+"""The key of the HMAC under which stream keys and API tokens are kept; changing it makes all of them invalid."""
+
+DATABASE_URL = env.text("DATABASE_URL")
+REDIS_URL = env.text("REDIS_URL")
+
+# Listeners -----------------------------------------------------------------------------------------------------------
+HTTP_ADDRESS = env.address("RTMPWEB_HTTP", "127.0.0.1:8000")
+RTMP_ADDRESS = env.address("RTMPWEB_RTMP", "0.0.0.0:1935")
+MEDIA_ADDRESS = env.address("RTMPWEB_MEDIA", "127.0.0.1:8001")
+MEDIA_URL_BASE = env.text("RTMPWEB_MEDIA_URL")
+FLUSH_MS = env.integer("RTMPWEB_FLUSH_MS", 0, 0, 1000)
+NODE_NAME = env.text("RTMPWEB_NODE")
+"""This media node's name; empty: the host's name."""
+RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")
+"""The host name that encoders and players use, as shown in the strings to paste; empty: the listener's own address."""
+
+ALLOWED_HOSTS = env.words("RTMPWEB_ALLOWED_HOSTS", "localhost 127.0.0.1 [::1]")
+CSRF_TRUSTED_ORIGINS = env.words("RTMPWEB_TRUSTED_ORIGINS")
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "csp",
+    "django_celery_beat",
+    "django_htmx",
+    "ninja",
+    "ingest",
+    "analytics",
+    "dashboard",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "rtmpweb.urls"
+ASGI_APPLICATION = "rtmpweb.asgi.application"
+LOGIN_URL = "dashboard:login"
+LOGIN_REDIRECT_URL = "dashboard:wall"
+LOGOUT_REDIRECT_URL = "dashboard:login"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# Database ------------------------------------------------------------------------------------------------------------
+DATABASE_TIMEOUT_S = 1.5
+"""How long a statement waits for a lock; under the 2 s after which an admission is refused."""
+
+if DATABASE_URL:
+    DATABASES: dict[str, Any] = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=60)}
+    if "postgresql" in DATABASES["default"]["ENGINE"]:
+        DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 2)
+else:
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": DATA_DIR / "rtmpweb.sqlite3",
+            "CONN_MAX_AGE": 60,
+            "OPTIONS": {
+                "timeout": DATABASE_TIMEOUT_S,
+                "transaction_mode": "IMMEDIATE",
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            },
+        }
+    }
+
+# Channel layer, LiveStore, Celery --------------------------------------------------------------------------------------
+CHANNEL_LAYERS: dict[str, Any] = {
+    "default": (
+        {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL], "capacity": 1000}}
+        if REDIS_URL
+        else {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1000}}
+    )
+}
+
+BROKER_DIR = DATA_DIR / "broker"
+CELERY_BROKER_URL = REDIS_URL or "filesystem://"
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+    {}
+    if REDIS_URL
+    else {
+        "data_folder_in": str(BROKER_DIR / "queue"),
+        "data_folder_out": str(BROKER_DIR / "queue"),
+        "processed_folder": str(BROKER_DIR / "done"),
+        "control_folder": str(BROKER_DIR / "control"),
+        "store_processed": False,
+    }
+)
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_ROUTES = {"analytics.tasks.*": {"queue": "analytics"}}
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TIMEZONE = "UTC"
+CELERY_ENABLE_UTC = True
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+DJANGO_CELERY_BEAT_TZ_AWARE = True
+
+# Analytics -----------------------------------------------------------------------------------------------------------
+LAKE_DIR = env.path("RTMPWEB_LAKE", DATA_DIR / "lake")
+SPARK_MASTER = env.text("SPARK_MASTER")
+SPARK_REMOTE = env.text("SPARK_REMOTE")
+
+# Time, static files ---------------------------------------------------------------------------------------------------
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+
+# Security --------------------------------------------------------------------------------------------------------------
+BEHIND_TLS = env.flag("RTMPWEB_BEHIND_TLS")
+SESSION_COOKIE_SECURE = BEHIND_TLS
+CSRF_COOKIE_SECURE = BEHIND_TLS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:", "blob:"],
+        "connect-src": [SELF],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "frame-ancestors": [NONE],
+        "form-action": [SELF],
+    }
+}
+
+# Logging -----------------------------------------------------------------------------------------------------------------
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.text("RTMPWEB_LOG_LEVEL", "INFO")},
+}
