@@ -10,7 +10,7 @@ Units: `_ms` milliseconds, `_us` microseconds since the Unix epoch (UTC), `_kbps
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
-# --- Vocabulary ---------------------------------------------------------------------------------------------------------
+# --- Vocabulary ---
 
 EndReason = Literal[
     "client_unpublish",  # The client said so: FCUnpublish, deleteStream, closeStream.
@@ -30,7 +30,7 @@ StreamState = Literal["live", "waiting", "offline"]
 Health = Literal["good", "warning", "bad", "none"]
 
 
-# --- ASGI scopes ----------------------------------------------------------------------------------------------------------
+# --- ASGI scopes ---
 
 
 class RtmpScope(TypedDict):
@@ -59,7 +59,7 @@ class NodeScope(TypedDict):
     addresses: list[tuple[str, int]]
 
 
-# --- ASGI: what a connection's application receives ---------------------------------------------------------------------------
+# --- ASGI: what a connection's application receives ---
 
 
 class ConnectEvent(TypedDict):
@@ -147,7 +147,7 @@ class DisconnectEvent(TypedDict):
     description: str
 
 
-# --- ASGI: what a connection's application sends ------------------------------------------------------------------------------
+# --- ASGI: what a connection's application sends ---
 
 
 class MediaInfo(TypedDict, total=False):
@@ -244,7 +244,7 @@ class StatusSend(TypedDict):
     description: str
 
 
-# --- ASGI: the node ---------------------------------------------------------------------------------------------------------
+# --- ASGI: the node ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +394,7 @@ class PlayerSample(TypedDict):
     queued_ms: int
 
 
-# --- The lake -------------------------------------------------------------------------------------------------------------
+# --- The lake ---
 
 
 @dataclass(frozen=True, slots=True)

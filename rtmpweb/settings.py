@@ -19,7 +19,7 @@ KEY_PEPPER = env.kept_secret("RTMPWEB_KEY_PEPPER", DATA_DIR)
 DATABASE_URL = env.text("DATABASE_URL")
 REDIS_URL = env.text("REDIS_URL")
 
-# Listeners -----------------------------------------------------------------------------------------------------------
+# Listeners ------------------------------------------------------------
 HTTP_ADDRESS = env.address("RTMPWEB_HTTP", "127.0.0.1:8000")
 RTMP_ADDRESS = env.address("RTMPWEB_RTMP", "0.0.0.0:1935")
 MEDIA_ADDRESS = env.address("RTMPWEB_MEDIA", "127.0.0.1:8001")
@@ -86,7 +86,7 @@ TEMPLATES = [
     },
 ]
 
-# Database ------------------------------------------------------------------------------------------------------------
+# Database ------------------------------------------------------------
 DATABASE_TIMEOUT_S = 1.5
 """How long a statement waits for a lock; under the 2 s after which an admission is refused."""
 
@@ -108,7 +108,7 @@ else:
         }
     }
 
-# Channel layer, LiveStore, Celery --------------------------------------------------------------------------------------
+# Channel layer, LiveStore, Celery ------------------------------------------------------------
 CHANNEL_LAYERS: dict[str, Any] = {
     "default": (
         {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL], "capacity": 1000}}
@@ -142,12 +142,12 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 DJANGO_CELERY_BEAT_TZ_AWARE = True
 
-# Analytics -----------------------------------------------------------------------------------------------------------
+# Analytics ------------------------------------------------------------
 LAKE_DIR = env.path("RTMPWEB_LAKE", DATA_DIR / "lake")
 SPARK_MASTER = env.text("SPARK_MASTER")
 SPARK_REMOTE = env.text("SPARK_REMOTE")
 
-# Time, static files ---------------------------------------------------------------------------------------------------
+# Time, static files ------------------------------------------------------------
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
@@ -159,7 +159,7 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 
-# Security --------------------------------------------------------------------------------------------------------------
+# Security ------------------------------------------------------------
 BEHIND_TLS = env.flag("RTMPWEB_BEHIND_TLS")
 SESSION_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_SECURE = BEHIND_TLS
@@ -183,7 +183,7 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Logging -----------------------------------------------------------------------------------------------------------------
+# Logging ------------------------------------------------------------
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,

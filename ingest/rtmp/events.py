@@ -16,7 +16,7 @@ class HandshakeCompleted:
     """C0: the version that the client asked for."""
 
 
-# --- NetConnection (section 7.2.1) ----------------------------------------------------------------------------------------
+# --- NetConnection (section 7.2.1) ---
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class StreamDeleted:
     stream_id: int
 
 
-# --- NetStream (section 7.2.2) --------------------------------------------------------------------------------------------
+# --- NetStream (section 7.2.2) ---
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class StatusSent:
     description: str
 
 
-# --- Media (section 7.1) --------------------------------------------------------------------------------------------------
+# --- Media (section 7.1) ---
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class DataReceived:
     payload: bytes
 
 
-# --- Control (sections 5.4 and 7.1.7) ---------------------------------------------------------------------------------------
+# --- Control (sections 5.4 and 7.1.7) ---
 
 
 @dataclass(slots=True)
@@ -170,7 +170,7 @@ class UnknownMessage:
     payload: bytes
 
 
-# --- Client side ------------------------------------------------------------------------------------------------------------
+# --- Client side ---
 
 
 @dataclass(slots=True)
