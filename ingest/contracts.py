@@ -1,4 +1,4 @@
-"""The payloads that cross a border: RTMP server <-> application (ASGI), node -> dashboard (snapshots), node -> lake (records).
+"""The payloads that cross a border: server to application (ASGI), node to dashboard (snapshots), node to lake (records).
 
 Plain data only: this module imports nothing of the project, so that the protocol server, the Django application and the
 Spark jobs (by a test that compares schemas) can all hold to it. `docs/rtmp-asgi.md` explains each ASGI message.
@@ -182,7 +182,7 @@ class Accept(TypedDict):
 
 
 class Reject(TypedDict):
-    """The server answers `_error` with the code and closes the connection. Also `rtmp.challenge`, for encoder log-in."""
+    """The server answers `_error` with the code and closes. Also `rtmp.challenge`, for encoder log-in."""
 
     type: Literal["rtmp.reject"]
     code: str
@@ -399,7 +399,7 @@ class PlayerSample(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """What happened to a session, or a refused attempt (session "" then). (session, sequence) identifies a session's."""
+    """What happened to a session; or a refused attempt (session ""). (session, sequence) identifies a session's."""
 
     session: str
     sequence: int

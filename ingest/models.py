@@ -1,7 +1,7 @@
 """What the database keeps: who may publish and play, who does now (leases), and what happened (history).
 
 Keys and tokens are kept as HMAC-SHA-256 under the installation's pepper; a secret itself is never stored.
-Rows of history (Session, StatusEvent, Attempt) copy the public names they speak of, so that they outlive what they name.
+Rows of history (Session, StatusEvent, Attempt) copy the public names they speak of, and so outlive what they name.
 """
 
 import uuid

@@ -1,4 +1,4 @@
-"""Django's settings; everything that differs between installations comes from the environment (see docs/operations.md)."""
+"""Settings of Django; all that differs between installations comes from the environment (see docs/operations.md)."""
 
 from pathlib import Path
 from typing import Any
