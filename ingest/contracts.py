@@ -1,4 +1,4 @@
-"""The payloads that cross a border: server to application (ASGI), node to dashboard (snapshots), node to lake (records).
+"""The payloads that cross a border: server to application (ASGI), node to dashboard (snapshots), node to lake (rows).
 
 Plain data only: this module imports nothing of the project, so that the protocol server, the Django application and the
 Spark jobs (by a test that compares schemas) can all hold to it. `docs/rtmp-asgi.md` explains each ASGI message.
