@@ -1,7 +1,7 @@
 """Settings from the environment, typed.
 
 Each helper returns a value of its type or raises `ImproperlyConfigured` with the variable, what was found and
-and what is expected, so that a wrong setting stops the start with one clear sentence.
+what is expected, so that a wrong setting stops the start with one clear sentence.
 """
 
 import os
