@@ -143,7 +143,7 @@ class DisconnectEvent(TypedDict):
     """The last event of a connection. Without a `connect` before it, its scope has an empty app."""
 
     type: Literal["rtmp.disconnect"]
-    reason: EndReason
+    reason: EndReason | Literal["rejected"]  # "rejected": the server closed it after a refused request.
     description: str
 
 
