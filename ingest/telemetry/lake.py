@@ -1,0 +1,49 @@
+"""Parquet files in the lake: `TABLE/v=1/dt=YYYY-MM-DD/hr=HH/NAME.parquet`, partitioned by the record's own hour (UTC).
+
+A file appears whole or not at all: it is written as `.NAME.parquet.tmp`, fsynced, renamed, and its folder fsynced.
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingest.telemetry.schema import VERSION
+
+HOUR_US = 3_600_000_000
+
+
+def table_folder(lake: Path, table: str) -> Path:
+    return lake / table / f"v={VERSION}"
+
+
+def hour_folder(lake: Path, table: str, hour: datetime) -> Path:
+    """The folder of an hour (UTC)."""
+    return table_folder(lake, table) / f"dt={hour:%Y-%m-%d}" / f"hr={hour:%H}"
+
+
+def by_hour(records: pa.Table) -> Iterator[tuple[datetime, pa.Table]]:
+    """The records of each hour, by their `at_us`."""
+    hours = pc.divide(records["at_us"], HOUR_US)
+    for hour in sorted(pc.unique(hours).to_pylist()):
+        yield datetime.fromtimestamp(hour * 3600, UTC), records.filter(pc.equal(hours, hour))
+
+
+def write_parquet(records: pa.Table, file: Path) -> None:
+    """Writes the file atomically and durably, in place of one of the same name. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.tmp")
+    with partial.open("wb") as out:
+        pq.write_table(records, out, compression="zstd")
+        out.flush()
+        os.fsync(out.fileno())
+    partial.rename(file)
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,135 @@
+"""The spool: an append-only file of what has not yet become Parquet.
+
+Layout: the magic `RTWSPOOL`, then frames. A frame is two little-endian 32-bit numbers, the payload's length in bytes
+and its CRC-32, then the payload. The first frame's payload is the Arrow schema, each further one an Arrow record batch,
+both in Arrow's IPC message format. A file cut short by `kill -9` ends in a torn frame: reading stops before it.
+
+A frame is handed to the operating system as soon as it is appended, so the death of the process loses nothing that was
+appended. It is not fsynced: a machine that loses its power may lose what the kernel had not yet written (commonly up to
+30 s), since an fsync each second would cost a disk more than the figures of that second are worth.
+
+Its writer holds an exclusive lock (flock) on the file for as long as it may append or convert it: an unlocked spool
+belongs to a writer that is gone, and whoever locks it may recover it.
+"""
+
+import contextlib
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+MAGIC = b"RTWSPOOL"
+FRAME = struct.Struct("<II")
+SUFFIX = ".spool"
+MAX_FRAME_BYTES = 1 << 30
+
+
+class BadSpool(Exception):  # noqa: N818
+    """The file is no spool, or its schema can't be read."""
+
+
+def spool_folder(lake: Path) -> Path:
+    """Where a lake's spools are. Spark does not read names that begin with a dot."""
+    return lake / ".spool"
+
+
+class Spool:
+    """One locked spool file: `create` a new one to append to, or `claim` an abandoned one to recover."""
+
+    def __init__(self, path: Path, descriptor: int, size_bytes: int) -> None:
+        self.path = path
+        self.size_bytes = size_bytes
+        self._descriptor = descriptor
+
+    @classmethod
+    def create(cls, path: Path, schema: pa.Schema) -> Self:
+        """A new file with its schema written. Raises OSError, FileExistsError when there is one of this name."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not os.fstat(descriptor).st_nlink:
+                # Between the two calls someone took the empty file for an abandoned one and removed it.
+                raise FileExistsError(path)
+            spool = cls(path, descriptor, 0)
+            spool._write(MAGIC + _frame(schema.serialize()))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return spool
+
+    @classmethod
+    def claim(cls, path: Path) -> Self | None:
+        """Locks a spool that nobody holds; None when its writer lives or someone else has just dealt with it."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(descriptor)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        if not status.st_nlink:
+            os.close(descriptor)
+            return None
+        return cls(path, descriptor, status.st_size)
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Adds a batch whole or not at all. Raises OSError (a full disk)."""
+        self._write(_frame(batch.serialize()))
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        offset = self.size_bytes
+        try:
+            while view:
+                written = os.pwrite(self._descriptor, view, offset)
+                view = view[written:]
+                offset += written
+        except OSError:
+            with contextlib.suppress(OSError):  # A torn tail is tolerated by the reader, but nothing may follow it:
+                os.ftruncate(self._descriptor, self.size_bytes)  # the next append writes over it in any case.
+            raise
+        self.size_bytes = offset
+
+    def read(self) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+        """All whole batches. Raises BadSpool."""
+        data = self.path.read_bytes()
+        if not data.startswith(MAGIC):
+            raise BadSpool(f"{self.path.name}: not a spool")
+        payloads = _frames(memoryview(data)[len(MAGIC) :])
+        try:
+            schema = pa.ipc.read_schema(pa.py_buffer(next(payloads)))
+            return schema, [pa.ipc.read_record_batch(pa.py_buffer(payload), schema) for payload in payloads]
+        except (StopIteration, pa.ArrowInvalid, OSError) as error:
+            raise BadSpool(f"{self.path.name}: {error or 'no schema'}") from error
+
+    def remove(self) -> None:
+        """Deletes the file and lets go of it."""
+        self.path.unlink(missing_ok=True)
+        self.release()
+
+    def release(self) -> None:
+        """Lets go of the file, which stays for the next start's recovery."""
+        os.close(self._descriptor)
+
+
+def _frame(buffer: pa.Buffer) -> bytes:
+    payload: bytes = buffer.to_pybytes()
+    return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+
+
+def _frames(data: memoryview) -> Iterator[memoryview]:
+    while len(data) >= FRAME.size:
+        length, check = FRAME.unpack(data[: FRAME.size])
+        payload = data[FRAME.size : FRAME.size + length]
+        if length > MAX_FRAME_BYTES or len(payload) < length or zlib.crc32(payload) != check:
+            return
+        yield payload
+        data = data[FRAME.size + length :]

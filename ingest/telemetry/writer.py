@@ -1,0 +1,231 @@
+"""Takes samples and events from the event loop and brings them to the lake, on a thread of its own.
+
+    samples(), event() -> bounded queue -> each second: spool -> rotation: Parquet
+
+The spool is turned into Parquet when it is older than a minute, larger than 64 MB, when an hour (UTC) has passed, when
+a flush is requested (`ingest.telemetry.flush`) and at the end. The Parquet files' names come from the spool's, so that
+converting one again, after a crash between the rename and the spool's removal, replaces the same files by the same.
+"""
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from ingest.contracts import EventRecord, Sample
+from ingest.telemetry.flush import request_time
+from ingest.telemetry.lake import by_hour, hour_folder, write_parquet
+from ingest.telemetry.schema import EVENTS, SAMPLES, TABLES, Table
+from ingest.telemetry.spool import SUFFIX, BadSpool, Spool, spool_folder
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """When the spool is written and when it becomes Parquet."""
+
+    flush_s: float = 1.0
+    age_s: float = 60.0
+    size_bytes: int = 64 * 1024 * 1024
+    retry_s: float = 10.0
+
+
+@dataclass
+class Feed:
+    """One table's way to the lake: what waits to be spooled, the open spool, and spools whose conversion failed."""
+
+    table: Table
+    queue: list[object] = field(default_factory=list)
+    waiting: list[object] = field(default_factory=list)
+    spool: Spool | None = None
+    opened: float = 0.0
+    hour: int = 0
+    unconverted: list[Spool] = field(default_factory=list)
+    retry_at: float = 0.0
+
+
+class TelemetryWriter:
+    """`samples` and `event` never block and never raise; what does not fit into the queue is counted in `dropped`."""
+
+    def __init__(
+        self,
+        lake_dir: Path,
+        node: str,
+        *,
+        rotation: Rotation = Rotation(),
+        capacity: int = 200_000,
+    ) -> None:
+        self._lake = Path(lake_dir)
+        self._rotation = rotation
+        self._capacity = capacity
+        started = datetime.now(UTC)
+        self._prefix = f"{re.sub(r'[^A-Za-z0-9-]', '-', node).strip('-') or 'node'}-{started:%Y%m%dT%H%M%S%f}"
+        self._sequence = 0
+        self._feeds = {table.name: Feed(table) for table in TABLES}
+        self._lock = threading.Lock()
+        self._queued = 0
+        self.dropped = 0
+        self._dropping = False
+        self._failing = False
+        self._closed = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+
+    # --- From the event loop ---
+
+    def start(self) -> None:
+        """Starts the thread, which first recovers what a former run left behind."""
+        self._thread.start()
+
+    def samples(self, samples: Sequence[Sample]) -> None:
+        self._put(SAMPLES, samples)
+
+    def event(self, event: EventRecord) -> None:
+        self._put(EVENTS, (event,))
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Brings everything to the lake and ends the thread. What can't be written stays in the spool."""
+        with self._lock:
+            self._closed = True
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                log.error("Telemetry did not end in %.0f s: its spool is recovered at the next start.", timeout_s)
+
+    def _put(self, table: Table, records: Sequence[object]) -> None:
+        if not records:
+            return
+        with self._lock:
+            fits = not self._closed and self._queued + len(records) <= self._capacity
+            if fits:
+                self._feeds[table.name].queue.extend(records)
+                self._queued += len(records)
+            else:
+                self.dropped += len(records)
+            first = not fits and not self._dropping
+            self._dropping = not fits
+        if first:
+            log.warning("Telemetry is dropped: %s.", "the writer is closed" if self._closed else "its queue is full")
+
+    # --- The thread ---
+
+    def _run(self) -> None:
+        for feed in self._feeds.values():
+            self._claim_abandoned(feed)
+        answered = request_time(self._lake)
+        while True:
+            stopping = self._stop.wait(self._rotation.flush_s)
+            requested = request_time(self._lake)
+            for feed in self._feeds.values():
+                self._take(feed)
+                self._spool(feed)
+                if feed.spool is not None and (stopping or requested != answered or self._due(feed)):
+                    feed.unconverted.append(feed.spool)
+                    feed.spool = None
+                    feed.retry_at = 0.0
+                self._convert(feed, last=stopping)
+            answered = requested
+            if stopping:
+                break
+        for feed in self._feeds.values():
+            for spool in feed.unconverted:
+                spool.release()
+
+    def _take(self, feed: Feed) -> None:
+        with self._lock:
+            feed.waiting += feed.queue
+            feed.queue = []
+
+    def _spool(self, feed: Feed) -> None:
+        if not feed.waiting:
+            return
+        taken = feed.waiting
+        try:
+            batch = feed.table.batch(taken)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            log.exception("%d records of %s have a value of a wrong type and are lost.", len(taken), feed.table.name)
+            self._done_with(feed, lost=True)
+            return
+        try:
+            if feed.spool is None:
+                self._open(feed)
+            assert feed.spool is not None  # noqa: S101
+            feed.spool.append(batch)
+        except OSError as error:  # What waits stays in memory, within the queue's capacity, until the disk is back.
+            self._complain("Telemetry can't be spooled: %s.", error)
+            return
+        self._failing = False
+        self._done_with(feed)
+
+    def _done_with(self, feed: Feed, *, lost: bool = False) -> None:
+        with self._lock:
+            self._queued -= len(feed.waiting)
+            self.dropped += len(feed.waiting) if lost else 0
+        feed.waiting = []
+
+    def _open(self, feed: Feed) -> None:
+        folder = spool_folder(self._lake)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._sequence += 1
+        path = folder / f"{feed.table.name}.{self._prefix}-{self._sequence:06d}{SUFFIX}"
+        feed.spool = Spool.create(path, feed.table.schema)
+        feed.opened = time.monotonic()
+        feed.hour = int(time.time() // 3600)
+
+    def _due(self, feed: Feed) -> bool:
+        assert feed.spool is not None  # noqa: S101
+        return (
+            time.monotonic() - feed.opened >= self._rotation.age_s
+            or feed.spool.size_bytes >= self._rotation.size_bytes
+            or int(time.time() // 3600) != feed.hour
+        )
+
+    def _convert(self, feed: Feed, *, last: bool) -> None:
+        if not feed.unconverted or (time.monotonic() < feed.retry_at and not last):
+            return
+        for spool in list(feed.unconverted):
+            try:
+                convert(self._lake, spool)
+            except OSError as error:
+                self._complain("Telemetry can't be written to the lake: %s.", error)
+                feed.retry_at = time.monotonic() + self._rotation.retry_s
+                return
+            feed.unconverted.remove(spool)
+
+    def _claim_abandoned(self, feed: Feed) -> None:
+        """Takes over every spool of the table whose writer is gone: this node's former run, or another node's."""
+        for path in sorted(spool_folder(self._lake).glob(f"{feed.table.name}.*{SUFFIX}")):
+            spool = Spool.claim(path)
+            if spool is not None:
+                log.info("Recovering the telemetry that a former run left in %s.", path.name)
+                feed.unconverted.append(spool)
+        self._convert(feed, last=False)
+
+    def _complain(self, message: str, error: OSError) -> None:
+        if not self._failing:
+            log.error(message, error)
+        self._failing = True
+
+
+def convert(lake: Path, spool: Spool) -> None:
+    """Writes a spool's records as one Parquet file an hour, then removes the spool. Raises OSError."""
+    table, _, name = spool.path.name.removesuffix(SUFFIX).partition(".")
+    try:
+        schema, batches = spool.read()
+    except BadSpool as error:
+        log.warning("Put aside: %s.", error)
+        spool.path.rename(spool.path.with_suffix(".bad"))
+        spool.release()
+        return
+    records = pa.Table.from_batches(batches, schema)
+    for hour, part in by_hour(records):
+        write_parquet(part, hour_folder(lake, table, hour) / f"{name}.parquet")
+    spool.remove()
