@@ -81,6 +81,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "dashboard.context.ui",
             ],
         },
     },
@@ -100,6 +101,7 @@ else:
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": DATA_DIR / "rtmpweb.sqlite3",
             "CONN_MAX_AGE": 60,
+            "TEST": {"NAME": DATA_DIR / "test.sqlite3"},  # A file, as in production: several threads write.
             "OPTIONS": {
                 "timeout": DATABASE_TIMEOUT_S,
                 "transaction_mode": "IMMEDIATE",

@@ -1,0 +1,65 @@
+// Figures and times as words. A figure and its unit are joined by a no-break space; thousands have a comma; times are UTC.
+
+const NBSP = "\u00a0";
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const formats = new Map();
+
+/** A number with thousands separated, or `none` where there is none. */
+export function number(value, decimals = 0, none = "–") {
+  if (value === null || value === undefined || !Number.isFinite(value)) return none;
+  if (!formats.has(decimals)) {
+    formats.set(decimals, new Intl.NumberFormat("en-GB", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+  }
+  return formats.get(decimals).format(value);
+}
+
+/** A number and its unit, never parted at a line's end. */
+export function unit(value, name, decimals = 0, none = "–") {
+  const text = number(value, decimals, "");
+  return text === "" ? none : text + NBSP + name;
+}
+
+/** A bitrate given in kbit/s, in the unit that keeps it short. */
+export function bitrate(kbps, none = "–") {
+  if (kbps === null || kbps === undefined) return none;
+  if (kbps >= 1e6) return unit(kbps / 1e6, "Gbit/s", 2);
+  if (kbps >= 1e4) return unit(kbps / 1e3, "Mbit/s", 1);
+  return unit(kbps, "kbit/s");
+}
+
+const two = (value) => String(value).padStart(2, "0");
+
+/** A duration as a clock: 0:06, 03:48, 1:12:40, 6 d 04 h. */
+export function clock(seconds) {
+  const s = Math.max(0, Math.floor(seconds));
+  if (s >= 172800) return `${Math.floor(s / 86400)}${NBSP}d ${two(Math.floor((s % 86400) / 3600))}${NBSP}h`;
+  if (s >= 3600) return `${Math.floor(s / 3600)}:${two(Math.floor((s % 3600) / 60))}:${two(s % 60)}`;
+  return s < 60 ? `0:${two(s)}` : `${two(Math.floor(s / 60))}:${two(s % 60)}`;
+}
+
+/** A duration in a sentence: 14 s, 1 min 52 s, 3 h 5 min, 6 days. */
+export function duration(seconds) {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 60) return unit(s, "s");
+  if (s < 3600) return s % 60 && s < 600 ? `${unit(Math.floor(s / 60), "min")} ${unit(s % 60, "s")}` : unit(Math.floor(s / 60), "min");
+  if (s < 172800) {
+    const minutes = Math.floor((s % 3600) / 60);
+    return minutes ? `${unit(Math.floor(s / 3600), "h")} ${unit(minutes, "min")}` : unit(Math.floor(s / 3600), "h");
+  }
+  return unit(Math.floor(s / 86400), "days");
+}
+
+/** Seconds since the epoch as hh:mm:ss. */
+export const time = (at) => new Date(at * 1000).toISOString().slice(11, 19);
+
+/** Seconds since the epoch as a day: 14 Nov. */
+export function day(at) {
+  const date = new Date(at * 1000);
+  return `${date.getUTCDate()}${NBSP}${MONTHS[date.getUTCMonth()]}`;
+}
+
+/** Seconds since the epoch from what a message carries: a number, or an ISO 8601 text. */
+export const seconds = (at) => (typeof at === "number" ? at : Date.parse(at) / 1000);
+
+/** "1 stream", "4 streams". */
+export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;

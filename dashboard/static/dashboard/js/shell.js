@@ -1,0 +1,5 @@
+// What every page does.
+
+import { listen } from "./dialog.js";
+
+listen();
