@@ -203,7 +203,11 @@ class TelemetryWriter:
     def _claim_abandoned(self, feed: Feed) -> None:
         """Takes over every spool of the table whose writer is gone: this node's former run, or another node's."""
         for path in sorted(spool_folder(self._lake).glob(f"{feed.table.name}.*{SUFFIX}")):
-            spool = Spool.claim(path)
+            try:
+                spool = Spool.claim(path)
+            except OSError as error:
+                self._complain("Telemetry of a former run can't be recovered: %s.", error)
+                continue
             if spool is not None:
                 log.info("Recovering the telemetry that a former run left in %s.", path.name)
                 feed.unconverted.append(spool)

@@ -1,0 +1,266 @@
+"""What is recorded arrives in the lake once, whatever happens to the process."""
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.telemetry import Rotation, TelemetryWriter, get_writer, request_flush, set_writer
+from ingest.telemetry.spool import spool_folder
+from tests.ingest.telemetry.records import NOON, event, sample
+
+HOUR_US = 3_600_000_000
+QUICK = Rotation(flush_s=0.01)
+
+
+def rows(lake: Path, table: str = "samples") -> list[dict[str, object]]:
+    files = sorted((lake / table).rglob("*.parquet"))
+    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+def sequences(lake: Path, table: str = "samples") -> list[object]:
+    return [row["sequence"] for row in rows(lake, table)]
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[TelemetryWriter]:
+    made = TelemetryWriter(tmp_path, "node-a", rotation=QUICK)
+    made.start()
+    yield made
+    made.close()
+
+
+def recover(lake: Path) -> None:
+    """What the next start does."""
+    successor = TelemetryWriter(lake, "node-a", rotation=QUICK)
+    successor.start()
+    successor.close()
+
+
+def test_every_field_of_a_record_comes_back_from_the_lake(tmp_path: Path, writer: TelemetryWriter) -> None:
+    writer.samples([sample(0), sample(1, key=7, drift=-12.5, rtt_ms=30.25, retrans=2)])
+    writer.event(event(0, key=3))
+    writer.close()
+    assert rows(tmp_path) == [asdict(sample(0)), asdict(sample(1, key=7, drift=-12.5, rtt_ms=30.25, retrans=2))]
+    assert rows(tmp_path, "events") == [asdict(event(0, key=3))]
+
+
+def test_records_are_partitioned_by_their_own_hour(tmp_path: Path, writer: TelemetryWriter) -> None:
+    writer.samples([sample(0, at_us=NOON - 1), sample(1), sample(2, at_us=NOON + HOUR_US - 1)])
+    writer.close()
+    folders = {str(file.parent.relative_to(tmp_path)): file for file in tmp_path.rglob("*.parquet")}
+    assert set(folders) == {"samples/v=1/dt=2026-03-29/hr=11", "samples/v=1/dt=2026-03-29/hr=12"}
+    assert all(file.name.startswith("node-a-") for file in folders.values())
+    metadata = pq.read_metadata(next(iter(folders.values())))
+    assert metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_a_node_may_have_any_name(tmp_path: Path) -> None:
+    for node in ("../../etc", "_hidden.node", ""):
+        writer = TelemetryWriter(tmp_path, node, rotation=QUICK)
+        writer.start()
+        writer.samples([sample(0)])
+        writer.close()
+    files = list(tmp_path.rglob("*.parquet"))
+    assert len(files) == 3
+    assert not any(file.name.startswith((".", "_")) for file in files)
+
+
+@pytest.mark.parametrize("rotation", [Rotation(flush_s=0.01, age_s=0.05), Rotation(flush_s=0.01, size_bytes=1)])
+def test_it_becomes_parquet_by_age_and_by_size_while_the_writer_goes_on(tmp_path: Path, rotation: Rotation) -> None:
+    writer = TelemetryWriter(tmp_path, "node-a", rotation=rotation)
+    writer.start()
+    writer.samples([sample(0)])
+    until(lambda: sequences(tmp_path) == [0])
+    writer.samples([sample(1)])
+    until(lambda: sorted(sequences(tmp_path)) == [0, 1])  # type: ignore[type-var]
+    writer.close()
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2
+    assert not list(spool_folder(tmp_path).iterdir())
+
+
+def test_a_flush_request_brings_what_was_spooled_to_the_lake(tmp_path: Path, writer: TelemetryWriter) -> None:
+    writer.samples([sample(0)])
+    until(lambda: any(spool_folder(tmp_path).glob("*.spool")))
+    assert sequences(tmp_path) == []
+    assert request_flush(tmp_path)
+    assert sequences(tmp_path) == [0]
+    assert request_flush(tmp_path), "with nothing in the spool there is nothing to wait for"
+
+
+def test_a_flush_does_not_wait_for_the_spool_of_a_dead_writer(tmp_path: Path, writer: TelemetryWriter) -> None:
+    writer.samples([sample(0)])
+    until(lambda: any(spool_folder(tmp_path).glob("*.spool")))
+    left = spool_folder(tmp_path) / "samples.node-b-20260329T120000000000-000001.spool"
+    left.write_bytes(next(spool_folder(tmp_path).glob("*.spool")).read_bytes())
+    started = time.monotonic()
+    assert request_flush(tmp_path, wait_s=30)
+    assert time.monotonic() - started < 10
+    assert left.exists()
+
+
+def test_a_torn_tail_costs_only_itself(tmp_path: Path, writer: TelemetryWriter) -> None:
+    spooled: list[bytes] = []
+    for number in range(3):
+        writer.samples([sample(number)])
+        until(lambda: any(len(file.read_bytes()) > len(spooled[-1] if spooled else b"") for file in spools(tmp_path)))
+        spooled.append(spools(tmp_path)[0].read_bytes())
+    lake = tmp_path / "other"
+    expected = {len(spooled[0]): [0], len(spooled[1]): [0, 1], len(spooled[2]): [0, 1, 2]}
+    for length in {len(spooled[0]), *range(len(spooled[1]), len(spooled[2]) + 1, 97), len(spooled[2])}:
+        recovered = lake / str(length)
+        spool_folder(recovered).mkdir(parents=True)
+        (spool_folder(recovered) / "samples.node-a-20260329T120000000000-000001.spool").write_bytes(spooled[2][:length])
+        recover(recovered)
+        assert sequences(recovered) == expected[max(whole for whole in expected if whole <= length)]
+        assert not spools(recovered)
+
+
+def spools(lake: Path) -> list[Path]:
+    return list(spool_folder(lake).glob("*.spool"))
+
+
+def test_a_damaged_frame_ends_the_reading_and_is_not_believed(tmp_path: Path, writer: TelemetryWriter) -> None:
+    writer.samples([sample(0)])
+    until(lambda: bool(spools(tmp_path)))
+    data = bytearray(spools(tmp_path)[0].read_bytes())
+    data[-5] ^= 0x40
+    lake = tmp_path / "other"
+    spool_folder(lake).mkdir(parents=True)
+    (spool_folder(lake) / "samples.node-a-20260329T120000000000-000001.spool").write_bytes(data)
+    recover(lake)
+    assert sequences(lake) == []
+
+
+def test_a_file_that_is_no_spool_is_put_aside(tmp_path: Path) -> None:
+    spool_folder(tmp_path).mkdir(parents=True)
+    (spool_folder(tmp_path) / "samples.node-a-1-1.spool").write_bytes(b"not a spool at all")
+    recover(tmp_path)
+    assert [file.name for file in spool_folder(tmp_path).iterdir()] == ["samples.node-a-1-1.bad"]
+
+
+def test_recovering_a_spool_twice_duplicates_nothing(tmp_path: Path, writer: TelemetryWriter) -> None:
+    """A crash between the rename of the Parquet file and the removal of the spool."""
+    writer.samples([sample(0), sample(1, at_us=NOON + HOUR_US)])
+    until(lambda: bool(spools(tmp_path)))
+    spool = spools(tmp_path)[0]
+    kept = spool.read_bytes()
+    writer.close()
+    files = {file: file.read_bytes() for file in tmp_path.rglob("*.parquet")}
+    assert len(files) == 2
+    for file in files:
+        (file.parent / f".{file.name}.tmp").write_bytes(b"torn")
+    spool.write_bytes(kept)
+    recover(tmp_path)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*.parquet")} == files
+    assert not spools(tmp_path)
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_the_spool_of_a_living_writer_is_left_alone(tmp_path: Path, writer: TelemetryWriter) -> None:
+    writer.samples([sample(0)])
+    until(lambda: bool(spools(tmp_path)))
+    recover(tmp_path)
+    assert sequences(tmp_path) == []
+    writer.close()
+    assert sequences(tmp_path) == [0]
+
+
+def test_a_full_queue_drops_counts_and_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    writer = TelemetryWriter(tmp_path, "node-a", rotation=QUICK, capacity=10)
+    with caplog.at_level(logging.WARNING):
+        for number in range(5):
+            writer.samples([sample(number * 4 + step) for step in range(4)])
+    assert writer.dropped == 12
+    assert len(caplog.records) == 1
+    writer.start()
+    writer.close()
+    assert sequences(tmp_path) == list(range(8))
+
+
+def test_nothing_is_recorded_after_the_end_and_nothing_is_raised(tmp_path: Path, writer: TelemetryWriter) -> None:
+    writer.close()
+    writer.samples([sample(0)])
+    writer.event(event(0))
+    assert writer.dropped == 2
+    writer.close()
+
+
+def test_an_unwritable_lake_keeps_the_records_until_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = tmp_path / "lake"
+    lake.write_text("a file where the folder should be")
+    writer = TelemetryWriter(lake, "node-a", rotation=QUICK)
+    writer.start()
+    writer.samples([sample(0)])
+    until(lambda: any("can't be spooled" in record.getMessage() for record in caplog.records))
+    writer.samples([sample(1)])
+    lake.unlink()
+    until(lambda: bool(lake.exists() and spools(lake)))
+    writer.close()
+    assert sequences(lake) == [0, 1]
+    assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+
+
+def test_many_threads_may_record(tmp_path: Path, writer: TelemetryWriter) -> None:
+    def record(first: int) -> None:
+        for number in range(first, first + 200):
+            writer.samples([sample(number)])
+
+    threads = [threading.Thread(target=record, args=(first,)) for first in (0, 1000, 2000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    writer.close()
+    assert set(sequences(tmp_path)) == {*range(200), *range(1000, 1200), *range(2000, 2200)}
+    assert len(sequences(tmp_path)) == 600
+
+
+@pytest.mark.parametrize("rotate_s", [60.0, 0.0])
+def test_kill_9_loses_at_most_two_seconds_and_duplicates_nothing(tmp_path: Path, rotate_s: float) -> None:
+    """Killed again and again while it spools (60) or while it rotates all the time (0)."""
+    first, owed = 0, set[int]()
+    for _ in range(3):
+        command = [sys.executable, "-m", "tests.ingest.telemetry.writing_process", str(tmp_path), str(first)]
+        with subprocess.Popen([*command, str(rotate_s)], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            handed: list[tuple[int, float]] = []
+            for line in process.stdout:
+                number, at = line.split()
+                handed.append((int(number), float(at)))
+                if handed[-1][1] - handed[0][1] > 2.3:
+                    process.kill()
+                    break
+            process.stdout.read()
+        owed |= {number for number, at in handed if at < handed[-1][1] - 2}
+        first = handed[-1][0] + 1_000
+    recover(tmp_path)
+    found = sequences(tmp_path)
+    assert len(found) == len(set(found))
+    assert owed <= set(found)
+    assert owed
+    assert not spools(tmp_path)
+
+
+def test_the_process_has_one_known_writer(writer: TelemetryWriter) -> None:
+    assert get_writer() is None
+    set_writer(writer)
+    assert get_writer() is writer
+    set_writer(None)
+    assert get_writer() is None
