@@ -1,0 +1,24 @@
+"""The one ASGI application: HTTP and WebSocket from Daphne, RTMP connections and the node from `ingest.server`."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
+http = get_asgi_application()  # Before anything that imports a model.
+
+from channels.auth import AuthMiddlewareStack  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+
+from dashboard.routing import websocket_urlpatterns  # noqa: E402
+from ingest.consumers import NodeConsumer, RtmpConsumer  # noqa: E402
+
+application = ProtocolTypeRouter(
+    {
+        "http": http,
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "rtmp": RtmpConsumer.as_asgi(),
+        "rtmp.node": NodeConsumer.as_asgi(),
+    }
+)
