@@ -22,10 +22,4 @@ def icon(name: str, classes: str = "") -> SafeString:
 def health_chip(health: str) -> SafeString:
     """A health as icon and word."""
     name, word = HEALTH_ICONS.get(health, "none"), HEALTH_WORDS.get(health, "No data")
-    return format_html(
-        '<span class="chip {}" data-health="{}">{}{}</span>',
-        name,
-        health,
-        icon(name),
-        HEALTH_WORDS.get(health, "No data"),
-    )
+    return format_html('<span class="chip {}" data-health="{}">{}{}</span>', name, health, icon(name), word)

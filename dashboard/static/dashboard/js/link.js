@@ -1,0 +1,69 @@
+// Never pretend to be live: the badge in the rail, and the banner that says since when the figures are stale.
+
+import { setText } from "./dom.js";
+import { duration, time } from "./format.js";
+
+const WORDS = { connecting: "Connecting", live: "Live", stale: "Stale since" };
+const LOST = "The connection to the server is lost; figures below are the last known.";
+const LOGGED_OUT = "You are logged out; figures below are the last known.";
+
+/** Shows a LiveSocket's state. Also keeps the server's clock: `now()` is its time, in seconds since the epoch. */
+export class LinkView {
+  constructor() {
+    this.badges = [...document.querySelectorAll("[data-link]")];
+    this.banner = document.getElementById("stale");
+    this.state = { link: "connecting" };
+    this.offset = 0;
+    this.best = null;
+    document.addEventListener("click", (event) => {
+      if (event.target.closest("[data-do='reconnect']")) this.onRetry?.();
+    });
+    setInterval(() => this.paint(), 1000);
+  }
+
+  /** The time of the server, as far as its messages told it. */
+  now() {
+    return Date.now() / 1000 + this.offset;
+  }
+
+  /** A message says `at`. The one that took the shortest way tells the offset best. */
+  heard(at) {
+    const offset = at - Date.now() / 1000;
+    if (this.best === null || offset > this.best || Math.abs(offset - this.best) > 5) this.best = offset;
+    this.offset = this.best;
+    this.paint();
+  }
+
+  show(state) {
+    this.state = state;
+    document.documentElement.classList.toggle("stale-on", state.link === "stale");
+    this.paint();
+  }
+
+  paint() {
+    const { link, since, retryAt, loggedOut } = this.state;
+    const at = link === "stale" ? since : link === "live" ? this.now() : null;
+    for (const badge of this.badges) {
+      badge.dataset.link = link;
+      setText(badge.querySelector("b"), WORDS[link]);
+      setText(badge.querySelector("time"), at === null ? "" : `${time(at)} UTC`);
+    }
+    if (!this.banner) return;
+    this.banner.hidden = link !== "stale";
+    if (link !== "stale") return;
+    const [since_, what, next] = this.banner.querySelectorAll("[data-part]");
+    setText(since_, `Stale since ${time(since)}.`);
+    setText(what, loggedOut ? LOGGED_OUT : LOST);
+    const wait = Math.ceil((retryAt - Date.now()) / 1000);
+    setText(next, loggedOut ? "" : wait > 0 ? `Next try in ${duration(wait)}.` : "Trying now.");
+    setText(this.banner.querySelector("button"), loggedOut ? "Log in" : "Try now");
+  }
+}
+
+/** What "Try now" does: once logged out, loading the page leads to the log-in and back. */
+export function retryWith(view, socket) {
+  view.onRetry = () => {
+    if (view.state.loggedOut) location.reload();
+    else socket.retry();
+  };
+}
