@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from ingest.contracts import END_REASONS
+from ingest.validators import validate_app_name, validate_networks, validate_stream_name
 
 
 class Application(models.Model):
@@ -30,7 +31,7 @@ class Application(models.Model):
         MILLISECONDS = "ms", "Milliseconds, as clients send"
         SECONDS = "s", "Seconds, as the specification says"
 
-    name = models.CharField(max_length=128, unique=True)
+    name = models.CharField(max_length=128, unique=True, validators=[validate_app_name])
     enabled = models.BooleanField(default=True)
     publish_policy = models.CharField(max_length=8, choices=PublishPolicy, default=PublishPolicy.KEY)
     play_policy = models.CharField(max_length=8, choices=PlayPolicy, default=PlayPolicy.PUBLIC)
@@ -54,7 +55,7 @@ class Stream(models.Model):
         SAME_ADDRESS = "same_address", "Replace only from the same address"
 
     application = models.ForeignKey(Application, on_delete=models.CASCADE, related_name="streams")
-    name = models.CharField(max_length=255)
+    name = models.CharField(max_length=255, validators=[validate_stream_name])
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="streams"
     )
@@ -94,7 +95,10 @@ class StreamKey(models.Model):
         null=True, blank=True, help_text="A rotated key's predecessor works until then.", editable=False
     )
     allowed_networks = models.JSONField(
-        default=list, blank=True, help_text='CIDR, such as ["192.0.2.0/24"]; empty: any.'
+        default=list,
+        blank=True,
+        validators=[validate_networks],
+        help_text='CIDR, such as ["192.0.2.0/24"]; empty: any.',
     )
     max_kbps = models.PositiveIntegerField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -154,6 +158,9 @@ class Session(models.Model):
     stop_requested = models.CharField(
         max_length=32, blank=True, help_text="Set to end the session: its node reads it within a second."
     )
+    stop_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     video_codec = models.CharField(max_length=32, blank=True)
     audio_codec = models.CharField(max_length=32, blank=True)
     width = models.PositiveIntegerField(null=True, blank=True)
@@ -167,6 +174,7 @@ class Session(models.Model):
 
     class Meta:
         ordering = ["-started_at"]
+        permissions = [("kick_session", "Can end a live session")]
         indexes = [
             models.Index(fields=["-started_at"], name="session_started"),
             models.Index(fields=["app", "name", "-started_at"], name="session_path_started"),
@@ -178,14 +186,15 @@ class Session(models.Model):
 
 
 class Lease(models.Model):
-    """Who publishes a stream now: one row per live stream, taken and replaced by compare-and-swap.
+    """Who publishes a stream now: one row per stream that was ever live, taken and replaced by compare-and-swap.
 
-    `fencing` grows by one with each taking; a node that finds another number than its own has lost the lease.
+    `fencing` grows by one with each taking, for as long as the stream exists; a node that finds another session or
+    number than its own has lost the lease. A free lease has no session; one past `expires_at` may be taken by anyone.
     """
 
     stream = models.OneToOneField(Stream, on_delete=models.CASCADE, primary_key=True, related_name="lease")
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="leases")
+    session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, related_name="+")
+    node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, related_name="leases")
     fencing = models.BigIntegerField(default=1)
     expires_at = models.DateTimeField()
 
@@ -193,6 +202,8 @@ class Lease(models.Model):
         indexes = [models.Index(fields=["node", "expires_at"], name="lease_node_expires")]
 
     def __str__(self) -> str:
+        if self.session_id is None:
+            return f"{self.stream_id}: free"
         return f"{self.stream_id} held by {self.session_id} until {self.expires_at:%H:%M:%S}"
 
 

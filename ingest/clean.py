@@ -1,0 +1,33 @@
+"""Peers' texts and values made fit for database rows, JSON and log lines: bounded, printable, encodable."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+MAX_ITEMS = 64
+MAX_TEXT = 256
+MAX_DEPTH = 4
+
+
+def text(value: object, limit: int) -> str:
+    """At most `limit` characters; control characters and lone surrogates become U+FFFD (PostgreSQL refuses NUL)."""
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in str(value)[:limit])
+    return shown.encode("utf-8", "replace").decode()
+
+
+def jsonable(value: Any, depth: int = 0) -> Any:
+    """A value of AMF as JSON: MAX_ITEMS a level and MAX_DEPTH levels at most; what JSON can't say becomes null."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return text(value, MAX_TEXT)
+    if depth >= MAX_DEPTH:
+        return None
+    if isinstance(value, Mapping):
+        items = list(value.items())[:MAX_ITEMS]
+        return {text(key, MAX_TEXT): jsonable(item, depth + 1) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [jsonable(item, depth + 1) for item in value[:MAX_ITEMS]]
+    return text(value, MAX_TEXT)

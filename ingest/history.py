@@ -1,0 +1,259 @@
+"""Writes history to the database, in order, on a thread of its own: a slow or absent database holds up nothing.
+
+What waits is bounded. Over the bound, events and attempts are dropped and counted; ends of sessions and undone
+admissions are always kept, since they are as few as the sessions.
+"""
+
+import atexit
+import logging
+import threading
+import uuid
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import InterfaceError, OperationalError, connections, transaction
+
+from ingest.contracts import EndReason
+from ingest.models import Attempt, StatusEvent, Stream
+from ingest.services import keys, sessions
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 20_000
+BATCH = 200
+GATHER_S = 0.02
+"""How long operations gather before a batch is written: one transaction for a burst of events."""
+BACKOFF_S = (0.1, 0.25, 0.5, 1.0, 2.0)
+EXIT_S = 3.0
+"""How long a process that ends waits for what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    session: uuid.UUID
+    sequence: int
+    at: datetime
+    kind: str
+    level: str = ""
+    code: str = ""
+    description: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRow:
+    session: uuid.UUID
+    media: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """A refusal; its texts are already fit for the database. A known stream's name stands in for what was sent."""
+
+    at: datetime
+    action: str
+    app: str
+    name: str
+    address: str
+    encoder: str
+    node: str
+    reason: str
+    code: str
+    description: str
+    stream: int | None = None
+    key: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndRow:
+    session: uuid.UUID
+    reason: EndReason
+    description: str
+    at: datetime
+    totals: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardRow:
+    """Undoes an admission that came too late."""
+
+    session: uuid.UUID
+
+
+Operation = EventRow | MediaRow | AttemptRow | EndRow | DiscardRow
+KEPT = (EndRow, DiscardRow)
+
+
+class HistoryWriter:
+    """`put` never blocks and never raises; the thread starts with the first operation."""
+
+    def __init__(self, max_waiting: int = MAX_WAITING) -> None:
+        self.dropped = 0
+        self._max_waiting = max_waiting
+        self._waiting: deque[Operation] = deque()
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._writing = 0
+        self._thread: threading.Thread | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Operations that are not written yet."""
+        return len(self._waiting) + self._writing
+
+    def put(self, operation: Operation) -> None:
+        with self._changed:
+            if len(self._waiting) >= self._max_waiting and not isinstance(operation, KEPT):
+                self.dropped += 1
+                return
+            self._waiting.append(operation)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="rtmpweb-history", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self, timeout: float) -> bool:
+        """Waits until all is written; False if the time was not enough."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self.waiting, timeout)
+
+    def close(self, timeout: float) -> bool:
+        """Writes what is left, for so long at most, and ends the thread. False: something was left."""
+        done = self.flush(timeout)
+        self._closing.set()
+        with self._changed:
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout)
+        return done
+
+    def _run(self) -> None:
+        try:
+            while (batch := self._take()) is not None:
+                self._write(batch)
+                with self._changed:
+                    self._writing = 0
+                    self._changed.notify_all()
+        finally:
+            connections.close_all()
+
+    def _take(self) -> list[Operation] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing.is_set())
+        self._closing.wait(GATHER_S)
+        with self._changed:
+            if not self._waiting:
+                return None if self._closing.is_set() else []
+            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            self._writing = len(batch)
+            return batch
+
+    def _write(self, batch: list[Operation]) -> None:
+        failures = 0
+        while batch:
+            connection = connections["default"]
+            connection.close_if_unusable_or_obsolete()
+            try:
+                with transaction.atomic():
+                    write(batch)
+                if failures:
+                    logger.info("The database is back: history is written again.")
+                return
+            except (OperationalError, InterfaceError) as error:
+                if not failures:
+                    logger.warning("History waits for the database: %s", type(error).__name__)
+                connection.close()
+                wait = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
+                failures += 1
+                if self._closing.wait(wait):
+                    self.dropped += len(batch)
+                    return
+            except Exception as error:
+                if len(batch) == 1:  # One that can never be written must not hold up the others.
+                    self.dropped += 1
+                    logger.error("An entry of history was not written: %s", type(error).__name__)
+                    return
+                for operation in batch:
+                    self._write([operation])
+                return
+
+
+def write(batch: Sequence[Operation]) -> None:
+    """Writes the operations in order; neighbouring events in one statement. Repeating a batch changes nothing."""
+    events: list[StatusEvent] = []
+    for operation in batch:
+        if isinstance(operation, EventRow):
+            events.append(_event(operation))
+            continue
+        _save(events)
+        if isinstance(operation, MediaRow):
+            sessions.set_media(session=operation.session, media=operation.media, metadata=operation.metadata)
+        elif isinstance(operation, AttemptRow):
+            _attempt(operation)
+        elif isinstance(operation, EndRow):
+            sessions.end(
+                session=operation.session,
+                reason=operation.reason,
+                description=operation.description,
+                at=operation.at,
+                totals=operation.totals,
+            )
+        else:
+            sessions.discard(session=operation.session)
+    _save(events)
+
+
+def _save(events: list[StatusEvent]) -> None:
+    if events:
+        StatusEvent.objects.bulk_create(events, ignore_conflicts=True)
+        events.clear()
+
+
+def _event(row: EventRow) -> StatusEvent:
+    return StatusEvent(
+        session_id=row.session,
+        sequence=row.sequence,
+        at=row.at,
+        kind=row.kind,
+        level=row.level,
+        code=row.code,
+        description=row.description,
+        detail=row.detail,
+    )
+
+
+def _attempt(row: AttemptRow) -> None:
+    named = Stream.objects.values_list("name", flat=True).filter(pk=row.stream).first() if row.stream else None
+    Attempt.objects.create(
+        at=row.at,
+        action=row.action,
+        app=row.app,
+        name=named or keys.hide(name=row.name),
+        address=row.address,
+        encoder=row.encoder,
+        node=row.node,
+        reason=row.reason,
+        code=row.code,
+        description=row.description,
+        stream_id=row.stream,
+        key_id=row.key,
+    )
+
+
+_writer: HistoryWriter | None = None
+_lock = threading.Lock()
+
+
+def get_history() -> HistoryWriter:
+    """This process's writer, made when it is first needed and closed when the process ends."""
+    global _writer
+    with _lock:
+        if _writer is None:
+            _writer = HistoryWriter()
+            atexit.register(_writer.close, EXIT_S)
+        return _writer

@@ -1,0 +1,198 @@
+"""The LiveStore: the last snapshot of each node and stream, which the API, /metrics and a page's first paint read.
+
+In memory within one process; in Redis where media nodes and web processes are apart. Entries expire after EXPIRY_S
+without a put, so that a node that died shows nothing. It is a view, never the truth: that is the database.
+"""
+
+import asyncio
+import json
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypedDict, cast
+
+import redis
+import redis.asyncio
+from django.conf import settings
+
+from ingest.contracts import Health, NodeFigures, StreamSnapshot
+
+EXPIRY_S = 5
+RECENT_S = 300
+"""Seconds of compact samples that are kept for a chart's first paint."""
+
+PREFIX = "rtmpweb:live:"
+
+
+class CompactSample(TypedDict):
+    """One point of a stream's charts. `at`: seconds since the epoch."""
+
+    at: float
+    video_kbps: float
+    audio_kbps: float
+    fps: float | None
+    keyframe_interval: float | None
+    drift_dev: float | None
+    players: int
+    health: Health
+
+
+class LiveView(NamedTuple):
+    nodes: list[NodeFigures]
+    streams: list[StreamSnapshot]
+
+
+class LiveStore(Protocol):
+    async def put_node(
+        self, figures: NodeFigures, streams: Sequence[StreamSnapshot], *, text: str | None = None
+    ) -> None:
+        """Replaces what the node showed. `text`: the streams as a JSON list, if the caller has it already."""
+
+    def remove_node(self, node: str) -> None:
+        """Forgets the node at once: it stopped in order."""
+
+    def read(self) -> LiveView:
+        """All nodes and streams."""
+
+    async def aread(self) -> LiveView:
+        """`read` for event loops."""
+
+    async def append_samples(self, samples: Mapping[int, CompactSample]) -> None:
+        """Adds a second's samples by stream row id."""
+
+    def recent(self, stream: int) -> list[CompactSample]:
+        """The stream's last RECENT_S seconds, oldest first."""
+
+    async def arecent(self, stream: int) -> list[CompactSample]:
+        """`recent` for event loops."""
+
+
+class MemoryLiveStore:
+    """For one process. Values are kept as they are put: nobody may change them afterwards."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._nodes: dict[str, tuple[float, NodeFigures, Sequence[StreamSnapshot]]] = {}
+        self._samples: dict[int, tuple[float, deque[CompactSample]]] = {}
+
+    async def put_node(
+        self, figures: NodeFigures, streams: Sequence[StreamSnapshot], *, text: str | None = None
+    ) -> None:
+        self._nodes[figures["node"]] = (self._clock() + EXPIRY_S, figures, streams)
+
+    def remove_node(self, node: str) -> None:
+        self._nodes.pop(node, None)
+
+    def read(self) -> LiveView:
+        now = self._clock()
+        fresh = [entry for entry in list(self._nodes.values()) if entry[0] > now]
+        return LiveView([entry[1] for entry in fresh], [stream for entry in fresh for stream in entry[2]])
+
+    async def aread(self) -> LiveView:
+        return self.read()
+
+    async def append_samples(self, samples: Mapping[int, CompactSample]) -> None:
+        now = self._clock()
+        for stream, sample in samples.items():
+            _, kept = self._samples.get(stream) or (now, deque[CompactSample](maxlen=RECENT_S))
+            kept.append(sample)
+            self._samples[stream] = (now, kept)
+        for stream in [stream for stream, (at, _) in self._samples.items() if at < now - RECENT_S]:
+            del self._samples[stream]
+
+    def recent(self, stream: int) -> list[CompactSample]:
+        _, kept = self._samples.get(stream) or (0.0, ())
+        oldest = kept[-1]["at"] - RECENT_S if kept else 0.0
+        return [sample for sample in list(kept) if sample["at"] > oldest]
+
+    async def arecent(self, stream: int) -> list[CompactSample]:
+        return self.recent(stream)
+
+
+class RedisLiveStore:
+    """For several processes. A node is one value with an expiry; a stream's samples are a list of JSON texts."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._sync = redis.Redis.from_url(url, decode_responses=True, socket_timeout=2, socket_connect_timeout=2)
+        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, redis.asyncio.Redis] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def _client(self) -> "redis.asyncio.Redis":
+        """One client for each event loop: its connections belong to the loop that made them."""
+        loop = asyncio.get_running_loop()
+        client = self._loops.get(loop)
+        if client is None:
+            client = self._loops[loop] = redis.asyncio.Redis.from_url(
+                self._url, decode_responses=True, socket_timeout=2, socket_connect_timeout=2
+            )
+        return client
+
+    async def put_node(
+        self, figures: NodeFigures, streams: Sequence[StreamSnapshot], *, text: str | None = None
+    ) -> None:
+        streams_text = json.dumps(list(streams)) if text is None else text
+        name = figures["node"]
+        value = f'{{"figures":{json.dumps(figures)},"streams":{streams_text}}}'
+        async with self._client().pipeline(transaction=False) as pipe:
+            pipe.set(f"{PREFIX}node:{name}", value, ex=EXPIRY_S)
+            pipe.zadd(f"{PREFIX}nodes", {name: time.time()})
+            pipe.zremrangebyscore(f"{PREFIX}nodes", 0, time.time() - 60)
+            await pipe.execute()
+
+    def remove_node(self, node: str) -> None:
+        self._sync.delete(f"{PREFIX}node:{node}")
+
+    def read(self) -> LiveView:
+        names = cast("list[str]", self._sync.zrange(f"{PREFIX}nodes", 0, -1))
+        return _view(cast("list[str | None]", self._sync.mget(_node_keys(names))) if names else [])
+
+    async def aread(self) -> LiveView:
+        client = self._client()
+        names = cast("list[str]", await client.zrange(f"{PREFIX}nodes", 0, -1))
+        return _view(cast("list[str | None]", await client.mget(_node_keys(names))) if names else [])
+
+    async def append_samples(self, samples: Mapping[int, CompactSample]) -> None:
+        if not samples:
+            return
+        async with self._client().pipeline(transaction=False) as pipe:
+            for stream, sample in samples.items():
+                key = f"{PREFIX}samples:{stream}"
+                pipe.rpush(key, json.dumps(sample))
+                pipe.ltrim(key, -RECENT_S, -1)
+                pipe.expire(key, RECENT_S)
+            await pipe.execute()
+
+    def recent(self, stream: int) -> list[CompactSample]:
+        return _samples(cast("list[str]", self._sync.lrange(f"{PREFIX}samples:{stream}", 0, -1)))
+
+    async def arecent(self, stream: int) -> list[CompactSample]:
+        return _samples(cast("list[str]", await self._client().lrange(f"{PREFIX}samples:{stream}", 0, -1)))
+
+
+def _node_keys(names: Sequence[str]) -> list[str]:
+    return [f"{PREFIX}node:{name}" for name in names]
+
+
+def _view(values: Sequence[str | None]) -> LiveView:
+    nodes = [json.loads(value) for value in values if value is not None]
+    return LiveView([node["figures"] for node in nodes], [stream for node in nodes for stream in node["streams"]])
+
+
+def _samples(texts: Sequence[str]) -> list[CompactSample]:
+    samples: list[CompactSample] = [json.loads(text) for text in texts]
+    oldest = samples[-1]["at"] - RECENT_S if samples else 0.0
+    return [sample for sample in samples if sample["at"] > oldest]
+
+
+_store: LiveStore | None = None
+
+
+def get_livestore() -> LiveStore:
+    """This process's store."""
+    global _store
+    if _store is None:
+        _store = RedisLiveStore(settings.REDIS_URL) if settings.REDIS_URL else MemoryLiveStore()
+    return _store

@@ -1,0 +1,61 @@
+"""The roles: groups that a migration makes, and what each may do.
+
+An application of the project that brings its own permissions adds them to the roles with `grant` in a migration of its
+own. `grant` makes the rows of the permissions as well, since Django makes them only after all migrations have run.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+VIEWER, OPERATOR, KEY_MANAGER, ANALYST, ADMIN = "viewer", "operator", "key manager", "analyst", "admin"
+ROLES = (VIEWER, OPERATOR, KEY_MANAGER, ANALYST, ADMIN)
+
+CAN_KICK = "ingest.kick_session"
+
+SEEN = ("application", "stream", "node", "session", "lease", "statusevent", "attempt")
+"""What everyone with a role may look at. Keys are not among it."""
+
+VIEW = tuple(("ingest", model, f"view_{model}") for model in SEEN)
+KICK = (("ingest", "session", "kick_session"),)
+KEYS = tuple(("ingest", "streamkey", f"{act}_streamkey") for act in ("view", "add", "change", "delete"))
+STREAMS = tuple(("ingest", "stream", f"{act}_stream") for act in ("add", "change"))
+SETUP = tuple(
+    (app, model, f"{act}_{model}")
+    for app, model in (("ingest", "application"), ("ingest", "stream"), ("auth", "user"), ("auth", "group"))
+    for act in ("view", "add", "change", "delete")
+)
+
+Permission = tuple[str, str, str]
+"""Application label, model, codename."""
+
+PERMISSIONS: dict[str, Sequence[Permission]] = {
+    VIEWER: VIEW,
+    OPERATOR: VIEW + KICK,
+    KEY_MANAGER: VIEW + KEYS + STREAMS,
+    ANALYST: VIEW,
+    ADMIN: tuple(dict.fromkeys(VIEW + KICK + KEYS + STREAMS + SETUP)),
+}
+
+NAMES = {"kick_session": "Can end a live session"}
+
+
+def grant(apps: Any, permissions: Mapping[str, Sequence[Permission]]) -> None:
+    """Gives each role its permissions; makes what is missing, takes nothing away. `apps`: a migration's registry."""
+    group_model = apps.get_model("auth", "Group")
+    permission_model = apps.get_model("auth", "Permission")
+    type_model = apps.get_model("contenttypes", "ContentType")
+    for role, wanted in permissions.items():
+        group, _ = group_model.objects.get_or_create(name=role)
+        for app, model, codename in wanted:
+            content_type, _ = type_model.objects.get_or_create(app_label=app, model=model)
+            verb, _, noun = codename.partition("_")
+            permission, _ = permission_model.objects.get_or_create(
+                content_type=content_type,
+                codename=codename,
+                defaults={"name": NAMES.get(codename, f"Can {verb} {_verbose(apps, app, model) or noun}")},
+            )
+            group.permissions.add(permission)
+
+
+def _verbose(apps: Any, app: str, model: str) -> str:
+    return str(apps.get_model(app, model)._meta.verbose_name_raw)

@@ -1,0 +1,247 @@
+"""Who may connect, publish and play. Each function returns what was granted or raises `Refused` with the reason.
+
+`connect` and `check_*` only read, so that a flood of bad keys never reaches the one thread that writes; `admit_*` check
+again and write, in one transaction: the session, its lease, and the key's last use.
+"""
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn
+
+from django.db import transaction
+
+from ingest import clean
+from ingest.contracts import Labels, PublishLimits
+from ingest.models import Application, Node, Session, Stream, StreamKey
+from ingest.server.credentials import looks_like_key
+from ingest.services import keys, leases, playtokens, sessions
+from ingest.services.refusals import Action, Refused
+from ingest.validators import is_stream_name
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The connection that asks."""
+
+    address: str
+    encoder: str
+    node: str
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRequest:
+    """As in contracts.PublishEvent: `name` is public or masked; the credential is a key, or an open stream's name."""
+
+    app: str
+    name: str
+    credential: str
+    credential_is_name: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An accepted publish or play."""
+
+    session: uuid.UUID
+    app: str
+    name: str
+    labels: Labels
+    limits: PublishLimits
+    record: bool
+    fencing: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.app}/{self.name}"
+
+
+def _refuse(
+    action: Action, reason: str, *, stream: Stream | None = None, key: StreamKey | None = None, **values: object
+) -> NoReturn:
+    raise Refused(action, reason, stream=stream.pk if stream else None, key=key.pk if key else None, **values)
+
+
+def _application(action: Action, name: str) -> Application:
+    application = Application.objects.filter(name=name).first()
+    if application is None:
+        _refuse(action, "unknown_app")
+    if not application.enabled:
+        _refuse(action, "app_disabled")
+    return application
+
+
+def connect(*, app: str, credential: str, address: str, now: datetime) -> None:
+    """An enabled application. A credential on it is a key, checked here, or a play token, which is checked at play."""
+    application = _application("connect", app)
+    if looks_like_key(credential):
+        _check_key("connect", application, credential, wanted="", address=address, now=now)
+
+
+def _check_key(
+    action: Action, application: Application, secret: str, *, wanted: str, address: str, now: datetime
+) -> StreamKey:
+    """The secret's key, if it lets this address publish to `wanted` ("": to its own stream) in the application."""
+    key = keys.find(secret=secret)
+    if key is None:
+        _refuse(action, "key_unknown")
+    stream = key.stream
+    if stream.application_id != application.pk:
+        _refuse(action, "key_other_app", key=key)
+    if wanted and wanted != stream.name:
+        _refuse(action, "key_other_stream", key=key)
+    found = keys.state(key=key, now=now)
+    if found != "active":
+        _refuse(action, f"key_{found}", stream=stream, key=key, when=key.expires_at or now)
+    if not keys.allows(key=key, address=address):
+        _refuse(action, "network_not_allowed", stream=stream, key=key, address=address)
+    if not stream.enabled:
+        _refuse(action, "stream_disabled", stream=stream, key=key)
+    return key
+
+
+# --- Publish ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a publisher may publish. `stream` is None for an open application's stream that isn't there yet."""
+
+    application: Application
+    name: str
+    stream: Stream | None
+    key: StreamKey | None
+
+
+def check_publish(*, request: PublishRequest, address: str, now: datetime) -> None:
+    """All that can be refused without writing."""
+    target = _publish_target(request, address, now)
+    if target.stream is not None and leases.is_held(stream=target.stream.pk, now=now):
+        _refuse("publish", "busy", stream=target.stream, key=target.key)
+
+
+def _publish_target(request: PublishRequest, address: str, now: datetime) -> _Target:
+    application = _application("publish", request.app)
+    if not request.credential:
+        _refuse("publish", "key_missing")
+    wanted = "" if request.credential_is_name else request.name
+    is_open = application.publish_policy == Application.PublishPolicy.OPEN
+    if request.credential_is_name and not looks_like_key(request.credential):
+        named = Stream.objects.filter(application=application, name=request.credential).first()
+        if named is not None or (is_open and keys.find(secret=request.credential) is None):
+            return _by_name(application, request.credential, named)
+    key = _check_key("publish", application, request.credential, wanted=wanted, address=address, now=now)
+    return _Target(application, key.stream.name, key.stream, key)
+
+
+def _by_name(application: Application, name: str, stream: Stream | None) -> _Target:
+    """A publisher that gave a public name and no key."""
+    if application.publish_policy != Application.PublishPolicy.OPEN:
+        _refuse("publish", "key_missing", stream=stream)
+    if stream is None and not is_stream_name(name):
+        _refuse("publish", "name_invalid")
+    if stream is not None and not stream.enabled:
+        _refuse("publish", "stream_disabled", stream=stream)
+    return _Target(application, name, stream, None)
+
+
+def admit_publish(*, session: uuid.UUID, request: PublishRequest, peer: Peer, now: datetime) -> Grant:
+    """Makes the session and takes the stream's lease, both or neither."""
+    with transaction.atomic():
+        target = _publish_target(request, peer.address, now)
+        stream, key = target.stream, target.key
+        if stream is None:
+            stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
+        node = _node(peer.node)
+        _begin(session, Session.Kind.PUBLISH, target.application, stream, key, node, peer, now)
+        try:
+            fencing, expired = leases.take(stream=stream.pk, session=session, node=node.pk, now=now)
+        except leases.Busy:
+            _refuse("publish", "busy", stream=stream, key=key)
+        if expired is not None:
+            sessions.end(session=expired, reason="node_lost", description="Its node stopped renewing it.", at=now)
+        if key is not None:
+            StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
+    return _grant(session, target.application, stream, key, fencing)
+
+
+# --- Play ---
+
+
+def check_play(*, app: str, name: str, credential: str, now: datetime) -> Stream:
+    """The stream, if it may be played: by its application's policy and, where that asks for one, a token."""
+    application = _application("play", app)
+    if application.play_policy == Application.PlayPolicy.NONE:
+        _refuse("play", "play_not_allowed")
+    stream = Stream.objects.select_related("application").filter(application=application, name=name).first()
+    if stream is None:
+        _refuse("play", "stream_unknown")
+    if not stream.enabled:
+        _refuse("play", "stream_disabled", stream=stream)
+    if application.play_policy == Application.PlayPolicy.TOKEN:
+        if not credential:
+            _refuse("play", "token_missing", stream=stream)
+        found = playtokens.verify(token=credential, stream=stream.pk, now=now)
+        if found != "valid":
+            _refuse("play", f"token_{found}", stream=stream)
+    return stream
+
+
+def admit_play(*, session: uuid.UUID, app: str, name: str, credential: str, peer: Peer, now: datetime) -> Grant:
+    """Makes the session. The stream need not be live: the player waits for its publisher."""
+    with transaction.atomic():
+        stream = check_play(app=app, name=name, credential=credential, now=now)
+        _begin(session, Session.Kind.PLAY, stream.application, stream, None, _node(peer.node), peer, now)
+    return _grant(session, stream.application, stream, None, 0)
+
+
+# --- Both ---
+
+
+def _node(name: str) -> Node:
+    """The node's row; made here when a publisher comes before the node's own start was written."""
+    return Node.objects.get_or_create(name=name)[0]
+
+
+def _begin(
+    session: uuid.UUID,
+    kind: Session.Kind,
+    application: Application,
+    stream: Stream,
+    key: StreamKey | None,
+    node: Node,
+    peer: Peer,
+    now: datetime,
+) -> None:
+    Session.objects.create(
+        pk=session,
+        kind=kind,
+        app=application.name,
+        name=stream.name,
+        stream=stream,
+        key=key,
+        node=node,
+        channel=peer.channel,
+        address=clean.text(peer.address, 64),
+        encoder=clean.text(peer.encoder, 255),
+        started_at=now,
+    )
+
+
+def _grant(session: uuid.UUID, application: Application, stream: Stream, key: StreamKey | None, fencing: int) -> Grant:
+    return Grant(
+        session=session,
+        app=application.name,
+        name=stream.name,
+        labels={"stream": stream.pk, "key": key.pk if key else None},
+        limits={
+            "max_kbps": key.max_kbps if key else None,
+            "idle_timeout_s": float(stream.idle_timeout_s),
+            "target_kbps": stream.target_kbps,
+            "expect_audio": stream.expect_audio,
+            "expect_video": stream.expect_video,
+        },
+        record=application.record,
+        fencing=fencing,
+    )

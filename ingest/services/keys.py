@@ -1,0 +1,162 @@
+"""Stream keys: made or imported, found, rotated and revoked.
+
+A secret exists in three places only: in the answer to its making, with its user, and, as an HMAC, in its row.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from ingest.models import Stream, StreamKey
+from ingest.server.credentials import KEY_PREFIX, looks_like_key, mask
+from ingest.validators import is_stream_name, validate_networks
+
+ALPHABET = string.ascii_letters + string.digits
+RANDOM_CHARACTERS = 32
+"""Of 62 each: 190.5 random bits."""
+
+MAX_SECRET = 255
+
+KeyState = Literal["active", "disabled", "revoked", "expired"]
+
+
+class KeyTaken(ValueError):  # noqa: N818 - it reads as what it says.
+    """An imported secret that another key has already."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key and its secret, at the only time that the secret is known. Its repr doesn't show it."""
+
+    key: StreamKey
+    secret: str = field(repr=False)
+
+
+def generate() -> str:
+    """A new secret: `rk_` and 32 random characters of base 62."""
+    return KEY_PREFIX + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
+
+
+def digest(secret: str) -> str:
+    """What a row keeps of a secret: HMAC-SHA-256 under the installation's pepper, in hexadecimal digits."""
+    message = b"stream-key\0" + secret.encode("utf-8", "surrogatepass")
+    return hmac.new(settings.KEY_PEPPER.encode(), message, hashlib.sha256).hexdigest()
+
+
+def create(
+    *,
+    stream: Stream,
+    label: str = "",
+    expires_at: datetime | None = None,
+    max_kbps: int | None = None,
+    allowed_networks: Sequence[str] = (),
+    secret: str | None = None,
+) -> NewKey:
+    """Makes a key for the stream. `secret` brings one over from another server; nothing of it is kept for recognition.
+
+    Raises ValidationError for networks or a secret that can't be used, KeyTaken when a key has the secret already.
+    """
+    validate_networks(list(allowed_networks))
+    imported = secret is not None
+    if secret is None:
+        secret = generate()
+    else:
+        _validate_secret(secret, stream)
+    key = StreamKey(
+        stream=stream,
+        label=label,
+        digest=digest(secret),
+        prefix="" if imported else mask(secret).removesuffix("…"),
+        expires_at=expires_at,
+        max_kbps=max_kbps,
+        allowed_networks=list(allowed_networks),
+    )
+    try:
+        with transaction.atomic():
+            key.save(force_insert=True)
+    except IntegrityError:
+        raise KeyTaken("Another key has this secret already.") from None
+    return NewKey(key, secret)
+
+
+def _validate_secret(secret: str, stream: Stream) -> None:
+    if len(secret) > MAX_SECRET or not is_stream_name(secret):
+        raise ValidationError(
+            f"An encoder can't send this key as a name: use 1 to {MAX_SECRET} characters without blanks, "
+            "/ ? # & % and the backslash."
+        )
+    if Stream.objects.filter(application_id=stream.application_id, name=secret).exists():
+        raise ValidationError("This is a stream's public name, which every player knows: it can't be a key.")
+
+
+def find(*, secret: str) -> StreamKey | None:
+    """The key that has the secret, whatever its state, with its stream and application."""
+    if not secret:
+        return None
+    return StreamKey.objects.select_related("stream__application").filter(digest=digest(secret)).first()
+
+
+def state(*, key: StreamKey, now: datetime | None = None) -> KeyState:
+    """Whether the key lets anyone publish now. A rotated key stays active until its grace ends."""
+    now = now or timezone.now()
+    if key.revoked_at is not None and (key.grace_until is None or key.grace_until <= now):
+        return "revoked"
+    if not key.enabled:
+        return "disabled"
+    if key.expires_at is not None and key.expires_at <= now:
+        return "expired"
+    return "active"
+
+
+def allows(*, key: StreamKey, address: str) -> bool:
+    """Whether the address is in one of the key's networks; a key without networks allows every address."""
+    if not key.allowed_networks:
+        return True
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    return any(found in ipaddress.ip_network(network) for network in key.allowed_networks)
+
+
+def rotate(*, key: StreamKey, grace: timedelta = timedelta(0)) -> NewKey:
+    """A successor with the same rights. The old key works for `grace` more, then it is revoked."""
+    with transaction.atomic():
+        made = create(
+            stream=key.stream,
+            label=key.label,
+            expires_at=key.expires_at,
+            max_kbps=key.max_kbps,
+            allowed_networks=key.allowed_networks,
+        )
+        revoke(key=key, grace=grace)
+    return made
+
+
+def revoke(*, key: StreamKey, grace: timedelta = timedelta(0)) -> None:
+    """The key's sessions end within 2 s (after the grace), on whichever node they are: nodes read it each second."""
+    now = timezone.now()
+    if key.revoked_at is None:
+        key.revoked_at = now
+    key.grace_until = now + grace if grace else None
+    key.save(update_fields=["revoked_at", "grace_until"])
+
+
+def hide(*, name: str) -> str:
+    """A name as it may be written down: masked if it is a key or looks like one."""
+    if name and (looks_like_key(name) or StreamKey.objects.filter(digest=digest(name)).exists()):
+        return mask(name)
+    return name

@@ -1,0 +1,76 @@
+"""Media nodes: up, seen, down, and what the death of one leaves to clear."""
+
+import socket
+import uuid
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from ingest.models import Node, Session
+from ingest.services import sessions
+
+LOST_AFTER = timedelta(seconds=30)
+"""A node that was not seen for so long is down."""
+
+
+def own_name() -> str:
+    """This machine's node name."""
+    return str(settings.NODE_NAME or socket.gethostname() or "node")
+
+
+def started(*, name: str, address: str, now: datetime, alive: Collection[uuid.UUID] = ()) -> tuple[Node, int]:
+    """The node is up. Sessions that its former process left open end as node_lost, when it was last seen.
+
+    `alive` are this process's own. Returns the node and how many sessions it closed.
+    """
+    with transaction.atomic():
+        former = Node.objects.filter(name=name).first()
+        left = _close(name, former.seen_at if former else now, alive)
+        node, _ = Node.objects.update_or_create(
+            name=name,
+            defaults={
+                "state": Node.State.UP,
+                "address": address[:255],
+                "started_at": now,
+                "seen_at": now,
+                "drain_requested_at": None,
+            },
+        )
+    return node, left
+
+
+def seen(*, name: str, now: datetime) -> None:
+    """The node lives; one that was taken for dead is up again."""
+    Node.objects.filter(name=name).update(seen_at=now)
+    Node.objects.filter(name=name, state=Node.State.DOWN).update(state=Node.State.UP)
+
+
+def draining(*, name: str, now: datetime) -> None:
+    Node.objects.filter(name=name).update(seen_at=now, state=Node.State.DRAINING)
+
+
+def stopped(*, name: str, now: datetime) -> None:
+    Node.objects.filter(name=name).update(seen_at=now, state=Node.State.DOWN)
+
+
+def sweep(*, now: datetime) -> int:
+    """Marks nodes down that were not seen for LOST_AFTER and ends their sessions; returns how many ended.
+
+    Called only by a node that has itself reached the database for as long, or an outage would look like a death.
+    """
+    ended = 0
+    for node in Node.objects.filter(seen_at__lt=now - LOST_AFTER).exclude(state=Node.State.DOWN):
+        with transaction.atomic():
+            if Node.objects.filter(pk=node.pk, seen_at=node.seen_at).update(state=Node.State.DOWN):
+                ended += _close(node.name, node.seen_at, ())
+    return ended
+
+
+def _close(name: str, at: datetime, alive: Collection[uuid.UUID]) -> int:
+    left = Session.objects.filter(node__name=name, ended_at__isnull=True).exclude(pk__in=list(alive))
+    ended = 0
+    for session in left.values_list("pk", flat=True):
+        ended += sessions.end(session=session, reason="node_lost", description="The node stopped unexpectedly.", at=at)
+    return ended

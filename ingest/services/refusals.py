@@ -1,0 +1,72 @@
+"""Why a connect, publish or play is refused: one table of reasons, each with what the client and the operator are told.
+
+OBS gives up on NetConnection.Connect.InvalidApp and NetStream.Publish.Denied, Rejected and BadName; a refusal that may
+pass (the database) has a code that it doesn't know as final. No description names a stream, a key or a file.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Action = Literal["connect", "publish", "play"]
+
+CODES: dict[Action, str] = {
+    "connect": "NetConnection.Connect.Rejected",
+    "publish": "NetStream.Publish.Denied",
+    "play": "NetStream.Play.Failed",
+}
+"""The code of a refusal whose reason has none of its own for the action."""
+
+TRANSIENT: dict[Action, str] = {
+    "connect": "NetConnection.Connect.Failed",
+    "publish": "NetStream.Publish.Failed",
+    "play": "NetStream.Play.Failed",
+}
+
+NOT_FOUND: dict[Action, str] = {"play": "NetStream.Play.StreamNotFound"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """`description` may have fields, which `refuse` fills in."""
+
+    description: str
+    codes: dict[Action, str] = field(default_factory=dict)
+
+
+REASONS: dict[str, Reason] = {
+    "unknown_app": Reason("There is no such application.", {"connect": "NetConnection.Connect.InvalidApp"}),
+    "app_disabled": Reason("The application is disabled."),
+    "key_missing": Reason("A stream key is needed: put it where the stream's name goes, or add ?key=... to the name."),
+    "key_unknown": Reason("The stream key is not known."),
+    "key_disabled": Reason("The stream key is disabled."),
+    "key_revoked": Reason("The stream key was revoked."),
+    "key_expired": Reason("The stream key expired on {when:%d %b %Y, %H:%M} UTC."),
+    "key_other_app": Reason("The stream key belongs to another application."),
+    "key_other_stream": Reason("The stream key belongs to another stream."),
+    "network_not_allowed": Reason("The stream key may not be used from the address {address}."),
+    "name_invalid": Reason("The name can't be a stream's name."),
+    "stream_disabled": Reason("The stream is disabled.", NOT_FOUND),
+    "stream_unknown": Reason("There is no such stream.", NOT_FOUND),
+    "busy": Reason("Busy: another encoder is live on this stream.", {"publish": "NetStream.Publish.BadName"}),
+    "play_not_allowed": Reason("The application's streams can't be played."),
+    "token_missing": Reason("A play token is needed: add ?token=... to the name."),
+    "token_invalid": Reason("The play token is not valid for this stream."),
+    "token_expired": Reason("The play token has expired."),
+    "database_slow": Reason("The server could not check this in time. Try again in a few seconds.", TRANSIENT),
+    "database_error": Reason("The server can't check this now. Try again in a few seconds.", TRANSIENT),
+    "internal_error": Reason("The server failed to answer this. Its log says why.", TRANSIENT),
+}
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not an error.
+    """The answer is no. `reason` is a key of REASONS; `stream` and `key` are row ids where they are known."""
+
+    def __init__(self, action: Action, reason: str, *, stream: int | None, key: int | None, **values: object) -> None:
+        entry = REASONS[reason]
+        super().__init__(reason)
+        self.action = action
+        self.reason = reason
+        self.code = entry.codes.get(action) or CODES[action]
+        self.description = entry.description.format(**values)
+        self.stream = stream
+        self.key = key

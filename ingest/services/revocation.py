@@ -1,0 +1,39 @@
+"""What a node must end: read once a second, in one query, since the channel layer may drop or be absent."""
+
+import uuid
+from datetime import datetime
+
+from django.db.models import Q
+
+from ingest.contracts import END_REASONS, EndReason
+from ingest.models import Application, Session
+
+
+def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
+    """The node's open sessions that must end, each with its reason.
+
+    An explicit request comes first; else a key that was revoked, disabled, deleted or has expired, or a stream or
+    application that was disabled or deleted.
+    """
+    key_gone = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
+    key_deleted = Q(
+        kind=Session.Kind.PUBLISH,
+        key__isnull=True,
+        stream__application__publish_policy=Application.PublishPolicy.KEY,
+    )
+    rows = (
+        Session.objects.filter(node__name=node, ended_at__isnull=True)
+        .filter(
+            ~Q(stop_requested="")
+            | Q(key__enabled=False)
+            | key_gone
+            | Q(key__expires_at__lte=now)
+            | key_deleted
+            | Q(stream__isnull=True)
+            | Q(stream__enabled=False)
+            | Q(stream__application__enabled=False)
+        )
+        .order_by()
+        .values_list("pk", "stop_requested")
+    )
+    return [(pk, asked if asked in END_REASONS else "key_revoked") for pk, asked in rows]

@@ -1,0 +1,112 @@
+"""Sessions: one publishing or playing each. They begin in admission and end exactly once, here."""
+
+import logging
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.utils import timezone
+
+from ingest import clean
+from ingest.contracts import EndReason
+from ingest.models import Session, StatusEvent
+from ingest.services import leases
+
+logger = logging.getLogger(__name__)
+
+TOTALS = ("bytes_in", "bytes_out", "video_frames", "audio_frames", "keyframes")
+SUMMARY = ("dropped_frames", "duration_ms")
+
+MEDIA = ("video_codec", "audio_codec", "width", "height")
+"""Fields of a session that the sequence headers tell; the rest of MediaInfo goes into its summary."""
+
+
+def end(
+    *,
+    session: uuid.UUID,
+    reason: EndReason,
+    description: str = "",
+    at: datetime | None = None,
+    totals: Mapping[str, int] | None = None,
+) -> bool:
+    """Ends the session and frees its lease. False: it had ended already, and stays as it was."""
+    with transaction.atomic():
+        row = Session.objects.select_related("stop_by").filter(pk=session, ended_at__isnull=True).first()
+        leases.release(session=session)
+        if row is None:
+            return False
+        if reason == "kicked" and row.stop_by is not None:
+            description = f"Ended by {row.stop_by.get_username()}."
+        fields: dict[str, Any] = {
+            "ended_at": max(at or timezone.now(), row.started_at),
+            "end_reason": reason,
+            "end_description": clean.text(description, 255),
+        }
+        if totals is not None:
+            fields |= {name: totals[name] for name in TOTALS if name in totals}
+            fields["summary"] = row.summary | {name: totals[name] for name in SUMMARY if name in totals}
+        return Session.objects.filter(pk=session, ended_at__isnull=True).update(**fields) == 1
+
+
+def discard(*, session: uuid.UUID) -> None:
+    """Undoes an admission that came too late: the session never was."""
+    with transaction.atomic():
+        leases.release(session=session)
+        Session.objects.filter(pk=session).delete()
+
+
+def set_media(*, session: uuid.UUID, media: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+    """Keeps what the sequence headers say, beside what the publisher claims."""
+    with transaction.atomic():
+        row = Session.objects.filter(pk=session).first()
+        if row is None:
+            return
+        for name in MEDIA:
+            if name in media:
+                value = media[name]
+                setattr(row, name, clean.text(value, 32) if isinstance(value, str) else value)
+        row.summary |= {
+            "media": clean.jsonable({name: value for name, value in media.items() if name not in MEDIA}),
+            "metadata": clean.jsonable(metadata),
+        }
+        row.save(update_fields=[*MEDIA, "summary"])
+
+
+def request_stop(
+    *, session_id: uuid.UUID | str, reason: EndReason = "kicked", by: AbstractBaseUser | None = None
+) -> bool:
+    """Asks the session's node to end it: by the database, which it reads each second, and faster by the channel layer.
+
+    False: the session has ended already.
+    """
+    changed = Session.objects.filter(pk=session_id, ended_at__isnull=True).update(stop_requested=reason, stop_by=by)
+    if not changed:
+        return False
+    channel = Session.objects.values_list("channel", flat=True).get(pk=session_id)
+    layer = get_channel_layer()
+    if layer is not None and channel:
+        message = {"type": "session.stop", "session_id": str(session_id), "reason": reason}
+        try:
+            async_to_sync(layer.send)(channel, message)
+        except Exception as error:  # Whatever the layer's trouble: the node reads the database.
+            logger.warning("The channel layer did not take a stop request: %s", type(error).__name__)
+    return True
+
+
+def event_payload(event: StatusEvent) -> dict[str, Any]:
+    """A status event as pages get it by WebSocket: `at` in seconds since the epoch."""
+    return {
+        "sequence": event.sequence,
+        "at": event.at.timestamp(),
+        "kind": event.kind,
+        "level": event.level,
+        "code": event.code,
+        "description": event.description,
+        "detail": event.detail,
+        "session_id": str(event.session_id),
+    }

@@ -1,0 +1,37 @@
+"""What names and networks may look like: used by the models' forms, the commands and, for open streams, admission."""
+
+import ipaddress
+import re
+from typing import Any
+
+from django.core.exceptions import ValidationError
+
+APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
+STREAM_NAME = re.compile(r"[^\s/?#&%\\\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,255}")
+"""Any text that stands in a URL's path and in an RTMP name without being split or decoded there."""
+
+DOTS = {".", ".."}
+
+
+def validate_app_name(value: str) -> None:
+    if not APP_NAME.fullmatch(value):
+        raise ValidationError("Use letters, digits and . _ ~ - only, beginning with a letter or a digit.")
+
+
+def is_stream_name(value: str) -> bool:
+    return STREAM_NAME.fullmatch(value) is not None and value not in DOTS
+
+
+def validate_stream_name(value: str) -> None:
+    if not is_stream_name(value):
+        raise ValidationError("Use 1 to 255 characters without blanks and without / ? # & % and the backslash.")
+
+
+def validate_networks(value: Any) -> None:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValidationError('Give a list of networks, such as ["192.0.2.0/24"].')
+    for item in value:
+        try:
+            ipaddress.ip_network(item)
+        except ValueError as error:
+            raise ValidationError(f"{error}.") from None
