@@ -1,0 +1,143 @@
+"""Where secrets are taken out: nothing past this file sees a stream key or a token but in a `credential` field.
+
+A client presents its secret in one of three ways:
+
+    rtmp://host/live        + publishing name KEY           the name itself
+    rtmp://host/live        + name  cam1?key=KEY            the name's query (players: ?token=TOKEN)
+    rtmp://host/live?key=KEY + name  cam1                   the app's query, which tcUrl, swfUrl and pageUrl may repeat
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+SECRET_FIELDS = ("key", "token")
+"""Query fields that carry a credential, in the order of precedence."""
+
+KEY_PREFIX = "rk_"
+KEY_MIN_LENGTH = 20
+"""What generated keys look like: enough to recognise one where a public name is expected."""
+
+HOSTED_SUFFIX = "/_definst_"
+"""The default instance, as some encoders write it after the app's name."""
+
+MAX_DEPTH = 16
+
+_SECRET_IN_TEXT = re.compile(r"(?i)([?&;](?:key|token)=)([^&#;\s]*)")
+_USER_INFO = re.compile(r"(?<=://)[^/?#@\s]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An app or a stream name, its credential taken out of its query."""
+
+    name: str
+    """Without query, trailing '/' and default instance. A publishing name may be a key: see `split_publish`."""
+    credential: str
+    query: dict[str, str]
+    """The whole query, decoded, credentials masked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """A publishing name as it may be shown, and the credential that came with it."""
+
+    name: str
+    credential: str
+    credential_is_name: bool
+    query: dict[str, str]
+
+
+def mask(secret: str) -> str:
+    """Enough to recognise a secret by, too little to use it: 'rk_7Qd4…'; an unknown form shows at most 3 characters."""
+    if not secret:
+        return ""
+    shown = len(KEY_PREFIX) + 4 if looks_like_key(secret) else min(3, len(secret) // 4)
+    return f"{secret[:shown]}…"
+
+
+def looks_like_key(text: str) -> bool:
+    return text.startswith(KEY_PREFIX) and len(text) >= KEY_MIN_LENGTH
+
+
+def split_app(app: str) -> Target:
+    """'live/?key=K&x=1' -> live, K, {key: masked, x: 1}."""
+    path, _, query = app.partition("?")
+    fields = _fields(query)
+    name = path.strip("/").removesuffix(HOSTED_SUFFIX).rstrip("/")
+    return Target(scrub_text(name), _credential(fields), _masked(fields))
+
+
+def split_publish(raw: str, app_credential: str) -> Presented:
+    """The credential is the query's, else the app's, else the name itself (then shown masked)."""
+    path, _, query = raw.partition("?")
+    fields = _fields(query)
+    name = path.strip("/")
+    credential = _credential(fields) or app_credential
+    if not credential or looks_like_key(name) or name == credential:
+        return Presented(mask(name), name, True, _masked(fields))
+    return Presented(name, credential, False, _masked(fields))
+
+
+def split_play(raw: str, app_credential: str) -> Presented:
+    """Players use the public name; one that was given a publisher's key by mistake has it masked."""
+    path, _, query = raw.partition("?")
+    fields = _fields(query)
+    name = path.strip("/")
+    shown = mask(name) if looks_like_key(name) else name
+    return Presented(shown, _credential(fields) or app_credential, False, _masked(fields))
+
+
+def scrub_text(text: str, *secrets: str) -> str:
+    """The text with `key=` and `token=` values, user information in URLs, key-like words and the given secrets masked."""
+    for secret in secrets:
+        if secret and secret in text:
+            text = text.replace(secret, mask(secret))
+    text = _SECRET_IN_TEXT.sub(lambda found: found[1] + mask(unquote(found[2])), text)
+    text = _USER_INFO.sub("…@", text)
+    if KEY_PREFIX in text:
+        text = re.sub(rf"{KEY_PREFIX}[\w-]{{{KEY_MIN_LENGTH - len(KEY_PREFIX)},}}", lambda found: mask(found[0]), text)
+    return text
+
+
+def scrub_url(url: str, app: str, *secrets: str) -> str:
+    """tcUrl, swfUrl or pageUrl: masked, and what stands after the app in the path, which may be a key, taken off."""
+    head, question, query = url.partition("?")
+    scheme, separator, rest = head.partition("://")
+    host, slash, path = rest.partition("/")
+    if separator and slash and app and path.startswith(f"{app}/"):
+        head = f"{scheme}://{host}/{app}"
+    return scrub_text(head + question + query, *secrets)
+
+
+def scrub(value: Any, *secrets: str, depth: int = 0) -> Any:
+    """A command object or argument with every text in it masked; what is nested too deep becomes None."""
+    if isinstance(value, str):
+        return scrub_text(value, *secrets)
+    if depth >= MAX_DEPTH:
+        return None
+    if isinstance(value, Mapping):
+        return {scrub_text(str(key), *secrets): scrub(item, *secrets, depth=depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [scrub(item, *secrets, depth=depth + 1) for item in value]
+    return value
+
+
+def _fields(query: str) -> dict[str, str]:
+    """Split on '&' and on the first '=' only: values come unencoded (base64's '=') as well as encoded. First one wins."""
+    fields: dict[str, str] = {}
+    for item in query.lstrip("?").split("&"):
+        key, _, value = item.partition("=")
+        if key:
+            fields.setdefault(unquote(key), unquote(value))
+    return fields
+
+
+def _credential(fields: Mapping[str, str]) -> str:
+    return next((fields[field] for field in SECRET_FIELDS if fields.get(field)), "")
+
+
+def _masked(fields: Mapping[str, str]) -> dict[str, str]:
+    return {key: mask(value) if key in SECRET_FIELDS else scrub_text(value) for key, value in fields.items()}

@@ -1,0 +1,37 @@
+"""What the kernel knows of a TCP connection (Linux: `struct tcp_info`, linux/tcp.h)."""
+
+import socket
+import struct
+import sys
+from typing import NamedTuple
+
+# 8 one-byte fields, then u32s: rto, ato, snd_mss, rcv_mss, unacked, sacked, lost, retrans, fackets, last_data_sent,
+# last_ack_sent, last_data_recv, last_ack_recv, pmtu, rcv_ssthresh, rtt, rttvar, snd_ssthresh, snd_cwnd, advmss,
+# reordering, rcv_rtt, rcv_space, total_retrans.
+_LAYOUT = struct.Struct("=8B24I")
+_RTT = 8 + 15
+_TOTAL_RETRANS = 8 + 23
+
+
+class TcpInfo(NamedTuple):
+    rtt_ms: float | None
+    """The smoothed round-trip time."""
+    retransmits: int | None
+    """Segments sent again since the connection began."""
+
+
+UNKNOWN = TcpInfo(None, None)
+
+
+def tcp_info(connection: socket.socket | None) -> TcpInfo:
+    """UNKNOWN for a closed socket and on systems other than Linux."""
+    if connection is None or sys.platform != "linux":
+        return UNKNOWN
+    try:
+        found = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAYOUT.size)
+    except OSError:
+        return UNKNOWN
+    if len(found) < _LAYOUT.size:
+        return UNKNOWN
+    fields = _LAYOUT.unpack_from(found)
+    return TcpInfo(fields[_RTT] / 1000, fields[_TOTAL_RETRANS])
