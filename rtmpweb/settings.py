@@ -194,4 +194,5 @@ LOGGING: dict[str, Any] = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": env.text("RTMPWEB_LOG_LEVEL", "INFO")},
+    "loggers": {"daphne": {"level": "WARNING"}},
 }

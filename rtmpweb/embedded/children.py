@@ -1,0 +1,117 @@
+"""Child processes that are kept running, and stopped with all that they started."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY_S = 1.0
+LONGEST_DELAY_S = 60.0
+STEADY_AFTER_S = 60.0
+"""A child that ran this long starts again after FIRST_DELAY_S; one that ends sooner waits twice as long each time."""
+
+COLD_GRACE_S = 3.0
+"""From SIGQUIT to SIGKILL."""
+
+OUTPUT_GRACE_S = 1.0
+"""For the rest of a child's output, once it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run. `environment` is added to this process's own."""
+
+    name: str
+    arguments: tuple[str, ...]
+    nice: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Child:
+    """One program in a session of its own, so that a terminal's Ctrl-C doesn't reach it before its parent says so."""
+
+    def __init__(self, program: Program, write: Callable[[str], None]) -> None:
+        self.program = program
+        self._write = write
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    def start(self) -> None:
+        """Called in the event loop's thread, which must outlive the child: it counts as the child's parent."""
+        self._task = asyncio.get_running_loop().create_task(self._supervise(), name=f"child {self.program.name}")
+
+    async def stop(self, grace_s: float) -> None:
+        """SIGTERM; after `grace_s` SIGQUIT, then SIGKILL for all of its processes."""
+        self._stopping.set()
+        if self._task is None:
+            return
+        for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGQUIT, COLD_GRACE_S)):
+            if self._process is not None and self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.send_signal(number)
+            done, _ = await asyncio.wait({self._task}, timeout=wait_s)
+            if done:
+                return
+        self.kill()
+        await self._task
+
+    def kill(self) -> None:
+        """SIGKILL for the program and all that it started."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _supervise(self) -> None:
+        loop = asyncio.get_running_loop()
+        delay = FIRST_DELAY_S
+        while not self._stopping.is_set():
+            began = loop.time()
+            code = await self._run()
+            if self._stopping.is_set():
+                return
+            if loop.time() - began > STEADY_AFTER_S:
+                delay = FIRST_DELAY_S
+            log.warning("The %s process ended with %s; it starts again in %.0f s.", self.program.name, code, delay)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), delay)
+            delay = min(delay * 2, LONGEST_DELAY_S)
+
+    async def _run(self) -> int:
+        """Runs the program once; returns its exit code, or minus the number of the signal that ended it."""
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "rtmpweb.embedded.leash", str(os.getpid()), str(self.program.nice)),
+            *self.program.arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **self.program.environment},
+        )
+        output = asyncio.get_running_loop().create_task(self._relay(self._process.stdout))
+        if self._stopping.is_set():  # It was asked for while the process started.
+            self._process.terminate()
+        code = await self._process.wait()
+        self.kill()  # What it may have left behind.
+        _, unfinished = await asyncio.wait({output}, timeout=OUTPUT_GRACE_S)
+        for task in unfinished:
+            task.cancel()
+        return code
+
+    async def _relay(self, output: asyncio.StreamReader | None) -> None:
+        """Writes each line of output with the program's name before it."""
+        rest = b""
+        while output is not None and (chunk := await output.read(65536)):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._write(f"[{self.program.name}] {line.decode(errors='replace')}")
+            if len(rest) > 65536:
+                rest = b""
+        if rest:
+            self._write(f"[{self.program.name}] {rest.decode(errors='replace')}")

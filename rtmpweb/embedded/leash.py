@@ -1,0 +1,31 @@
+"""Start a program that dies with its parent: `python -m rtmpweb.embedded.leash PARENT_PID NICE PROGRAM [ARGUMENT ...]`.
+
+A small program of its own, as code between fork and exec of a process with threads may deadlock. The program replaces
+it (exec), so the parent's child is the program itself.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """The kernel sends this process the signal when its parent dies, however it dies. Linux only; elsewhere nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+
+
+def main(arguments: list[str]) -> None:
+    parent, nice, program, *_ = arguments
+    die_with_parent(signal.SIGQUIT)  # A Celery worker's cold shutdown: its tasks are cancelled, not waited for.
+    if os.getppid() != int(parent):  # It died before the line above.
+        sys.exit(1)
+    os.nice(int(nice))
+    os.execv(program, arguments[2:])  # noqa: S606 - replacing this process is the point.
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

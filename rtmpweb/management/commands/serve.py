@@ -1,0 +1,26 @@
+"""`manage.py serve`: the whole system on one machine, in the foreground."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from rtmpweb.asgi import application
+from rtmpweb.embedded.listening import ListenError
+from rtmpweb.embedded.server import Embedded
+
+
+class Command(BaseCommand):
+    help = (
+        "Runs everything in the foreground: dashboard, RTMP listener, and the Celery workers as children. "
+        "Sets the database up first. Settings come from the environment (docs/operations.md). Ctrl-C stops it in order."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            Embedded(application, self._say).run()
+        except ListenError as error:
+            raise CommandError(str(error)) from None
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
