@@ -1,0 +1,47 @@
+"""The sessions that are alive in this process."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Literal
+
+from ingest.contracts import StreamSnapshot
+
+
+@dataclass(slots=True)
+class ActiveSession:
+    """A session that this process accepted and that has not ended."""
+
+    id: uuid.UUID
+    kind: Literal["publish", "play"]
+    app: str
+    name: str
+    stream: int
+    key: int | None
+    fencing: int
+    node: str
+    address: str
+    encoder: str
+    sequence: int = 0
+    """Of its last event."""
+
+
+ACTIVE: dict[str, ActiveSession] = {}
+"""By session id."""
+
+
+def leased(node: str) -> list[tuple[uuid.UUID, int]]:
+    """The leases that the node must renew: session and fencing number of each publisher."""
+    return [
+        (session.id, session.fencing)
+        for session in ACTIVE.values()
+        if session.kind == "publish" and session.node == node
+    ]
+
+
+def of_node(node: str) -> list[uuid.UUID]:
+    return [session.id for session in ACTIVE.values() if session.node == node]
+
+
+def of_snapshot(snapshot: StreamSnapshot) -> ActiveSession | None:
+    """The publisher's session, unless it ended in the meantime."""
+    return ACTIVE.get(snapshot["session_id"] or "")

@@ -1,0 +1,56 @@
+"""What our consumers share: dispatch that waits for nothing, and tasks for what takes time."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from channels.consumer import AsyncConsumer, get_handler_name
+
+logger = logging.getLogger(__name__)
+
+
+class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
+    """An AsyncConsumer whose events never wait for a database.
+
+    Channels' own dispatch awaits `aclose_old_connections` in the one thread-sensitive thread for every message, so that
+    one slow write anywhere stalls every consumer. Ours doesn't: `ingest.consumers.database` closes connections where
+    they are used. A handler that needs time starts a task with `spawn`, so that a stop never waits behind it.
+    """
+
+    def __init__(self) -> None:
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.ended()
+            await self.cancel_tasks()
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        handler = getattr(self, get_handler_name(message), None)
+        if handler is None:
+            logger.debug("No handler for %s", message["type"])
+            return
+        await handler(message)
+
+    def ended(self) -> None:
+        """Called once, however the application ends."""
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("A control task failed", exc_info=error)
+
+    async def cancel_tasks(self) -> None:
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,206 @@
+"""The application behind one RTMP listener: its ticks to pages and lake, and its upkeep in the database."""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from channels.exceptions import StopConsumer
+from django.conf import settings
+
+from ingest.consumers import pages, recorder
+from ingest.consumers.active import ACTIVE, of_node, of_snapshot
+from ingest.consumers.base import ControlConsumer
+from ingest.consumers.upkeep import Upkeep
+from ingest.contracts import (
+    EndReason,
+    Issue,
+    NodeDraining,
+    NodeFigures,
+    NodeScope,
+    NodeStarted,
+    NodeStopped,
+    NodeTick,
+    Sample,
+    StreamSnapshot,
+)
+from ingest.history import get_history
+from ingest.livestore import CompactSample, get_livestore
+from ingest.telemetry import TelemetryWriter, set_writer
+
+logger = logging.getLogger(__name__)
+
+CHUNK = 40
+"""Snapshots that are serialised at a time; between two chunks the event loop serves media."""
+
+SESSIONS_END_S = 2.0
+HISTORY_END_S = 5.0
+"""At the stop: how long the node waits for its sessions to end, and for history to be written."""
+
+
+class NodeConsumer(ControlConsumer):
+    scope: NodeScope
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.telemetry: TelemetryWriter | None = None
+        self.upkeep: Upkeep | None = None
+        self.shown: dict[int, str] = {}
+        """The last tick's snapshots as JSON, by stream id."""
+        self.issues: dict[str, dict[str, Issue]] = {}
+        """The open health issues by session and check."""
+        self.storing = False
+
+    @property
+    def node(self) -> str:
+        return self.scope["node"]
+
+    async def node_started(self, event: NodeStarted) -> None:
+        address = ", ".join(f"{host}:{port}" for host, port in self.scope["addresses"])
+        self.upkeep = Upkeep(self.node, address, self.drop)
+        self.telemetry = TelemetryWriter(settings.LAKE_DIR, self.node)
+        set_writer(self.telemetry)
+        self.spawn(asyncio.to_thread(self.telemetry.start))
+        self.start_rounds()
+
+    def start_rounds(self) -> None:
+        if self.upkeep is not None:
+            for round_ in self.upkeep.due(asyncio.get_running_loop().time()):
+                self.spawn(round_)
+
+    async def drop(self, session: uuid.UUID, reason: EndReason) -> None:
+        """Has the server end the session, if it is still alive here."""
+        if str(session) in ACTIVE:
+            await self.send({"type": "node.drop", "session_id": str(session), "reason": reason})
+
+    # --- The tick ---
+
+    async def node_tick(self, event: NodeTick) -> None:
+        self.start_rounds()
+        try:
+            await self._tick(event)
+        except Exception:  # One bad tick must not be the last.
+            logger.exception("A tick failed")
+
+    async def _tick(self, event: NodeTick) -> None:
+        if self.telemetry is not None and event["samples"]:
+            self.telemetry.samples(event["samples"])
+        self._record_health(event["streams"])
+        at = event["figures"]["at"]
+        compact = {sample.stream: _compact(sample) for sample in event["samples"]}
+        texts = await _serialise(event["streams"])
+        changed = [text for stream, text in texts.items() if self.shown.get(stream) != text]
+        gone = [stream for stream in self.shown if stream not in texts]
+        self.shown = texts
+        nodes = pages.join([pages.to_json(event["figures"])])
+        if pages.watched(pages.WALL):
+            pages.send(pages.WALL, "live.tick", pages.update_text(at=at, nodes=nodes, streams=changed, gone=gone))
+        self._send_details(at, texts, compact, gone)
+        if not self.storing:
+            self.storing = True
+            self.spawn(self._store(event["figures"], event["streams"], pages.join(texts.values()), compact))
+
+    def _send_details(
+        self, at: float, texts: Mapping[int, str], compact: Mapping[int, CompactSample], gone: Sequence[int]
+    ) -> None:
+        for stream, text in (*texts.items(), *((stream, "null") for stream in gone)):
+            group = pages.stream_group(stream)
+            if pages.watched(group):
+                sample = pages.sample_text(at=at, stream=text, sample=compact.get(stream))
+                pages.send(group, "stream.sample", sample)
+
+    async def _store(
+        self,
+        figures: NodeFigures,
+        streams: Sequence[StreamSnapshot],
+        text: str,
+        compact: Mapping[int, CompactSample],
+    ) -> None:
+        """Into the LiveStore. A store that is slow misses ticks rather than delaying them."""
+        store = get_livestore()
+        try:
+            await store.put_node(figures, streams, text=text)
+            await store.append_samples(compact)
+        except Exception as error:
+            logger.warning("The live store did not take a snapshot: %s", type(error).__name__)
+        finally:
+            self.storing = False
+
+    def _record_health(self, streams: Sequence[StreamSnapshot]) -> None:
+        """Issues that opened, changed their level or cleared since the last tick become events of their session."""
+        known, self.issues = self.issues, {}
+        for snapshot in streams:
+            session = of_snapshot(snapshot)
+            if session is None:
+                continue
+            before = known.get(str(session.id), {})
+            now = {issue["check"]: issue for issue in snapshot["issues"]}
+            for check, issue in now.items():
+                if check not in before or before[check]["level"] != issue["level"]:
+                    recorder.record(session, _health("health.opened", issue))
+            for check, issue in before.items():
+                if check not in now:
+                    recorder.record(session, _health("health.cleared", issue))
+            if now:
+                self.issues[str(session.id)] = now
+
+    # --- The end ---
+
+    async def node_draining(self, event: NodeDraining) -> None:
+        if self.upkeep is not None:
+            self.spawn(self.upkeep.draining())
+
+    async def node_stopped(self, event: NodeStopped) -> None:
+        """The last event: sessions have ended or are about to; what is known of them is written before it returns."""
+        deadline = asyncio.get_running_loop().time() + SESSIONS_END_S
+        while of_node(self.node) and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - at most 100 looks.
+            await asyncio.sleep(0.02)
+        if self.upkeep is not None:
+            await self.upkeep.stopped()
+        if not await asyncio.to_thread(get_history().flush, HISTORY_END_S):
+            logger.error("The database did not take the last %d entries of history.", get_history().waiting)
+        if self.telemetry is not None:
+            set_writer(None)
+            await asyncio.to_thread(self.telemetry.close)
+            self.telemetry = None
+        await self._forget()
+        raise StopConsumer
+
+    async def _forget(self) -> None:
+        gone = list(self.shown)
+        pages.send(pages.WALL, "live.tick", pages.update_text(at=time.time(), nodes="[]", streams=(), gone=gone))
+        try:
+            await asyncio.to_thread(get_livestore().remove_node, self.node)
+        except Exception as error:
+            logger.warning("The live store did not forget the node: %s", type(error).__name__)
+
+
+async def _serialise(streams: Sequence[StreamSnapshot]) -> dict[int, str]:
+    """Each snapshot as JSON, once: for the wall, the stream's page and the LiveStore."""
+    texts: dict[int, str] = {}
+    for index, snapshot in enumerate(streams):
+        if index and index % CHUNK == 0:
+            await asyncio.sleep(0)
+        texts[snapshot["id"]] = pages.to_json(snapshot)
+    return texts
+
+
+def _compact(sample: Sample) -> CompactSample:
+    return {
+        "at": sample.at_us / 1e6,
+        "video_kbps": sample.video_kbps,
+        "audio_kbps": sample.audio_kbps,
+        "fps": sample.fps,
+        "keyframe_interval": sample.keyframe_interval,
+        "drift_dev": sample.drift_dev,
+        "players": sample.players,
+        "health": sample.health,
+    }
+
+
+def _health(kind: str, issue: Issue) -> recorder.Happening:
+    detail: dict[str, Any] = {name: issue[name] for name in ("actual", "expected", "advice")}  # type: ignore[literal-required]
+    level = issue["level"] if kind == "health.opened" else "status"
+    return recorder.happening(kind, level=level, code=issue["check"], description=issue["title"], detail=detail)

@@ -1,0 +1,84 @@
+"""What open pages are sent: JSON texts, made once and handed on unchanged by the dashboard's WebSocket consumers.
+
+Group `live`, the wall: {"kind": "update", "at", "nodes", "streams" (those that changed), "gone" (ids)}.
+Group `stream.<id>`: {"kind": "sample", "at", "stream", "sample"} and {"kind": "event", "event"}.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from channels.layers import get_channel_layer
+
+from ingest import clean
+
+logger = logging.getLogger(__name__)
+
+WALL = "live"
+MAX_SENDING = 1000
+"""Messages that may be under way to the channel layer; over it they are left out: the next one is whole again."""
+
+WARN_S = 10.0
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_sending: set[asyncio.Task[None]] = set()
+_warned = -WARN_S
+
+
+def to_json(value: Any) -> str:
+    """The value as JSON. What a publisher claims may hold what JSON can't say, such as NaN: that becomes null."""
+    try:
+        return _encode(value)
+    except (TypeError, ValueError):
+        return _encode(clean.jsonable(value))
+
+
+def stream_group(stream: int) -> str:
+    return f"stream.{stream}"
+
+
+def join(texts: Iterable[str]) -> str:
+    """A JSON list of texts that are JSON already."""
+    return f"[{','.join(texts)}]"
+
+
+def update_text(*, at: float, nodes: str, streams: Iterable[str], gone: Iterable[int]) -> str:
+    return f'{{"kind":"update","at":{at:.3f},"nodes":{nodes},"streams":{join(streams)},"gone":{to_json(list(gone))}}}'
+
+
+def sample_text(*, at: float, stream: str, sample: Mapping[str, Any] | None) -> str:
+    return f'{{"kind":"sample","at":{at:.3f},"stream":{stream},"sample":{to_json(sample)}}}'
+
+
+def event_text(event: Mapping[str, Any]) -> str:
+    return f'{{"kind":"event","event":{to_json(event)}}}'
+
+
+def watched(group: str) -> bool:
+    """Whether anybody may be in the group. The in-memory layer knows, and asking spares its walk over all channels."""
+    groups = getattr(get_channel_layer(), "groups", None)
+    return groups is None or bool(groups.get(group))
+
+
+def send(group: str, kind: str, text: str) -> None:
+    """Sends to whoever watches, without waiting: pages can do without a message, the caller can't wait for a layer."""
+    if watched(group) and len(_sending) < MAX_SENDING:
+        task = asyncio.ensure_future(_send(group, {"type": kind, "text": text}))
+        _sending.add(task)
+        task.add_done_callback(_sending.discard)
+
+
+async def _send(group: str, message: dict[str, Any]) -> None:
+    global _warned
+    layer = get_channel_layer()
+    if layer is None:
+        return
+    try:
+        await layer.group_send(group, message)
+    except Exception as error:  # Whatever the layer's trouble is: it is not the stream's.
+        if time.monotonic() - _warned >= WARN_S:
+            _warned = time.monotonic()
+            logger.warning("The channel layer did not take a message: %s", type(error).__name__)

@@ -1,0 +1,196 @@
+"""Records what happens to sessions and what was refused.
+
+An event goes to three places, each of which may be slow or away without the others noticing: to the database by the
+history writer, to the lake by the telemetry writer, and to open pages by the channel layer. Nothing here waits.
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+
+from ingest import clean
+from ingest.consumers import pages
+from ingest.consumers.active import ACTIVE, ActiveSession
+from ingest.contracts import EndReason, EventRecord, Totals
+from ingest.history import AttemptRow, EndRow, EventRow, get_history
+from ingest.services.admission import Peer
+from ingest.telemetry import get_writer
+
+MAX_EVENTS = 2000
+"""Of one session; over it only its end is recorded. A peer can cause events, but not without bound."""
+
+ENDED = "session.ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One event of a session, before it has its number. `at`: seconds since the epoch."""
+
+    kind: str
+    at: float
+    level: str = ""
+    code: str = ""
+    description: str = ""
+    detail: Mapping[str, Any] | None = None
+
+
+def happening(
+    kind: str,
+    *,
+    level: str = "",
+    code: str = "",
+    description: str = "",
+    detail: Mapping[str, Any] | None = None,
+) -> Happening:
+    """An event of now, its texts made fit for what they are written to."""
+    return Happening(
+        kind, time.time(), clean.text(level, 16), clean.text(code, 64), clean.text(description, 512), detail
+    )
+
+
+def record(session: ActiveSession, event: Happening, *, reason: str = "", totals: Totals | None = None) -> None:
+    """Records the event under the session's next sequence number."""
+    if session.sequence >= MAX_EVENTS and event.kind != ENDED:
+        return
+    session.sequence += 1
+    detail = dict(event.detail or {})
+    get_history().put(
+        EventRow(
+            session=session.id,
+            sequence=session.sequence,
+            at=datetime.fromtimestamp(event.at, UTC),
+            kind=event.kind,
+            level=event.level,
+            code=event.code,
+            description=event.description,
+            detail=detail,
+        )
+    )
+    _to_lake(
+        session=str(session.id),
+        sequence=session.sequence,
+        at=event.at,
+        node=session.node,
+        app=session.app,
+        name=session.name,
+        stream=session.stream,
+        key=session.key,
+        kind=event.kind,
+        session_kind=session.kind,
+        level=event.level,
+        code=event.code,
+        reason=reason,
+        encoder=session.encoder,
+        address=session.address,
+        totals=totals,
+        detail=detail,
+    )
+    _to_pages(session, event, detail)
+
+
+def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) -> None:
+    group = pages.stream_group(session.stream)
+    if not pages.watched(group):
+        return
+    payload = {
+        "sequence": session.sequence,
+        "at": event.at,
+        "kind": event.kind,
+        "level": event.level,
+        "code": event.code,
+        "description": event.description,
+        "detail": detail,
+        "session_id": str(session.id),
+    }
+    pages.send(group, "stream.event", pages.event_text(payload))
+
+
+def begin(session: ActiveSession) -> None:
+    ACTIVE[str(session.id)] = session
+
+
+def end(session: ActiveSession, reason: EndReason, description: str = "", totals: Totals | None = None) -> None:
+    """Ends the session, once: its last event, its row, its lease."""
+    if ACTIVE.pop(str(session.id), None) is None:
+        return
+    event = happening(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
+    record(session, event, reason=reason, totals=totals)
+    at = datetime.fromtimestamp(event.at, UTC)
+    get_history().put(EndRow(session.id, reason, event.description[:255], at, dict(totals) if totals else None))
+
+
+def attempt(
+    *,
+    action: str,
+    peer: Peer,
+    app: str,
+    name: str,
+    reason: str,
+    code: str,
+    description: str,
+    stream: int | None = None,
+    key: int | None = None,
+) -> None:
+    """Records a refusal, or a connection that broke before it came to anything. `app` and `name` come masked."""
+    at = time.time()
+    row = AttemptRow(
+        at=datetime.fromtimestamp(at, UTC),
+        action=action,
+        app=clean.text(app, 128),
+        name=clean.text(name, 255),
+        address=clean.text(peer.address, 64),
+        encoder=clean.text(peer.encoder, 255),
+        node=clean.text(peer.node, 128),
+        reason=reason,
+        code=code,
+        description=clean.text(description, 512),
+        stream=stream,
+        key=key,
+    )
+    get_history().put(row)
+    _to_lake(
+        session="",
+        sequence=0,
+        at=at,
+        node=row.node,
+        app=row.app,
+        name=row.name,
+        stream=stream,
+        key=key,
+        kind="attempt",
+        session_kind=action if action in {"publish", "play"} else "",
+        level="error",
+        code=code,
+        reason=reason,
+        encoder=row.encoder,
+        address=peer.address,
+        totals=None,
+        detail={},
+    )
+
+
+def _to_lake(*, at: float, address: str, totals: Totals | None, detail: dict[str, Any], **fields: Any) -> None:
+    writer = get_writer()
+    if writer is not None:
+        writer.event(
+            EventRecord(
+                at_us=int(at * 1e6),
+                address_hash=_address_hash(address),
+                bytes_in=totals["bytes_in"] if totals else 0,
+                bytes_out=totals["bytes_out"] if totals else 0,
+                detail=pages.to_json(detail),
+                **fields,
+            )
+        )
+
+
+def _address_hash(address: str) -> str:
+    """Tells players apart in the lake without naming them."""
+    message = b"address\0" + address.encode("utf-8", "replace")
+    return hmac.new(settings.KEY_PEPPER.encode(), message, hashlib.sha256).hexdigest()[:16]

@@ -1,0 +1,139 @@
+"""What a node asks and tells the database, each in its own rhythm, and never at the expense of its ticks.
+
+A round that is still under way, since the database is slow, is not started again; one that fails is logged once and
+tried again when it is next due. Live streams go on meanwhile.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from django.db import DatabaseError
+from django.utils import timezone
+
+from ingest.consumers import database
+from ingest.consumers.active import leased, of_node
+from ingest.contracts import EndReason
+from ingest.services import leases, nodes, revocation
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REVOCATIONS_S = 0.9
+"""Less than a tick, so that each tick asks."""
+
+SWEEP_S = 10.0
+
+Drop = Callable[[uuid.UUID, EndReason], Coroutine[Any, Any, None]]
+
+
+class Upkeep:
+    """One node's rounds. `start` comes first and is repeated until the database has taken it."""
+
+    def __init__(self, node: str, address: str, drop: Drop) -> None:
+        self.node = node
+        self._address = address
+        self._drop = drop
+        self._row: int | None = None
+        self._busy: set[str] = set()
+        self._due: dict[str, float] = {}
+        self._failing = False
+        self._reached_since: float | None = None
+        self._rounds: tuple[tuple[str, float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
+            ("revocations", REVOCATIONS_S, self._revocations),
+            ("leases", leases.RENEW_S, self._leases),
+            ("sweep", SWEEP_S, self._sweep),
+        )
+
+    def due(self, now: float) -> list[Coroutine[Any, Any, None]]:
+        """The rounds to start at the time `now` (seconds of the loop's clock), as coroutines."""
+        if self._row is None:
+            return self._begin("start", 1.0, self._start, now)
+        return [work for name, every, action in self._rounds for work in self._begin(name, every, action, now)]
+
+    def _begin(
+        self, name: str, every: float, action: Callable[[], Coroutine[Any, Any, None]], now: float
+    ) -> list[Coroutine[Any, Any, None]]:
+        if name in self._busy or now < self._due.get(name, 0.0):
+            return []
+        self._busy.add(name)
+        self._due[name] = now + every
+        return [self._guarded(name, action)]
+
+    async def _guarded(self, name: str, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await action()
+            if self._failing:
+                logger.info("The database answers again.")
+            self._failing = False
+            if self._reached_since is None:
+                self._reached_since = asyncio.get_running_loop().time()
+        except DatabaseError as error:
+            self._reached_since = None
+            if not self._failing:
+                logger.warning("The node's upkeep (%s) waits for the database: %s", name, type(error).__name__)
+            self._failing = True
+        finally:
+            self._busy.discard(name)
+
+    async def _start(self) -> None:
+        alive = of_node(self.node)
+
+        def start() -> tuple[int, int]:
+            row, left = nodes.started(name=self.node, address=self._address, now=timezone.now(), alive=alive)
+            return row.pk, left
+
+        self._row, left = await database.run(start, executor=database.WRITE)
+        if left:
+            logger.warning("Closed %d sessions that a former process of this node left open.", left)
+
+    async def _revocations(self) -> None:
+        def read() -> list[tuple[uuid.UUID, EndReason]]:
+            return revocation.due(node=self.node, now=timezone.now())
+
+        for session, reason in await database.run(read, executor=database.READ):
+            await self._drop(session, reason)
+
+    async def _leases(self) -> None:
+        """Renews the leases; the same round says that the node lives."""
+        held = leased(self.node)
+        row = self._row
+        assert row is not None  # noqa: S101 - rounds begin after the start.
+
+        def renew() -> set[uuid.UUID]:
+            now = timezone.now()
+            nodes.seen(name=self.node, now=now)
+            return leases.renew(node=row, held=held, now=now)
+
+        for session in await database.run(renew, executor=database.WRITE):
+            await self._drop(session, "lease_lost")
+
+    async def _sweep(self) -> None:
+        """Clears what dead nodes left, once this node has reached the database for long enough to judge them."""
+        since = self._reached_since
+        reached = timedelta(seconds=asyncio.get_running_loop().time() - since) if since is not None else timedelta(0)
+        if reached > nodes.LOST_AFTER:
+            ended = await database.run(lambda: nodes.sweep(now=timezone.now()), executor=database.WRITE)
+            if ended:
+                logger.warning("Ended %d sessions of nodes that were lost.", ended)
+
+    async def draining(self) -> None:
+        await self._tell(nodes.draining)
+
+    async def stopped(self) -> None:
+        await self._tell(nodes.stopped)
+
+    async def _tell(self, say: Callable[..., None]) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await database.decide(
+                lambda: say(name=self.node, now=timezone.now()),
+                executor=database.WRITE,
+                deadline=loop.time() + database.LIMIT_S,
+            )
+        except (DatabaseError, database.TooSlow) as error:
+            logger.warning("The node's state was not written: %s", type(error).__name__)
