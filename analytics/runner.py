@@ -1,0 +1,116 @@
+"""The Spark session and its life: started when first needed, kept warm in its process, replaced when its JVM is lost.
+
+Where Spark runs is a setting: SPARK_REMOTE (Spark Connect) before SPARK_MASTER before this machine's cores less one.
+The jobs use the DataFrame API only, so that all three work. A session must not be made before a fork.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.conf import settings
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from analytics.java import find_java
+
+log = logging.getLogger(__name__)
+
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+COMMON = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""Any Spark: settings of a session."""
+
+DRIVER = {
+    "spark.app.name": "rtmpweb",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile=file:{LOG_SETTINGS}",
+}
+"""A driver of our own (not Spark Connect): settings of its JVM."""
+
+LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""All in one process: nothing listens on the network."""
+
+
+class SparkLost(Exception):  # noqa: N818
+    """Spark's JVM died; the next session starts another."""
+
+
+@contextmanager
+def spark() -> Iterator[SparkSession]:
+    """The process's session. Raises JavaMissing, and SparkLost when the JVM dies while the session is in use."""
+    if _lost():
+        _forget()
+    try:
+        yield _session()
+    except Exception as error:
+        if _lost():
+            _forget()
+            raise SparkLost("Spark's Java process was lost.") from error
+        raise
+
+
+def stop() -> None:
+    """Ends the session and its JVM."""
+    session = SparkSession.getActiveSession()
+    if session is not None and not _lost():
+        session.stop()
+    discard()
+
+
+def discard() -> None:
+    """Ends the JVM at once, whatever it is doing."""
+    process = _process()
+    if process is not None:
+        process.kill()
+        process.wait()
+    _forget()
+
+
+def _session() -> SparkSession:
+    builder = SparkSession.builder
+    if settings.SPARK_REMOTE:
+        builder = builder.remote(settings.SPARK_REMOTE)
+        chosen = COMMON
+    else:
+        os.environ["JAVA_HOME"] = str(find_java())
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        master = settings.SPARK_MASTER or f"local[{max(1, (os.cpu_count() or 2) - 1)}]"
+        builder = builder.master(master)
+        chosen = COMMON | DRIVER | {"spark.sql.warehouse.dir": str(settings.DATA_DIR / "spark")}
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            chosen |= LOOPBACK
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _process():  # type: ignore[no-untyped-def]  # The JVM's Popen, or None: py4j has no types.
+    return getattr(SparkContext._gateway, "proc", None)
+
+
+def _lost() -> bool:
+    process = _process()
+    return process is not None and process.poll() is not None
+
+
+def _forget() -> None:
+    """Makes PySpark start a new JVM: its classes keep the gateway for the process's life, dead or alive."""
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
