@@ -1,0 +1,30 @@
+"""The API object, its routers, and what becomes of errors: every one is {"detail": ...}."""
+
+import logging
+
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from redis.exceptions import RedisError
+
+from dashboard.api import history, streams
+
+logger = logging.getLogger(__name__)
+
+DESCRIPTION = (
+    "Send `Authorization: Bearer TOKEN`, made by `manage.py apitoken create NAME --role ROLE`, or use the dashboard's "
+    "session. "
+    'Lists are `{"items": [...], "count": N}`, newest first; times are ISO 8601 in UTC.'
+)
+
+api = NinjaAPI(title="rtmpweb", version="1", description=DESCRIPTION, urls_namespace="api-1", docs_url="/docs")
+api.add_router("", streams.router)
+api.add_router("", history.router)
+
+
+@api.exception_handler(OperationalError)
+@api.exception_handler(RedisError)
+def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
+    """The database or Redis is away: say so, rather than that nothing is on air."""
+    logger.warning("%s %s: %s", request.method, request.path, type(error).__name__)
+    return api.create_response(request, {"detail": "The server's storage does not answer. Try again."}, status=503)

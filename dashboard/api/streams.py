@@ -1,0 +1,90 @@
+"""/streams: what is on air, and the kick."""
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import Body, Query, Router, Status
+
+from dashboard.api.auth import allow, caller_of
+from dashboard.api.lists import ListOf, Paging, Text, cut
+from dashboard.api.schemas import KickIn, KickOut, Problem, StreamOut
+from dashboard.history import narrow
+from dashboard.kicking import Kick, kick_publisher
+from dashboard.permissions import Ability
+from dashboard.streams import Now
+from ingest.contracts import Health, StreamState
+from ingest.models import Stream
+
+router = Router(tags=["streams"])
+
+LOOKUPS = {"app": "application__name", "name": "name"}
+
+REFUSALS = {
+    Kick.OFF_AIR: "Nobody publishes this stream now.",
+    Kick.OTHER: "Another session publishes this stream by now.",
+}
+
+
+class StreamFilters(Paging):
+    app: Text | None = None
+    name: Text | None = None
+    state: StreamState | None = None
+    health: Health | None = None
+
+
+@router.get("/streams", response=ListOf[StreamOut], auth=allow(Ability.VIEW), url_name="streams")
+def streams(request: HttpRequest, filters: Query[StreamFilters]) -> ListOf[StreamOut]:
+    """All streams, on air or not; the last made comes first."""
+    now = Now.read()
+    rows = narrow(
+        Stream.objects.select_related("application").order_by("-created_at", "-pk"),
+        LOOKUPS,
+        {"app": filters.app, "name": filters.name},
+    )
+    page, count = cut(_in_condition(rows, now, filters.state, filters.health), filters)
+    return ListOf[StreamOut](items=[StreamOut.of(now.of_stream(row)) for row in page], count=count)
+
+
+def _in_condition(
+    rows: QuerySet[Stream], now: Now, state: StreamState | None, health: Health | None
+) -> QuerySet[Stream]:
+    """Rows of that state and health. What no node knows of is offline and without data."""
+    if state is None and health is None:
+        return rows
+    fitting = [
+        pk
+        for pk, snapshot in now.by_id.items()
+        if state in (None, snapshot["state"]) and health in (None, snapshot["health"])
+    ]
+    if state in (None, "offline") and health in (None, "none"):
+        return rows.exclude(pk__in=now.by_id.keys() - set(fitting))
+    return rows.filter(pk__in=fitting)
+
+
+@router.get(
+    "/streams/{app}/{name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.VIEW), url_name="stream"
+)
+def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
+    """One stream by its public name."""
+    return StreamOut.of(Now.read().of_stream(_row(app, name)))
+
+
+@router.post(
+    "/streams/{app}/{name}/kick",
+    response={202: KickOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.KICK),
+    url_name="kick",
+)
+def kick(request: HttpRequest, app: str, name: str, wish: KickIn = Body(KickIn())) -> Status:  # noqa: B008
+    """Disconnect the stream's publisher: it is gone within two seconds. 409 when nobody publishes."""
+    caller = caller_of(request)
+    outcome, session = kick_publisher(
+        _row(app, name), note=wish.note, by=caller.user, by_name=caller.name, session_id=wish.session_id
+    )
+    if outcome is Kick.ASKED and session is not None:
+        return Status(202, KickOut(session_id=str(session.pk), detail="The publisher is being disconnected."))
+    return Status(409, Problem(detail=REFUSALS[outcome]))
+
+
+def _row(app: str, name: str) -> Stream:
+    return get_object_or_404(Stream.objects.select_related("application"), application__name=app, name=name)

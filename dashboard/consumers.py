@@ -1,0 +1,231 @@
+"""The WebSocket consumers of the wall and of a stream's page: authorise, subscribe, send a snapshot, then relay.
+
+Nodes serialise each second's text once and send it to a channel layer group; here it goes out unchanged. Order:
+
+- A consumer joins the group before it reads the snapshot, so that no update falls between the two. The layer keeps what
+  comes meanwhile; what is no newer than the snapshot is then left out, so that no figure goes backwards.
+- The layer keeps a bounded number of messages for a consumer and drops the rest. A consumer whose send took long
+  (STALL_S) sends nothing of what came meanwhile; then it sends a fresh snapshot, which heals what was dropped.
+- Daphne takes a text at once and closes a connection whose browser no longer reads, as its ping stays unanswered for
+  30 s; that bounds what waits there.
+
+A refused connection is accepted first and closed at once, as a browser sees the code of a close (4401: log in again;
+4403: the role does not allow it; 4404: no such stream) only on an accepted one.
+"""
+
+import json
+import logging
+import re
+import time
+from types import SimpleNamespace
+from typing import Any
+
+from channels.consumer import get_handler_name
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth import get_user
+from django.contrib.sessions.backends.base import SessionBase
+
+from dashboard.history import latest_events
+from dashboard.permissions import Ability, user_abilities
+from dashboard.snapshots import stream_text_parts, wall_text_parts
+from dashboard.streams import Now, known_streams
+from ingest.contracts import NodeFigures
+from ingest.livestore import get_livestore
+from ingest.models import Stream
+
+logger = logging.getLogger(__name__)
+
+LOG_IN_AGAIN = 4401
+NOT_ALLOWED = 4403
+NO_STREAM = 4404
+
+RECHECK_S = 60.0
+"""How often an open connection's user is looked up again."""
+
+STALL_S = 2.0
+"""After a send that took longer, what came meanwhile is a backlog."""
+
+GAP_S = 0.1
+"""A text that comes this long after the one before was in no backlog. (No two machines' clocks are compared.)"""
+
+SETTLE_S = 5.0
+"""For so long after a snapshot, an update that was made before it may still arrive from a node."""
+
+AT = re.compile(r'"at":\s*([0-9.]+)')
+HEAD = 200
+"""Characters at a text's beginning in which its own `at` stands."""
+
+
+def text_at(text: str) -> float:
+    """When a text was made, without parsing all of it; 0.0 if it doesn't say."""
+    found = AT.search(text, 0, HEAD)
+    return float(found[1]) if found else 0.0
+
+
+def dumps(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _standing(session: SessionBase) -> int | None:
+    """The close code for a session whose user may not view (any more); None when it is in order. Reads it anew."""
+    fresh = type(session)(session.session_key)
+    user = get_user(SimpleNamespace(session=fresh))  # type: ignore[arg-type]  # All that it reads of a request.
+    if not user.is_authenticated or not user.is_active:
+        return LOG_IN_AGAIN
+    return None if Ability.VIEW in user_abilities(user) else NOT_ALLOWED
+
+
+# Not in the one thread that thread-sensitive code shares: a slow query there would hold up every other consumer.
+standing = database_sync_to_async(_standing, thread_sensitive=False)
+read_events = database_sync_to_async(latest_events, thread_sensitive=False)
+read_known = database_sync_to_async(known_streams, thread_sensitive=False)
+stream_exists = database_sync_to_async(lambda pk: Stream.objects.filter(pk=pk).exists(), thread_sensitive=False)
+
+
+class Relay(AsyncWebsocketConsumer):
+    """What both consumers share. A subclass names its group and makes its snapshot."""
+
+    closed = False
+    behind = False
+    checked = 0.0
+    idle_since = 0.0
+    snapshot_sent = 0.0
+
+    def group(self) -> str:
+        raise NotImplementedError
+
+    async def refusal(self) -> int | None:
+        """The close code for who may not have this connection."""
+        code: int | None = await standing(self.scope["session"])
+        return code
+
+    async def snapshot(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        # Channels' own awaits a call in the one thread-sensitive thread for each message. Nothing here needs it.
+        handler = getattr(self, get_handler_name(message), None)
+        if handler is None:
+            raise ValueError(f"No handler for message type {message['type']}")
+        await handler(message)
+
+    async def connect(self) -> None:
+        await self.accept()
+        code = await self.refusal()
+        if code is not None:
+            await self.refuse(code)
+            return
+        self.checked = time.monotonic()
+        await self.channel_layer.group_add(self.group(), self.channel_name)
+        await self.send_snapshot()
+
+    async def refuse(self, code: int) -> None:
+        self.closed = True
+        await self.channel_layer.group_discard(self.group(), self.channel_name)
+        await self.close(code)
+
+    async def disconnect(self, code: int) -> None:
+        self.closed = True
+        await self.channel_layer.group_discard(self.group(), self.channel_name)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Browsers have nothing to say here."""
+
+    async def send_snapshot(self) -> None:
+        text = dumps(await self.snapshot())
+        self.snapshot_sent = time.monotonic()
+        self.behind = False
+        await self.send(text_data=text)
+
+    async def permitted(self) -> bool:
+        """Whether the user may still view; asks the database once in RECHECK_S, and closes for who may not."""
+        if self.closed:
+            return False
+        if time.monotonic() - self.checked >= RECHECK_S:
+            code = await self.refusal()
+            if code is not None:
+                await self.refuse(code)
+                return False
+            self.checked = time.monotonic()
+        return True
+
+    async def relay(self, text: str) -> None:
+        """Send a text, unless it is of a backlog."""
+        begun = time.monotonic()
+        if not self.behind:
+            await self.send(text_data=text)
+            self.behind = time.monotonic() - begun > STALL_S
+        elif begun - self.idle_since > GAP_S:
+            await self.send_snapshot()  # Newer than the text: it says all of it.
+        self.idle_since = time.monotonic()
+
+    @property
+    def settling(self) -> bool:
+        return time.monotonic() - self.snapshot_sent < SETTLE_S
+
+
+class LiveConsumer(Relay):
+    """/ws/live/: all streams that nodes know of, then each second what changed."""
+
+    nodes_at: dict[str, float]
+
+    def group(self) -> str:
+        return "live"
+
+    async def snapshot(self) -> dict[str, Any]:
+        known = await read_known()
+        now = Now.of(await get_livestore().aread())
+        self.nodes_at = {node["node"]: node["at"] for node in now.nodes}
+        return wall_text_parts(now, known)
+
+    async def live_tick(self, message: dict[str, Any]) -> None:
+        text: str = message["text"]
+        if await self.permitted() and not (self.settling and self.is_told(json.loads(text)["nodes"])):
+            await self.relay(text)
+
+    def is_told(self, nodes: list[NodeFigures]) -> bool:
+        """Whether the snapshot has all that an update of these nodes says."""
+        return bool(nodes) and all(node["at"] <= self.nodes_at.get(node["node"], 0.0) for node in nodes)
+
+
+class StreamConsumer(Relay):
+    """/ws/streams/<pk>/: one stream's figures, samples and latest events, then each sample and event as it comes."""
+
+    last_at = 0.0
+    told: frozenset[tuple[str, int]] = frozenset()
+
+    @property
+    def pk(self) -> int:
+        return int(self.scope["url_route"]["kwargs"]["pk"])
+
+    def group(self) -> str:
+        return f"stream.{self.pk}"
+
+    async def refusal(self) -> int | None:
+        code = await super().refusal()
+        if code is None and not await stream_exists(self.pk):
+            return NO_STREAM
+        return code
+
+    async def snapshot(self) -> dict[str, Any]:
+        store = get_livestore()
+        events = await read_events(self.pk)
+        samples = await store.arecent(self.pk)
+        now = Now.of(await store.aread())
+        self.last_at = samples[-1]["at"] if samples else 0.0
+        self.told = frozenset((event["session_id"], event["sequence"]) for event in events)
+        return stream_text_parts(now.at, now.by_id.get(self.pk), samples, events)
+
+    async def stream_sample(self, message: dict[str, Any]) -> None:
+        text: str = message["text"]
+        if await self.permitted() and (not self.settling or text_at(text) > self.last_at):
+            await self.relay(text)
+
+    async def stream_event(self, message: dict[str, Any]) -> None:
+        """Leaves out what the snapshot showed."""
+        if not await self.permitted():
+            return
+        event = json.loads(message["text"])["event"]
+        if (event["session_id"], event["sequence"]) not in self.told:
+            await self.relay(message["text"])

@@ -1,0 +1,91 @@
+"""`manage.py apitoken create NAME --role ROLE [--expires WHEN] [--json]`, `list [--json]`, `revoke NAME [--json]`."""
+
+import argparse
+import json
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from dashboard import tokens
+from dashboard.models import ApiToken
+from dashboard.permissions import ROLES
+
+
+def moment(text: str) -> datetime:
+    """An ISO 8601 date or time; UTC where it names no zone; a date means its beginning."""
+    try:
+        found = parse_datetime(text) if parse_date(text[:10]) else None
+    except ValueError:
+        found = None
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no ISO 8601 time, such as 2030-01-31T12:00Z")
+    return found if found.tzinfo else found.replace(tzinfo=timezone.get_default_timezone())
+
+
+def iso(value: datetime | None) -> str | None:
+    return value.isoformat().replace("+00:00", "Z") if value else None
+
+
+class Command(BaseCommand):
+    help = "Makes, lists and revokes API tokens."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        acts = parser.add_subparsers(dest="act", required=True)
+        create = acts.add_parser("create", help="make a token; its secret is printed once")
+        create.add_argument("name")
+        create.add_argument("--role", required=True, choices=list(ROLES))
+        create.add_argument("--expires", type=moment, metavar="TIME", help="ISO 8601, such as 2030-01-31T12:00Z")
+        listing = acts.add_parser("list", help="list all tokens, newest first")
+        revoke = acts.add_parser("revoke", help="make a token useless at once")
+        revoke.add_argument("name")
+        for act in (create, listing, revoke):
+            act.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        {"create": self.create, "list": self.list, "revoke": self.revoke}[options["act"]](options)
+
+    def create(self, options: dict[str, Any]) -> None:
+        name = options["name"]
+        if not 1 <= len(name) <= 128 or not name.isprintable():
+            raise CommandError("A name has 1 to 128 printable characters.")
+        try:
+            made = tokens.create(name=name, role=options["role"], expires_at=options["expires"])
+        except tokens.NameTaken as error:
+            raise CommandError(str(error)) from None
+        if options["as_json"]:
+            self.stdout.write(json.dumps({"name": name, "role": made.token.role, "token": made.secret}))
+        else:
+            self.stdout.write(f"Token {name} ({made.token.role}), shown once:\n{made.secret}")
+
+    def list(self, options: dict[str, Any]) -> None:
+        rows = [
+            {
+                "name": token.name,
+                "role": token.role,
+                "prefix": token.prefix,
+                "created_at": iso(token.created_at),
+                "expires_at": iso(token.expires_at),
+                "last_used_at": iso(token.last_used_at),
+                "revoked_at": iso(token.revoked_at),
+            }
+            for token in ApiToken.objects.all()
+        ]
+        if options["as_json"]:
+            self.stdout.write(json.dumps({"items": rows, "count": len(rows)}))
+            return
+        for row in rows:
+            state = f"revoked {row['revoked_at']}" if row["revoked_at"] else f"expires {row['expires_at'] or 'never'}"
+            self.stdout.write(f"{row['prefix']}…  {row['name']}  {row['role']}  {state}")
+
+    def revoke(self, options: dict[str, Any]) -> None:
+        token = ApiToken.objects.filter(name=options["name"], revoked_at__isnull=True).first()
+        if token is None:
+            raise CommandError(f"No token that is valid has the name {options['name']!r}.")
+        tokens.revoke(token=token)
+        if options["as_json"]:
+            self.stdout.write(json.dumps({"name": token.name, "revoked_at": iso(token.revoked_at)}))
+        else:
+            self.stdout.write(f"Revoked {token.name}.")

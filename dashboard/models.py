@@ -1,0 +1,39 @@
+"""What the dashboard itself keeps: API tokens. Like stream keys, only an HMAC of the secret is stored."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from dashboard.permissions import ROLES
+
+
+class ApiToken(models.Model):
+    """Lets a script use the API with the abilities of one role. `digest` is the HMAC of the secret, shown once."""
+
+    name = models.CharField(max_length=128)
+    role = models.CharField(max_length=32, choices=[(role, role) for role in ROLES])
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    prefix = models.CharField(max_length=12, editable=False, help_text="The secret's first characters, to know it by.")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="Empty: never.")
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False, help_text="To the minute.")
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = "API token"
+        ordering = ["-created_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["name"],
+                condition=Q(revoked_at__isnull=True),
+                name="api_token_name_unique_unless_revoked",
+                violation_error_message="A token of this name exists; revoke it first, or take another name.",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.role})"

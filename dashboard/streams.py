@@ -1,0 +1,82 @@
+"""Streams as pages and API show them: every row of the database, with what the nodes say of those that are live."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ingest.contracts import NodeFigures, StreamSnapshot
+from ingest.livestore import LiveView, get_livestore
+from ingest.models import Stream
+
+LIVE_FIELDS = tuple(StreamSnapshot.__annotations__)
+"""All fields of a snapshot."""
+
+PRESENCE = {"live": 0, "waiting": 1, "offline": 2}
+
+_OFFLINE: dict[str, Any] = dict.fromkeys(LIVE_FIELDS) | {
+    "state": "offline",
+    "health": "none",
+    "players": 0,
+    "slow_players": 0,
+    "dropped_frames": 0,
+    "node": "",
+    "address": "",
+    "encoder": "",
+}
+
+
+def offline(stream: Stream) -> StreamSnapshot:
+    """The snapshot of a stream that no node knows of: no publisher and no player."""
+    own = {
+        "id": stream.pk,
+        "app": stream.application.name,
+        "name": stream.name,
+        "target_kbps": stream.target_kbps,
+        "issues": [],
+        "media": {},
+        "metadata": {},
+    }
+    return cast(StreamSnapshot, _OFFLINE | own)
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """One reading of the nodes' figures, to be joined to rows."""
+
+    at: float
+    nodes: list[NodeFigures]
+    by_id: dict[int, StreamSnapshot]
+
+    @classmethod
+    def of(cls, view: LiveView) -> "Now":
+        return cls(snapshot_at(view), view.nodes, by_stream(view.streams))
+
+    @classmethod
+    def read(cls) -> "Now":
+        """Blocking: for views."""
+        return cls.of(get_livestore().read())
+
+    def of_stream(self, stream: Stream) -> StreamSnapshot:
+        return self.by_id.get(stream.pk) or offline(stream)
+
+
+def by_stream(snapshots: Iterable[StreamSnapshot]) -> dict[int, StreamSnapshot]:
+    """By stream id. Two nodes may know one stream, by its players and by its publisher: the publisher's wins."""
+    chosen: dict[int, StreamSnapshot] = {}
+    for snapshot in snapshots:
+        other = chosen.get(snapshot["id"])
+        if other is None or PRESENCE[snapshot["state"]] < PRESENCE[other["state"]]:
+            chosen[snapshot["id"]] = snapshot
+    return chosen
+
+
+def snapshot_at(view: LiveView) -> float:
+    """When the newest node of a view ticked; now, when none does."""
+    return max((node["at"] for node in view.nodes), default=time.time())
+
+
+def known_streams() -> list[dict[str, Any]]:
+    """Every stream of the database in short: {id, app, name, state}. Nodes tell of those that are not offline."""
+    rows = Stream.objects.order_by("application__name", "name").values_list("pk", "application__name", "name")
+    return [{"id": pk, "app": app, "name": name, "state": "offline"} for pk, app, name in rows]

@@ -1,0 +1,18 @@
+"""The dashboard's pages. Stream and application names may hold any character but a slash."""
+
+from django.urls import path
+
+from dashboard.views import attempts, login, monitor, status, theme
+
+app_name = "dashboard"
+
+urlpatterns = [
+    path("", monitor.wall, name="wall"),
+    path("streams/<str:app>/<str:name>/", monitor.stream, name="stream"),
+    path("streams/<str:app>/<str:name>/kick", monitor.kick, name="kick"),
+    path("attempts/", attempts.attempts, name="attempts"),
+    path("login/", login.LoginView.as_view(), name="login"),
+    path("logout/", login.logout, name="logout"),
+    path("theme/", theme.theme, name="theme"),
+    path("healthz", status.healthz, name="healthz"),
+]

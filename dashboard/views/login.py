@@ -1,0 +1,59 @@
+"""Log-in and log-out: Django's, with a limit on failed tries. The admin's log-in is this one too."""
+
+import logging
+from typing import Any
+
+from django.contrib.auth import views as auth_views
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse
+
+from dashboard.throttle import WAIT_S, Tries
+
+logger = logging.getLogger(__name__)
+
+WRONG = "User or password is wrong."
+NOT_STAFF = "Your account may not open the admin pages. Ask an admin to mark it as staff."
+
+
+class LoginForm(AuthenticationForm):
+    """User and password; counts failures by address and user."""
+
+    def clean(self) -> dict[str, Any]:
+        username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
+        if not username or not password or self.request is None:
+            return super().clean()
+        tries = Tries(str(self.request.META.get("REMOTE_ADDR", "")), username)
+        wait = f"{WAIT_S // 60} min"
+        if not tries.begin():
+            # The user's name stays out of the log: people type passwords into that field.
+            logger.warning("Log-in refused for %s: too many failures", tries.address)
+            raise ValidationError(f"Too many failed tries. This address must wait {wait}.", code="throttled")
+        try:
+            cleaned = super().clean()
+        except ValidationError:
+            logger.info("Log-in failed from %s", tries.address)
+            left = tries.left
+            if left:
+                after = f"After {left} more {'try' if left == 1 else 'tries'} this address must wait {wait}."
+            else:
+                after = f"This address must now wait {wait}."
+            raise ValidationError(f"{WRONG} {after}", code="invalid_login") from None
+        tries.succeeded()
+        return cleaned
+
+
+class LoginView(auth_views.LoginView):
+    template_name = "dashboard/login.html"
+    form_class = LoginForm
+
+
+logout = auth_views.LogoutView.as_view()
+
+
+def admin_login(request: HttpRequest) -> HttpResponse:
+    """Where the admin sends whom it doesn't let in: to the one log-in page, or a 403 for who is already logged in."""
+    if request.user.is_authenticated and not request.user.is_staff:
+        raise PermissionDenied(NOT_STAFF)
+    return redirect_to_login(request.GET.get("next") or "/admin/")
