@@ -1,0 +1,35 @@
+"""RTMP 1.0 without I/O: bytes in, events out, bytes to send out.
+
+    connection = ServerConnection(nonce=os.urandom(1528))
+    for event in connection.receive_data(data):      # RemoteProtocolError: close the socket
+        ...                                          # on a request: accept_*() or reject_*(), then events()
+    socket.send(connection.data_to_send())           # after each of these calls
+
+While `connection.paused` is set a decision is awaited; the shell had better stop reading from its socket.
+"""
+
+from ingest.rtmp import amf0, events
+from ingest.rtmp.chunks.writer import encode_message
+from ingest.rtmp.client import ClientConnection
+from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.limits import Limits
+from ingest.rtmp.messages import Message, MessageType
+from ingest.rtmp.messages.user_control import UserControl
+from ingest.rtmp.server import ServerConnection
+from ingest.rtmp.states import Phase
+
+__all__ = [
+    "ClientConnection",
+    "LimitExceeded",
+    "Limits",
+    "LocalProtocolError",
+    "Message",
+    "MessageType",
+    "Phase",
+    "RemoteProtocolError",
+    "ServerConnection",
+    "UserControl",
+    "amf0",
+    "encode_message",
+    "events",
+]

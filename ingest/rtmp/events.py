@@ -2,6 +2,8 @@
 
 Events that need a decision carry a `request_id`; the connection processes nothing further until it is answered
 (`accept_*` or `reject_*`), so pipelined media can't overtake an authorisation.
+
+What may hold a stream key, or is long, is left out of the representations, so that an event in a log gives nothing away.
 """
 
 from dataclasses import dataclass, field
@@ -24,13 +26,13 @@ class ConnectRequested:
     """`connect`. Texts are as sent: taking secrets out is the shell's work."""
 
     request_id: int
-    app: str
-    tc_url: str
+    app: str = field(repr=False)
+    tc_url: str = field(repr=False)
     flash_ver: str
     object_encoding: int
-    properties: dict[str, Any]
+    properties: dict[str, Any] = field(repr=False)
     """The whole command object."""
-    arguments: list[Any] = field(default_factory=list)
+    arguments: list[Any] = field(default_factory=list, repr=False)
 
 
 @dataclass(slots=True)
@@ -40,8 +42,8 @@ class CallReceived:
     stream_id: int
     procedure: str
     transaction: float
-    command_object: Any
-    arguments: list[Any]
+    command_object: Any = field(repr=False)
+    arguments: list[Any] = field(repr=False)
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class StreamDeleted:
 class PublishRequested:
     request_id: int
     stream_id: int
-    name: str
+    name: str = field(repr=False)
     publish_type: str
     """'live', 'record' or 'append'; missing means live."""
 
@@ -78,11 +80,14 @@ class PublishStopped:
 
 @dataclass(slots=True)
 class PlayRequested:
-    """`start` and `duration` are as sent, in the client's unit; -2 where it sent none. <= -1000 is already divided."""
+    """`start` and `duration` are as sent, in the client's unit; -2 and -1 where it sent none.
+
+    A start <= -1000 is already divided by 1000. `reset` is False where it sent none.
+    """
 
     request_id: int
     stream_id: int
-    name: str
+    name: str = field(repr=False)
     start: float
     duration: float
     reset: bool
@@ -113,7 +118,7 @@ class AudioReceived:
 
     stream_id: int
     timestamp: int
-    payload: bytes
+    payload: bytes = field(repr=False)
 
 
 @dataclass(slots=True)
@@ -122,7 +127,7 @@ class VideoReceived:
 
     stream_id: int
     timestamp: int
-    payload: bytes
+    payload: bytes = field(repr=False)
 
 
 @dataclass(slots=True)
@@ -137,7 +142,7 @@ class DataReceived:
     timestamp: int
     name: str
     values: list[Any]
-    payload: bytes
+    payload: bytes = field(repr=False)
 
 
 # --- Control (sections 5.4 and 7.1.7) ---
@@ -167,7 +172,7 @@ class UnknownMessage:
 
     type_id: int
     stream_id: int
-    payload: bytes
+    payload: bytes = field(repr=False)
 
 
 # --- Client side ---

@@ -1,0 +1,299 @@
+"""Chunks to messages (RTMP 1.0, section 5.3.1). This is the media path: what a message costs here, every frame costs.
+
+A chunk is consumed only when all of it is there, so nothing has to be undone. Set Chunk Size and Abort (sections 5.4.1
+and 5.4.2) concern this layer alone and take effect here, before the next chunk is looked at.
+"""
+
+import struct
+from typing import Final
+
+from ingest.rtmp.chunks import DEFAULT_CHUNK_SIZE, EXTENDED, basic_header
+from ingest.rtmp.errors import LimitExceeded, RemoteProtocolError
+from ingest.rtmp.limits import Limits
+from ingest.rtmp.messages.message import MessageType, RawMessage
+
+_word: Final = struct.Struct(">I")
+_stream_id: Final = struct.Struct("<I")
+"""The one little-endian field of the protocol."""
+
+_delta_length_type: Final = struct.Struct(">IHB")
+"""Timestamp (24 bits) and message length (24), read as 32 + 16, and the message type."""
+
+HEADER_SIZES: Final = (11, 7, 3, 0)
+"""Bytes of the message header by chunk type, without an extended timestamp."""
+
+RUN: Final = 512
+"""Chunks taken at once by `_take_run`: bounds what is looked at in vain when chunk streams are interleaved."""
+
+SHORTEST_RUN: Final = 3
+"""Below it, chunk by chunk is as fast."""
+
+_CHUNK_CONTROL: Final = frozenset({MessageType.SET_CHUNK_SIZE, MessageType.ABORT})
+_COMMANDS: Final = frozenset({MessageType.COMMAND_AMF0, MessageType.COMMAND_AMF3})
+
+
+def _longest_messages(limits: Limits) -> list[int]:
+    """The limit of a message's length by its type."""
+    longest = [limits.other_message_bytes] * 256
+    for limit, types in (
+        (limits.control_message_bytes, range(MessageType.SET_CHUNK_SIZE, MessageType.SET_PEER_BANDWIDTH + 1)),
+        (limits.media_message_bytes, (MessageType.AUDIO, MessageType.VIDEO, MessageType.AGGREGATE)),
+        (limits.data_message_bytes, (MessageType.DATA_AMF0, MessageType.DATA_AMF3)),
+        (limits.command_message_bytes, (*_COMMANDS, MessageType.SHARED_OBJECT_AMF0, MessageType.SHARED_OBJECT_AMF3)),
+    ):
+        for type_id in types:
+            longest[type_id] = limit
+    return longest
+
+
+class _ChunkStream:
+    """What one chunk stream id remembers from header to header, and its message under way."""
+
+    __slots__ = (
+        "continuation",
+        "delta",
+        "extended",
+        "length",
+        "parts",
+        "received",
+        "stream_id",
+        "timestamp",
+        "type_id",
+    )
+
+    def __init__(self) -> None:
+        self.timestamp = 0
+        self.delta = 0
+        self.length = 0
+        self.type_id = 0
+        self.stream_id = 0
+        self.extended = b""
+        """The extended timestamp of the last type 0, 1 or 2 header as sent (4 bytes), or nothing."""
+        self.continuation = b""
+        """How a type 3 chunk of this stream begins: its basic header and the extended timestamp."""
+        self.parts: list[bytes | bytearray] | None = None
+        """Payloads of the message under way; None between messages."""
+        self.received = 0
+        """Bytes in `parts`."""
+
+
+class ChunkReader:
+    """`feed` bytes, `read` until nothing comes, `keep` what is left."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.chunk_size = DEFAULT_CHUNK_SIZE
+        self._limits = limits
+        self._streams: dict[int, _ChunkStream] = {}
+        self._partial_bytes = 0
+        self._rest = bytearray()
+        self._data = memoryview(b"")
+        self._position = 0
+        self._longest = _longest_messages(limits)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
+        """Gives bytes to read. They may be a view on a buffer that is used again after `keep`."""
+        if self._rest:
+            self._rest += data
+            self._data = memoryview(self._rest)
+        else:
+            self._data = memoryview(data)
+        self._position = 0
+
+    def keep(self) -> None:
+        """Copies what was not read, and lets go of the buffer that was given."""
+        position = self._position
+        if self._rest:
+            self._data.release()
+            del self._rest[:position]
+        else:
+            self._rest += self._data[position:]
+            self._data.release()
+        self._data = memoryview(b"")
+        self._position = 0
+
+    def hold(self, data: bytes | bytearray | memoryview) -> None:
+        """Adds bytes without reading."""
+        self._rest += data
+
+    def read(self) -> list[RawMessage]:
+        """The messages that are complete, in order; stops after a command, as that may change what is to be done.
+
+        Empty when more bytes are needed. Raises RemoteProtocolError.
+        """
+        data = self._data
+        position = self._position
+        end = len(data)
+        streams = self._streams
+        chunk_size = self.chunk_size
+        messages: list[RawMessage] = []
+        while position < end:
+            # Basic header (5.3.1.1): type in 2 bits, chunk stream id in 6 bits or in 1 or 2 little-endian bytes more.
+            start = position
+            first = data[position]
+            position += 1
+            chunk_stream_id = first & 0x3F
+            if chunk_stream_id < 2:
+                position += 1 + chunk_stream_id
+                if position > end:
+                    position = start
+                    break
+                high = data[start + 2] << 8 if chunk_stream_id else 0
+                chunk_stream_id = data[start + 1] + high + 64
+            stream = streams.get(chunk_stream_id)
+
+            if first >= 0xC0:
+                # Type 3: goes on with the message under way, or begins one with all the fields of the last.
+                if stream is None:
+                    raise RemoteProtocolError("a chunk stream begins with a type 3 chunk")
+                if stream.extended:
+                    # Most senders repeat the extended timestamp here, some don't: only looking tells.
+                    peek = data[position : position + 4].tobytes()
+                    if peek == stream.extended:
+                        position += 4
+                    elif stream.extended.startswith(peek):
+                        position = start
+                        break
+                length = stream.length
+                remaining = length - stream.received
+                size = remaining if remaining < chunk_size else chunk_size
+                stop = position + size
+                if stop > end:
+                    position = start
+                    break
+                if stream.parts is None:
+                    stream.timestamp = (stream.timestamp + stream.delta) & 0xFFFFFFFF
+            else:
+                # Types 0, 1 and 2 begin a message (5.3.1.2).
+                if stream is None:
+                    stream = self._add_stream(chunk_stream_id, first >> 6)
+                elif stream.parts is not None:
+                    raise RemoteProtocolError("a message begins within another one of its chunk stream")
+                fields = position
+                position += HEADER_SIZES[first >> 6]
+                if position > end:
+                    position = start
+                    break
+                if first < 0x80:
+                    word, low, type_id = _delta_length_type.unpack_from(data, fields)
+                    time = word >> 8
+                    length = (word & 0xFF) << 16 | low
+                    if length > self._longest[type_id]:
+                        raise LimitExceeded(f"a message of type {type_id} has more than {self._longest[type_id]} bytes")
+                else:
+                    time = data[fields] << 16 | data[fields + 1] << 8 | data[fields + 2]
+                    length = stream.length
+                    type_id = stream.type_id
+                extended = b""
+                if time == EXTENDED:
+                    position += 4
+                    if position > end:
+                        position = start
+                        break
+                    extended = data[position - 4 : position].tobytes()
+                    time = _word.unpack(extended)[0]
+                size = length if length < chunk_size else chunk_size
+                stop = position + size
+                if stop > end:
+                    position = start
+                    break
+                if first < 0x40:
+                    # A type 3 chunk that follows takes this timestamp as its delta (5.3.1.2.4).
+                    stream.timestamp = time
+                    stream.stream_id = _stream_id.unpack_from(data, fields + 7)[0]
+                else:
+                    stream.timestamp = (stream.timestamp + time) & 0xFFFFFFFF
+                stream.delta = time
+                stream.length = length
+                stream.type_id = type_id
+                if extended or stream.extended:
+                    basic = len(stream.continuation) - len(stream.extended)
+                    stream.continuation = stream.continuation[:basic] + extended
+                    stream.extended = extended
+
+            if size == length:
+                payload = data[position:stop].tobytes()
+                position = stop
+            else:
+                parts = stream.parts
+                if parts is None:
+                    parts = stream.parts = []
+                parts.append(data[position:stop].tobytes())
+                stream.received += size
+                self._partial_bytes += size
+                position = stop
+                remaining = length - stream.received
+                if remaining >= SHORTEST_RUN * chunk_size and end - position >= SHORTEST_RUN * chunk_size:
+                    position = self._take_run(stream, parts, position, chunk_size)
+                    remaining = length - stream.received
+                if self._partial_bytes > self._limits.partial_bytes:
+                    raise LimitExceeded(f"more than {self._limits.partial_bytes} bytes in unfinished messages")
+                if remaining:
+                    continue
+                payload = b"".join(parts)
+                self._partial_bytes -= length
+                stream.parts = None
+                stream.received = 0
+
+            type_id = stream.type_id
+            if type_id in _CHUNK_CONTROL:
+                self._control(type_id, payload)
+                chunk_size = self.chunk_size
+                continue
+            messages.append((type_id, stream.timestamp, stream.stream_id, payload))
+            if type_id in _COMMANDS:
+                break
+        self._position = position
+        return messages
+
+    def _take_run(self, stream: _ChunkStream, parts: list[bytes | bytearray], position: int, chunk_size: int) -> int:
+        """Takes whole type 3 chunks of `stream` that follow one another, and gives the position after them.
+
+        Small chunks would cost more in headers than in payload. All headers of the run lie at one distance: one strided
+        slice compares them and another removes them.
+        """
+        header = stream.continuation
+        stride = chunk_size + len(header)
+        data = self._data
+        while True:
+            count = min((len(data) - position) // stride, (stream.length - stream.received) // chunk_size, RUN)
+            stop = position + count * stride
+            for offset in range(len(header)):
+                column = data[position + offset : stop : stride].tobytes()
+                count = min(count, len(column) - len(column.lstrip(header[offset : offset + 1])))
+            if count < SHORTEST_RUN:
+                return position
+            stop = position + count * stride
+            run = bytearray(data[position:stop])
+            for removed in range(len(header)):
+                del run[:: stride - removed]
+            parts.append(run)
+            stream.received += len(run)
+            self._partial_bytes += len(run)
+            position = stop
+
+    def _add_stream(self, chunk_stream_id: int, chunk_type: int) -> _ChunkStream:
+        """A chunk stream's first header. Type 1 is accepted: librtmp begins with it; message stream and time are 0."""
+        if chunk_type >= 2:
+            raise RemoteProtocolError("a chunk stream begins with a type 2 chunk")
+        if len(self._streams) >= self._limits.chunk_streams:
+            raise LimitExceeded(f"more than {self._limits.chunk_streams} chunk streams")
+        stream = self._streams[chunk_stream_id] = _ChunkStream()
+        stream.continuation = basic_header(3, chunk_stream_id)
+        return stream
+
+    def _control(self, type_id: int, payload: bytes) -> None:
+        if len(payload) < 4:
+            raise RemoteProtocolError("a protocol control message is too short")
+        value = _word.unpack_from(payload)[0]
+        if type_id == MessageType.SET_CHUNK_SIZE:
+            # The top bit must be 0 and is not judged.
+            value &= 0x7FFFFFFF
+            if value == 0:
+                raise RemoteProtocolError("a chunk size of 0")
+            self.chunk_size = min(value, self._limits.chunk_size_bytes)
+        else:
+            stream = self._streams.get(value)
+            if stream is not None and stream.parts is not None:
+                self._partial_bytes -= stream.received
+                stream.parts = None
+                stream.received = 0

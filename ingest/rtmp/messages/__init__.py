@@ -1,0 +1,5 @@
+"""Messages by family: protocol control, user control, commands, data, media."""
+
+from ingest.rtmp.messages.message import Message, MessageType, RawMessage
+
+__all__ = ["Message", "MessageType", "RawMessage"]
