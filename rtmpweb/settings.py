@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import dj_database_url
+import django_stubs_ext
 from csp.constants import NONE, SELF
 
 from rtmpweb import env
+
+django_stubs_ext.monkeypatch()  # So that Django's classes can be subscripted at run time, as their types are.
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = env.path("RTMPWEB_DATA_DIR", BASE_DIR / "var")

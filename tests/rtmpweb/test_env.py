@@ -1,0 +1,101 @@
+"""Settings from the environment: values, defaults, and one clear sentence for what can't be used."""
+
+import os
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from rtmpweb import env
+
+NAME = "RTMPWEB_TEST_VARIABLE"
+
+
+@pytest.mark.parametrize(
+    ("read", "found", "expected"),
+    [
+        (lambda: env.text(NAME, "kept"), None, "kept"),
+        (lambda: env.text(NAME, "kept"), "", "kept"),
+        (lambda: env.text(NAME, "kept"), "  given ", "given"),
+        (lambda: env.flag(NAME), None, False),
+        (lambda: env.flag(NAME, True), None, True),
+        (lambda: env.flag(NAME), "Yes", True),
+        (lambda: env.flag(NAME, True), "off", False),
+        (lambda: env.integer(NAME, 7, 0, 10), None, 7),
+        (lambda: env.integer(NAME, 7, 0, 10), "10", 10),
+        (lambda: env.words(NAME), None, []),
+        (lambda: env.words(NAME), "a, b,c  d", ["a", "b", "c", "d"]),
+        (lambda: env.address(NAME, "127.0.0.1:8000"), None, ("127.0.0.1", 8000)),
+        (lambda: env.address(NAME, "127.0.0.1:8000"), "OFF", None),
+        (lambda: env.address(NAME, ""), None, None),
+        (lambda: env.address(NAME, ""), "[::1]:1935", ("::1", 1935)),
+        (lambda: env.address(NAME, ""), "0.0.0.0:0", ("0.0.0.0", 0)),
+    ],
+)
+def test_values(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found: str | None, expected: Any) -> None:
+    if found is None:
+        monkeypatch.delenv(NAME, raising=False)
+    else:
+        monkeypatch.setenv(NAME, found)
+    assert read() == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        (lambda: env.flag(NAME), "perhaps"),
+        (lambda: env.integer(NAME, 7, 0, 10), "eleven"),
+        (lambda: env.integer(NAME, 7, 0, 10), "11"),
+        (lambda: env.integer(NAME, 7, 0, 10), "-1"),
+        (lambda: env.address(NAME, ""), "8000"),
+        (lambda: env.address(NAME, ""), "host:port"),
+        (lambda: env.address(NAME, ""), "host:70000"),
+    ],
+)
+def test_what_can_not_be_used_is_named(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found: str) -> None:
+    monkeypatch.setenv(NAME, found)
+    with pytest.raises(ImproperlyConfigured) as raised:
+        read()
+    assert NAME in str(raised.value)
+    assert found in str(raised.value)
+    assert "expected" in str(raised.value)
+
+
+def test_a_path_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(NAME, "relative/folder")
+    assert env.path(NAME, Path("/unused")) == tmp_path / "relative" / "folder"
+
+
+def test_a_given_secret_is_not_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(NAME, "given")
+    assert env.kept_secret(NAME, tmp_path / "data") == "given"
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_made_secret_is_kept_for_its_owner_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    made = env.kept_secret(NAME, tmp_path / "data")
+    assert len(made) >= 48
+    assert env.kept_secret(NAME, tmp_path / "data") == made
+    (file,) = (tmp_path / "data").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_processes_that_start_at_once_agree_on_a_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    pids = iter(range(1000, 1008))
+    monkeypatch.setattr(os, "getpid", lambda: next(pids))
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(env.kept_secret(NAME, tmp_path))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+    assert len(list(tmp_path.iterdir())) == 1
