@@ -61,6 +61,7 @@ def create(
     expires_at: datetime | None = None,
     max_kbps: int | None = None,
     allowed_networks: Sequence[str] = (),
+    enabled: bool = True,
     secret: str | None = None,
 ) -> NewKey:
     """Makes a key for the stream. `secret` brings one over from another server; nothing of it is kept for recognition.
@@ -72,10 +73,11 @@ def create(
     if secret is None:
         secret = generate()
     else:
-        _validate_secret(secret, stream)
+        validate_secret(secret=secret, stream=stream)
     key = StreamKey(
         stream=stream,
         label=label,
+        enabled=enabled,
         digest=digest(secret),
         prefix="" if imported else mask(secret).removesuffix("…"),
         expires_at=expires_at,
@@ -90,7 +92,8 @@ def create(
     return NewKey(key, secret)
 
 
-def _validate_secret(secret: str, stream: Stream) -> None:
+def validate_secret(*, secret: str, stream: Stream) -> None:
+    """Raises ValidationError for a secret that can't be brought over."""
     if len(secret) > MAX_SECRET or not is_stream_name(secret):
         raise ValidationError(
             f"An encoder can't send this key as a name: use 1 to {MAX_SECRET} characters without blanks, "

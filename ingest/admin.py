@@ -1,0 +1,241 @@
+"""The operators' admin: set-up of applications, streams and keys; history to read.
+
+A key's secret is on the page that answers its making or rotation, and nowhere else: that page isn't kept by browsers.
+"""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+
+from ingest.forms import StreamKeyForm
+from ingest.models import Application, Attempt, Lease, Node, Session, StatusEvent, Stream, StreamKey
+from ingest.roles import CAN_KICK
+from ingest.services import keys, paste, sessions
+
+if TYPE_CHECKING:
+    ApplicationBase = admin.ModelAdmin[Application]
+    StreamBase = admin.ModelAdmin[Stream]
+    StreamKeyBase = admin.ModelAdmin[StreamKey]
+    AnyBase = admin.ModelAdmin[Model]
+else:
+    ApplicationBase = StreamBase = StreamKeyBase = AnyBase = admin.ModelAdmin
+
+ROTATION_GRACE = timedelta(hours=24)
+
+
+@admin.register(Application)
+class ApplicationAdmin(ApplicationBase):
+    list_display = ("name", "enabled", "publish_policy", "play_policy", "record")
+    list_filter = ("enabled", "publish_policy", "play_policy")
+    search_fields = ("name",)
+
+
+@admin.register(Stream)
+class StreamAdmin(StreamBase):
+    list_display = ("__str__", "owner", "enabled", "target_kbps", "takeover")
+    list_filter = ("application", "enabled", "takeover", ("owner", admin.RelatedOnlyFieldListFilter))
+    list_select_related = ("application", "owner")
+    search_fields = ("name", "application__name")
+    autocomplete_fields = ("application",)
+    raw_id_fields = ("owner",)
+
+
+class KeyStateFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("active", "Active"), ("expired", "Expired"), ("disabled", "Disabled"), ("revoked", "Revoked")]
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> "QuerySet[StreamKey]":
+        if not self.value():
+            return queryset
+        now = timezone.now()
+        found = [key.pk for key in queryset if keys.state(key=key, now=now) == self.value()]
+        return queryset.filter(pk__in=found)
+
+
+@admin.register(StreamKey)
+class StreamKeyAdmin(StreamKeyBase):
+    form = StreamKeyForm
+    list_display = ("__str__", "stream", "starts_with", "state", "expires_at", "last_used_at", "created_at")
+    list_filter = (
+        KeyStateFilter,
+        "stream__application",
+        ("stream__owner", admin.RelatedOnlyFieldListFilter),
+        "expires_at",
+        "last_used_at",
+    )
+    list_select_related = ("stream__application",)
+    search_fields = ("label", "prefix", "stream__name", "stream__application__name")
+    autocomplete_fields = ("stream",)
+    readonly_fields = ("starts_with", "state", "created_at", "last_used_at", "revoked_at", "grace_until")
+    actions = ("revoke", "rotate_with_grace", "rotate_now")
+
+    @admin.display(description="starts with")
+    def starts_with(self, key: StreamKey) -> str:
+        return f"{key.prefix}…" if key.prefix else "—"
+
+    @admin.display
+    def state(self, key: StreamKey) -> str:
+        found = keys.state(key=key)
+        return f"active until {key.grace_until:%Y-%m-%d %H:%M} UTC" if found == "active" and key.grace_until else found
+
+    def get_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
+        rights = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps")
+        return (*rights, "existing_key") if obj is None else (*rights, *self.readonly_fields)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
+        return (*self.readonly_fields, "stream") if obj is not None else ()
+
+    def save_model(self, request: HttpRequest, obj: StreamKey, form: Any, change: bool) -> None:
+        if change:
+            super().save_model(request, obj, form, change)
+            return
+        made = keys.create(
+            stream=obj.stream,
+            label=obj.label,
+            expires_at=obj.expires_at,
+            max_kbps=obj.max_kbps,
+            allowed_networks=obj.allowed_networks,
+            enabled=obj.enabled,
+            secret=form.cleaned_data.get("existing_key") or None,
+        )
+        obj.pk, obj.digest, obj.prefix = made.key.pk, made.key.digest, made.key.prefix
+        request.new_key = made  # type: ignore[attr-defined]
+
+    def response_add(self, request: HttpRequest, obj: StreamKey, post_url_continue: str | None = None) -> HttpResponse:
+        made: keys.NewKey = request.new_key  # type: ignore[attr-defined]
+        return self._shown_once(request, made, "Stream key created")
+
+    def _shown_once(self, request: HttpRequest, made: keys.NewKey, title: str) -> HttpResponse:
+        context = self.admin_site.each_context(request) | {
+            "title": title,
+            "opts": self.opts,
+            "key": made.key,
+            "paste": paste.strings(stream=made.key.stream, secret=made.secret),
+            "list_url": reverse("admin:ingest_streamkey_changelist"),
+        }
+        response = TemplateResponse(request, "admin/ingest/streamkey/created.html", context)
+        response["Cache-Control"] = "no-store"
+        return response
+
+    @admin.action(description="Revoke: end their sessions now", permissions=["change"])
+    def revoke(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> None:
+        for key in queryset:
+            keys.revoke(key=key)
+            self.log_change(request, key, "Revoked.")
+        messages.success(request, f"Revoked {queryset.count()}. Their sessions end within 2 s.")
+
+    @admin.action(description="Rotate one: a new key, the old one works for 24 hours", permissions=["add"])
+    def rotate_with_grace(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> HttpResponse | None:
+        return self._rotate(request, queryset, ROTATION_GRACE)
+
+    @admin.action(description="Rotate one: a new key, the old one is revoked now", permissions=["add"])
+    def rotate_now(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> HttpResponse | None:
+        return self._rotate(request, queryset, timedelta(0))
+
+    def _rotate(self, request: HttpRequest, queryset: "QuerySet[StreamKey]", grace: timedelta) -> HttpResponse | None:
+        if queryset.count() != 1:
+            messages.error(request, "Select one key: its new secret is shown once, on the next page.")
+            return None
+        key = queryset.select_related("stream__application").get()
+        try:
+            made = keys.rotate(key=key, grace=grace)
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+            return None
+        self.log_change(request, key, "Rotated.")
+        self.log_addition(request, made.key, "Made by rotation.")
+        return self._shown_once(request, made, "Stream key rotated")
+
+
+class ReadOnlyAdmin(AnyBase):
+    """History and the present: to look at. What the server writes, nobody edits."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class OpenFilter(admin.SimpleListFilter):
+    title = "now"
+    parameter_name = "now"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("open", "Going on"), ("ended", "Ended")]
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Session]") -> "QuerySet[Session]":
+        wanted = self.value()
+        return queryset.filter(ended_at__isnull=wanted == "open") if wanted else queryset
+
+
+@admin.register(Session)
+class SessionAdmin(ReadOnlyAdmin):
+    list_display = ("started_at", "kind", "app", "name", "address", "node", "ended_at", "end_reason")
+    list_filter = (OpenFilter, "kind", "end_reason", "app", ("node", admin.RelatedOnlyFieldListFilter), "started_at")
+    list_select_related = ("node",)
+    search_fields = ("=id", "name", "address", "encoder")
+    date_hierarchy = "started_at"
+    exclude = ("channel", "stop_requested")
+    readonly_fields = ("its_events",)
+    actions = ("end_now",)
+    show_full_result_count = False
+
+    @admin.display(description="events")
+    def its_events(self, session: Session) -> str:
+        url = reverse("admin:ingest_statusevent_changelist")
+        return format_html('<a href="{}?session__id__exact={}">{} events</a>', url, session.pk, session.events.count())
+
+    def has_kick_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(CAN_KICK)
+
+    @admin.action(description="End the selected live sessions", permissions=["kick"])
+    def end_now(self, request: HttpRequest, queryset: "QuerySet[Session]") -> None:
+        by = request.user if request.user.is_authenticated else None
+        asked = sum(sessions.request_stop(session_id=session.pk, reason="kicked", by=by) for session in queryset)
+        messages.success(request, f"Asked for the end of {asked}: within 2 s.")
+
+
+@admin.register(StatusEvent)
+class StatusEventAdmin(ReadOnlyAdmin):
+    list_display = ("at", "session", "sequence", "kind", "level", "code", "description")
+    list_filter = ("kind", "level", "at")
+    list_select_related = ("session",)
+    search_fields = ("=session__id", "session__name", "code")
+    show_full_result_count = False
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ReadOnlyAdmin):
+    list_display = ("at", "action", "app", "name", "address", "reason", "code", "description")
+    list_filter = ("action", "reason", "app", "node", "at")
+    search_fields = ("address", "name", "encoder")
+    date_hierarchy = "at"
+    show_full_result_count = False
+
+
+@admin.register(Node)
+class NodeAdmin(ReadOnlyAdmin):
+    list_display = ("name", "state", "address", "started_at", "seen_at")
+    list_filter = ("state",)
+
+
+@admin.register(Lease)
+class LeaseAdmin(ReadOnlyAdmin):
+    list_display = ("stream", "session", "node", "fencing", "expires_at")
+    list_select_related = ("stream__application", "session", "node")
+    list_filter = (("node", admin.RelatedOnlyFieldListFilter), ("session", admin.EmptyFieldListFilter))

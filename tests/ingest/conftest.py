@@ -1,0 +1,44 @@
+"""Fixtures of the Django side of ingest: a stream with a key, and a process without memory of other tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from channels.layers import channel_layers
+
+from ingest import history, livestore
+from ingest.consumers.active import ACTIVE
+from ingest.models import Application, Stream
+from ingest.services import keys
+
+
+@pytest.fixture
+def application(db: None) -> Application:
+    return Application.objects.create(name="live")
+
+
+@pytest.fixture
+def stream(application: Application) -> Stream:
+    return Stream.objects.create(application=application, name="cam1")
+
+
+@pytest.fixture
+def key(stream: Stream) -> keys.NewKey:
+    return keys.create(stream=stream, label="camera")
+
+
+@pytest.fixture
+def process(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[history.HistoryWriter]:
+    """A fresh media process: its history writer, live store, channel layer and sessions. Its history ends with it."""
+    settings.LAKE_DIR = tmp_path / "lake"
+    writer = history.HistoryWriter()
+    history._writer = writer
+    livestore._store = livestore.MemoryLiveStore()
+    channel_layers.backends.clear()
+    ACTIVE.clear()
+    yield writer
+    ACTIVE.clear()
+    writer.close(5)
+    history._writer = None
+    livestore._store = None

@@ -1,0 +1,149 @@
+"""Drives the consumers as the RTMP server does: events in, answers out, on a real database."""
+
+import itertools
+from typing import Any
+
+from channels.testing import ApplicationCommunicator
+
+from ingest.consumers import NodeConsumer, RtmpConsumer
+from ingest.contracts import Totals
+
+TOTALS: Totals = {
+    "bytes_in": 1000,
+    "bytes_out": 200,
+    "video_frames": 30,
+    "audio_frames": 40,
+    "keyframes": 2,
+    "dropped_frames": 1,
+    "duration_ms": 1500,
+}
+
+NODE = "node-a"
+_request_ids = itertools.count(1)
+
+
+def rtmp_scope(app: str = "live", address: str = "192.0.2.7", node: str = NODE) -> dict[str, Any]:
+    return {
+        "type": "rtmp",
+        "asgi": {"version": "3.0"},
+        "scheme": "rtmp",
+        "client": (address, 50000),
+        "server": ("127.0.0.1", 1935),
+        "app": app,
+        "tc_url": f"rtmp://127.0.0.1/{app}",
+        "query": {},
+        "flash_ver": "FMLE/3.0 (compatible; FMSc/1.0)",
+        "connect": {},
+        "capabilities": {},
+        "node": node,
+    }
+
+
+class Connection:
+    """One RTMP connection's application."""
+
+    def __init__(self, **scope: Any) -> None:
+        self.app = ApplicationCommunicator(RtmpConsumer.as_asgi(), rtmp_scope(**scope))
+
+    async def ask(self, event: dict[str, Any], timeout: float = 5) -> dict[str, Any]:  # noqa: ASYNC109
+        await self.app.send_input(event)
+        return await self.answer(timeout)
+
+    async def answer(self, timeout: float = 5) -> dict[str, Any]:  # noqa: ASYNC109
+        answer: dict[str, Any] = await self.app.receive_output(timeout)
+        return answer
+
+    async def tell(self, event: dict[str, Any]) -> None:
+        await self.app.send_input(event)
+
+    async def connect(self, credential: str = "") -> dict[str, Any]:
+        return await self.ask({"type": "rtmp.connect", "credential": credential})
+
+    def publish_event(self, credential: str, *, name: str | None = None, stream_id: int = 1) -> dict[str, Any]:
+        """Under the credential as the name or, with `name`, as name?key=credential."""
+        return {
+            "type": "rtmp.publish",
+            "request_id": next(_request_ids),
+            "stream_id": stream_id,
+            "name": f"{credential[:3]}…" if name is None else name,
+            "credential": credential,
+            "credential_is_name": name is None,
+            "query": {},
+            "publish_type": "live",
+        }
+
+    async def publish(self, credential: str, **event: Any) -> dict[str, Any]:
+        return await self.ask(self.publish_event(credential, **event))
+
+    async def play(self, name: str, token: str = "", stream_id: int = 1) -> dict[str, Any]:
+        return await self.ask(
+            {
+                "type": "rtmp.play",
+                "request_id": next(_request_ids),
+                "stream_id": stream_id,
+                "name": name,
+                "credential": token,
+                "query": {},
+                "start": -2.0,
+                "duration": -1.0,
+                "reset": True,
+            }
+        )
+
+    async def status(self, code: str, stream_id: int = 1, level: str = "status") -> None:
+        await self.tell(
+            {"type": "rtmp.status", "stream_id": stream_id, "level": level, "code": code, "description": "Said."}
+        )
+
+    async def unpublish(self, session_id: str, reason: str = "client_unpublish") -> None:
+        await self.tell(
+            {
+                "type": "rtmp.unpublish",
+                "stream_id": 1,
+                "session_id": session_id,
+                "reason": reason,
+                "description": "",
+                "totals": TOTALS,
+            }
+        )
+
+    async def disconnect(self, reason: str = "tcp_reset") -> None:
+        await self.tell({"type": "rtmp.disconnect", "reason": reason, "description": ""})
+        await self.app.wait(5)
+
+
+class NodeApp:
+    """One listener's application."""
+
+    def __init__(self, node: str = NODE) -> None:
+        scope = {
+            "type": "rtmp.node",
+            "asgi": {"version": "3.0"},
+            "node": node,
+            "addresses": [("127.0.0.1", 1935)],
+        }
+        self.node = node
+        self.app = ApplicationCommunicator(NodeConsumer.as_asgi(), scope)
+
+    async def tell(self, kind: str, **fields: Any) -> None:
+        await self.app.send_input({"type": kind, **fields})
+
+    async def tick(self, at: float = 1_800_000_000.0, **fields: Any) -> None:
+        figures = {
+            "node": self.node,
+            "at": at,
+            "streams": 0,
+            "publishers": 0,
+            "players": 0,
+            "connections": 0,
+            "in_kbps": 0.0,
+            "out_kbps": 0.0,
+            "loop_delay_ms": 0.1,
+            "cpu_percent": None,
+            "disk_free_percent": None,
+        }
+        await self.tell("node.tick", **({"samples": [], "streams": [], "players": [], "figures": figures} | fields))
+
+    async def stop(self) -> None:
+        await self.tell("node.stopped")
+        await self.app.wait(10)
