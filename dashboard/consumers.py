@@ -14,8 +14,6 @@ A refused connection is accepted first and closed at once, as a browser sees the
 """
 
 import json
-import logging
-import re
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -28,20 +26,18 @@ from django.contrib.sessions.backends.base import SessionBase
 
 from dashboard.history import latest_events
 from dashboard.permissions import Ability, user_abilities
-from dashboard.snapshots import stream_text_parts, wall_text_parts
+from dashboard.snapshots import stream_picture, wall_text
 from dashboard.streams import Now, known_streams
-from ingest.contracts import NodeFigures
+from ingest.consumers.pages import WALL, stream_group, to_json
 from ingest.livestore import get_livestore
 from ingest.models import Stream
-
-logger = logging.getLogger(__name__)
 
 LOG_IN_AGAIN = 4401
 NOT_ALLOWED = 4403
 NO_STREAM = 4404
 
 RECHECK_S = 60.0
-"""How often an open connection's user is looked up again."""
+"""How often an open connection's user is looked up again, and its whole picture sent."""
 
 STALL_S = 2.0
 """After a send that took longer, what came meanwhile is a backlog."""
@@ -51,20 +47,6 @@ GAP_S = 0.1
 
 SETTLE_S = 5.0
 """For so long after a snapshot, an update that was made before it may still arrive from a node."""
-
-AT = re.compile(r'"at":\s*([0-9.]+)')
-HEAD = 200
-"""Characters at a text's beginning in which its own `at` stands."""
-
-
-def text_at(text: str) -> float:
-    """When a text was made, without parsing all of it; 0.0 if it doesn't say."""
-    found = AT.search(text, 0, HEAD)
-    return float(found[1]) if found else 0.0
-
-
-def dumps(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
 
 
 def _standing(session: SessionBase) -> int | None:
@@ -83,8 +65,8 @@ read_known = database_sync_to_async(known_streams, thread_sensitive=False)
 stream_exists = database_sync_to_async(lambda pk: Stream.objects.filter(pk=pk).exists(), thread_sensitive=False)
 
 
-class Relay(AsyncWebsocketConsumer):
-    """What both consumers share. A subclass names its group and makes its snapshot."""
+class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types.
+    """What both consumers share. A subclass names its group, makes its snapshot, and knows what the snapshot told."""
 
     closed = False
     behind = False
@@ -95,13 +77,18 @@ class Relay(AsyncWebsocketConsumer):
     def group(self) -> str:
         raise NotImplementedError
 
+    async def snapshot(self) -> str:
+        """A whole picture, as text; remembers how new it is."""
+        raise NotImplementedError
+
+    def is_told(self, text: str) -> bool:
+        """Whether the last snapshot has all that a text says."""
+        raise NotImplementedError
+
     async def refusal(self) -> int | None:
         """The close code for who may not have this connection."""
         code: int | None = await standing(self.scope["session"])
         return code
-
-    async def snapshot(self) -> dict[str, Any]:
-        raise NotImplementedError
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         # Channels' own awaits a call in the one thread-sensitive thread for each message. Nothing here needs it.
@@ -132,37 +119,38 @@ class Relay(AsyncWebsocketConsumer):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Browsers have nothing to say here."""
 
-    async def send_snapshot(self) -> None:
-        text = dumps(await self.snapshot())
-        self.snapshot_sent = time.monotonic()
-        self.behind = False
-        await self.send(text_data=text)
-
-    async def permitted(self) -> bool:
-        """Whether the user may still view; asks the database once in RECHECK_S, and closes for who may not."""
+    async def relay(self, message: dict[str, Any]) -> None:
+        """Send a group's text on, unless its user may no longer view, it is of a backlog, or the snapshot had it."""
         if self.closed:
-            return False
-        if time.monotonic() - self.checked >= RECHECK_S:
-            code = await self.refusal()
-            if code is not None:
-                await self.refuse(code)
-                return False
-            self.checked = time.monotonic()
-        return True
-
-    async def relay(self, text: str) -> None:
-        """Send a text, unless it is of a backlog."""
-        begun = time.monotonic()
-        if not self.behind:
-            await self.send(text_data=text)
-            self.behind = time.monotonic() - begun > STALL_S
-        elif begun - self.idle_since > GAP_S:
-            await self.send_snapshot()  # Newer than the text: it says all of it.
+            return
+        now = time.monotonic()
+        if now - self.checked >= RECHECK_S:
+            await self.recheck()
+        elif self.behind and now - self.idle_since > GAP_S:
+            await self.send_snapshot()
+        settling = time.monotonic() - self.snapshot_sent < SETTLE_S
+        if not (self.closed or self.behind or (settling and self.is_told(message["text"]))):
+            await self.send_timed(message["text"])
         self.idle_since = time.monotonic()
 
-    @property
-    def settling(self) -> bool:
-        return time.monotonic() - self.snapshot_sent < SETTLE_S
+    async def recheck(self) -> None:
+        """Close for who may no longer view. For the others send a snapshot, which heals what the layer dropped."""
+        self.checked = time.monotonic()
+        code = await self.refusal()
+        if code is not None:
+            await self.refuse(code)
+        else:
+            await self.send_snapshot()
+
+    async def send_snapshot(self) -> None:
+        text = await self.snapshot()
+        self.snapshot_sent = time.monotonic()
+        await self.send_timed(text)
+
+    async def send_timed(self, text: str) -> None:
+        begun = time.monotonic()
+        await self.send(text_data=text)
+        self.behind = time.monotonic() - begun > STALL_S
 
 
 class LiveConsumer(Relay):
@@ -171,22 +159,21 @@ class LiveConsumer(Relay):
     nodes_at: dict[str, float]
 
     def group(self) -> str:
-        return "live"
+        return WALL
 
-    async def snapshot(self) -> dict[str, Any]:
+    async def snapshot(self) -> str:
         known = await read_known()
         now = Now.of(await get_livestore().aread())
         self.nodes_at = {node["node"]: node["at"] for node in now.nodes}
-        return wall_text_parts(now, known)
+        return wall_text(now, known)
+
+    def is_told(self, text: str) -> bool:
+        update = json.loads(text)
+        told = all(node["at"] <= self.nodes_at.get(node["node"], 0.0) for node in update["nodes"])
+        return told and not update["gone"]  # To hear twice that a stream has gone is no harm, to miss it is.
 
     async def live_tick(self, message: dict[str, Any]) -> None:
-        text: str = message["text"]
-        if await self.permitted() and not (self.settling and self.is_told(json.loads(text)["nodes"])):
-            await self.relay(text)
-
-    def is_told(self, nodes: list[NodeFigures]) -> bool:
-        """Whether the snapshot has all that an update of these nodes says."""
-        return bool(nodes) and all(node["at"] <= self.nodes_at.get(node["node"], 0.0) for node in nodes)
+        await self.relay(message)
 
 
 class StreamConsumer(Relay):
@@ -200,7 +187,7 @@ class StreamConsumer(Relay):
         return int(self.scope["url_route"]["kwargs"]["pk"])
 
     def group(self) -> str:
-        return f"stream.{self.pk}"
+        return stream_group(self.pk)
 
     async def refusal(self) -> int | None:
         code = await super().refusal()
@@ -208,24 +195,25 @@ class StreamConsumer(Relay):
             return NO_STREAM
         return code
 
-    async def snapshot(self) -> dict[str, Any]:
+    async def snapshot(self) -> str:
         store = get_livestore()
         events = await read_events(self.pk)
         samples = await store.arecent(self.pk)
         now = Now.of(await store.aread())
         self.last_at = samples[-1]["at"] if samples else 0.0
         self.told = frozenset((event["session_id"], event["sequence"]) for event in events)
-        return stream_text_parts(now.at, now.by_id.get(self.pk), samples, events)
+        return to_json(stream_picture(now.at, now.by_id.get(self.pk), samples, events))
+
+    def is_told(self, text: str) -> bool:
+        message = json.loads(text)
+        if message["kind"] == "event":
+            event = message["event"]
+            return (event["session_id"], event["sequence"]) in self.told
+        sample = message["sample"]
+        return sample is not None and bool(sample["at"] <= self.last_at)
 
     async def stream_sample(self, message: dict[str, Any]) -> None:
-        text: str = message["text"]
-        if await self.permitted() and (not self.settling or text_at(text) > self.last_at):
-            await self.relay(text)
+        await self.relay(message)
 
     async def stream_event(self, message: dict[str, Any]) -> None:
-        """Leaves out what the snapshot showed."""
-        if not await self.permitted():
-            return
-        event = json.loads(message["text"])["event"]
-        if (event["session_id"], event["sequence"]) not in self.told:
-            await self.relay(message["text"])
+        await self.relay(message)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from dashboard.streams import Now
+from ingest import clean
+from ingest.consumers.pages import join, to_json
 from ingest.contracts import StreamSnapshot
 from ingest.livestore import CompactSample
 
@@ -11,19 +13,24 @@ SAMPLE_FIELDS = tuple(CompactSample.__annotations__)
 """The columns of a chart's samples."""
 
 
-def wall_text_parts(now: Now, known: list[dict[str, Any]]) -> dict[str, Any]:
+def wall_text(now: Now, known: list[dict[str, Any]]) -> str:
     """The wall's snapshot: `streams` are those that nodes know of, `known` are all that exist, by id, app and name."""
-    return {"kind": "snapshot", "at": now.at, "nodes": now.nodes, "streams": list(now.by_id.values()), "known": known}
+    streams = join(to_json(stream) for stream in now.by_id.values())
+    return (
+        f'{{"kind":"snapshot","at":{now.at:.3f},"nodes":{to_json(now.nodes)},"streams":{streams},'
+        f'"known":{to_json(known)}}}'
+    )
 
 
-def stream_text_parts(
+def stream_picture(
     at: float, stream: StreamSnapshot | None, samples: Iterable[CompactSample], events: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """One stream's snapshot. `stream` is null when no node knows of it."""
     return {
         "kind": "snapshot",
         "at": at,
-        "stream": stream,
+        # What a publisher claims may hold what JSON can't say, such as NaN.
+        "stream": stream and (stream | {"metadata": clean.jsonable(stream["metadata"])}),
         "samples": columns(samples),
         "events": events,
     }

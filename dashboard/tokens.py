@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -52,9 +52,7 @@ def digest(secret: str) -> str:
     return hmac.new(settings.KEY_PEPPER.encode(), message, hashlib.sha256).hexdigest()
 
 
-def create(
-    *, name: str, role: str, created_by: AbstractBaseUser | None = None, expires_at: datetime | None = None
-) -> NewToken:
+def create(*, name: str, role: str, created_by: User | None = None, expires_at: datetime | None = None) -> NewToken:
     """Make a token. Raises NameTaken, or ValueError for what is no role."""
     if role not in ROLES:
         raise ValueError(f"{role!r} is no role: expected one of {', '.join(ROLES)}.")

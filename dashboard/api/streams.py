@@ -75,9 +75,9 @@ def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     auth=allow(Ability.KICK),
     url_name="kick",
 )
-def kick(request: HttpRequest, app: str, name: str, wish: KickIn = Body(KickIn())) -> Status:  # noqa: B008
+def kick(request: HttpRequest, app: str, name: str, wish: Body[KickIn | None] = None) -> Status[KickOut | Problem]:
     """Disconnect the stream's publisher: it is gone within two seconds. 409 when nobody publishes."""
-    caller = caller_of(request)
+    caller, wish = caller_of(request), wish or KickIn(note="", session_id="")
     outcome, session = kick_publisher(
         _row(app, name), note=wish.note, by=caller.user, by_name=caller.name, session_id=wish.session_id
     )

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard.history import latest_events, open_publisher
 from dashboard.kicking import NOTE_LENGTH, Kick, kick_publisher
 from dashboard.permissions import Ability
-from dashboard.snapshots import stream_text_parts
+from dashboard.snapshots import stream_picture
 from dashboard.streams import Now
 from dashboard.views.access import require_ability
 from ingest.livestore import get_livestore
@@ -72,7 +72,7 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
             "live_page": True,
             "stream": row,
             "snap": snapshot,
-            "boot": stream_text_parts(now.at, snapshot, get_livestore().recent(row.pk), events),
+            "boot": stream_picture(now.at, snapshot, get_livestore().recent(row.pk), events),
             "events": events,
             "session": open_publisher(row),
             "sessions": sessions.select_related("key").order_by("-started_at")[:SESSIONS_SHOWN],
