@@ -6,6 +6,7 @@ import { health } from "./health.js";
 import { SPAN_S, Spark } from "./spark.js";
 
 const MAX_SENTENCES = 2;
+const SAME_S = 0.5; // Two texts of one tick: the page's first paint and the socket's snapshot.
 const template = document.getElementById("card");
 
 /** What arrives, in few words: "1920 × 1080, H.264 and AAC". */
@@ -46,7 +47,8 @@ export class Card {
   update(stream, at) {
     this.stream = stream;
     this.dirty = true;
-    if (stream.state === "live") this.points.push({ at, kbps: this.kbps(), health: stream.health });
+    const fresh = !(this.points.at(-1)?.at > at - SAME_S);
+    if (stream.state === "live" && fresh) this.points.push({ at, kbps: this.kbps(), health: stream.health });
     this.points = this.points.filter((point) => point.at > at - SPAN_S - 2);
   }
 

@@ -14,13 +14,13 @@ const SILENCE_S = 5; // A node ticks each second.
 const CPU_LIMIT = 90; // Percent; the node is named as strained above it, and below the disk's.
 const DISK_LIMIT = 10;
 
-const bootstrap = pageData("bootstrap");
+const page = document.getElementById("wall").dataset;
 const link = new LinkView();
 const cards = new Map(); // By stream id: those that are live or waiting.
 const offline = new Map(); // By stream id: the others.
 const parts = Object.fromEntries(["nodes", "attention", "well", "offline", "no-match", "no-streams", "announce"].map((id) => [id, document.getElementById(id)]));
-const streamUrl = (stream) => bootstrap.stream_url.replace("__APP__", encodeURIComponent(stream.app)).replace("__NAME__", encodeURIComponent(stream.name));
-const dropped = new DroppedStrip(document.getElementById("dropped"), bootstrap.sessions_url, streamUrl);
+const streamUrl = (stream) => page.streamUrl.replace("__APP__", encodeURIComponent(stream.app)).replace("__NAME__", encodeURIComponent(stream.name));
+const dropped = new DroppedStrip(document.getElementById("dropped"), page.sessionsUrl, streamUrl);
 const filters = new Filters(document.getElementById("filters"), () => render());
 let ready = false;
 let scheduled = false;
@@ -65,10 +65,14 @@ function remove(id) {
 
 function onMessage(message) {
   link.heard(message.at);
+  apply(message);
+}
+
+/** Take in a snapshot (of all, or of those that nodes know of) or an update. */
+function apply(message) {
   if (message.kind === "snapshot") {
     const known = new Set(message.streams.map((stream) => stream.id));
     for (const id of [...cards.keys()]) if (!known.has(id)) remove(id);
-    if (message.known) for (const stream of message.known) if (!known.has(stream.id)) offline.set(stream.id, stream);
   }
   for (const stream of message.streams) put(stream, message.at);
   for (const id of message.gone ?? []) remove(id);
@@ -193,6 +197,7 @@ document.getElementById("show-all").addEventListener("click", () => filters.clea
 /* ---- go ---- */
 
 setInterval(schedule, 1000); // Clocks and sparklines move on even when nothing comes.
+apply(pageData("boot"));
 dropped.refresh();
-const socket = new LiveSocket(bootstrap.ws, { onMessage, onState: (state) => link.show(state), silenceS: () => SILENCE_S });
+const socket = new LiveSocket(page.ws, { onMessage, onState: (state) => link.show(state), silenceS: () => SILENCE_S });
 retryWith(link, socket);
