@@ -1,12 +1,12 @@
 # make run: set everything up and run the embedded server.   make test: set everything up and run all tests.
-# make check: linters, types, import rules, tests.   make bench, make soak.   make lock: pin the dependencies anew.
+# make check: linters, types, import rules, tests.   make bench, make soak.   make lock ARGS=--upgrade: pin anew.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	--no-emit-index-url --no-emit-find-links pyproject.toml
+	--no-emit-index-url --no-emit-find-links
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
 VENDOR := dashboard/static/vendor/.copied
@@ -40,9 +40,9 @@ soak: $(DEV)
 	@$(BIN)/python -m pytest -p no:xdist tests/soak $(ARGS)
 
 lock: $(DEV)
-	$(LOCK) -o requirements/base.lock $(ARGS)
-	$(LOCK) -o requirements/dev.lock --extra dev $(ARGS)
-	$(LOCK) -o requirements/node.lock --only-extra --extra node $(ARGS)
+	$(LOCK) $(ARGS) pyproject.toml -o requirements/base.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra dev -o requirements/dev.lock
+	$(LOCK) $(ARGS) requirements/node.in -o requirements/node.lock
 
 packages:
 	@sh tests/packages.sh
