@@ -343,10 +343,9 @@ class ServerConnection(Connection):
     def _on_close_stream(self, stream_id: int, command: Command) -> None:
         stream = self._find_stream(stream_id, command.argument(0))
         if stream is not None:
-            was_playing = stream.state is StreamState.PLAYING
-            self._stop(stream, command.name)
-            if was_playing:
+            if stream.state is StreamState.PLAYING:
                 self.send_status(stream.stream_id, "status", status.PLAY_STOP, "Playing stopped.")
+            self._stop(stream, command.name)
 
     def _on_delete_stream(self, stream_id: int, command: Command) -> None:
         """The argument is the stream's id, or from GStreamer its name. There is no answer (section 7.2.2.3)."""
@@ -361,8 +360,9 @@ class ServerConnection(Connection):
         state = stream.state
         stream.move(StreamStep.STOP)
         if state is StreamState.PUBLISHING:
-            self._events.append(PublishStopped(stream.stream_id, command_name))
+            # The status first: it belongs to the session that the event ends.
             self.send_status(stream.stream_id, "status", status.UNPUBLISH_SUCCESS, "Publishing stopped.")
+            self._events.append(PublishStopped(stream.stream_id, command_name))
         elif state is StreamState.PLAYING:
             self._events.append(PlayStopped(stream.stream_id, command_name))
 
