@@ -1,0 +1,21 @@
+"""One embedded server and one clip for the tests of this folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.media import make_clip
+from tests.server_process import ServerProcess, running
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight seconds of H.264 and AAC with a keyframe each second."""
+    return make_clip(tmp_path_factory.mktemp("clip") / "clip.flv", seconds=8)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with running(tmp_path_factory.mktemp("server") / "var") as started:
+        yield started

@@ -1,0 +1,162 @@
+"""An operator's browser on a real publisher: what the pages show, and how soon."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.e2e.test_clients import PLAYERS, key_url
+from tests.media import make_clip, of_kind, read_packets
+from tests.server_process import ServerProcess, program, wait_for
+
+pytestmark = [
+    pytest.mark.serve,
+    pytest.mark.browser,
+    pytest.mark.clients,
+    pytest.mark.timeout(180),
+    pytest.mark.xdist_group("e2e"),
+]
+
+CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
+    """A page that is logged in as the first start's administrator, and fails on any error of its scripts."""
+    password = re.search(r"Password: (\S+)", server.log)
+    assert password is not None
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    opened.goto(server.http + "/")
+    opened.fill("input[name=username]", "admin")
+    opened.fill("input[name=password]", password.group(1))
+    opened.click("button[type=submit]")
+    expect(opened.locator("#wall")).to_be_visible()
+    yield opened
+    context.close()
+    assert faults == []
+
+
+@pytest.fixture(scope="module")
+def steady_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_clip(
+        tmp_path_factory.mktemp("clip") / "steady.flv", seconds=45, video_kbps=600, fps=25, gop=50, size="426x240"
+    )
+
+
+def publishing(clip: Path, url: str, *options: str) -> list[str]:
+    return ["ffmpeg", "-v", "error", "-re", *options, "-i", str(clip), "-c", "copy", "-f", "flv", url]
+
+
+def test_pages_ask_for_a_login(browser: Browser, server: ServerProcess) -> None:
+    page = browser.new_page()
+    for path in ("/", "/streams/live/demo/", "/attempts/", "/analytics/"):
+        page.goto(server.http + path)
+        expect(page.locator("input[name=password]")).to_be_visible()
+    page.close()
+
+
+def test_the_wall_shows_a_stream_within_two_seconds_and_its_end_within_two(
+    page: Page, server: ServerProcess, clip: Path
+) -> None:
+    key = server.create_key("live/on-the-wall")
+    card = page.locator('[data-stream="live/on-the-wall"][data-state="live"]')
+    expect(card).to_have_count(0)
+    with program(*publishing(clip, key_url(key, server, "name"), "-stream_loop", "-1")) as encoder:
+        first = server.wait_for_state("live/on-the-wall", "live")
+        expect(card).to_be_visible(timeout=2000)
+        shown = time.time()
+        assert first["session_id"]
+        encoder.terminate()
+        encoder.wait(5)
+        ended = time.time()
+        expect(card).to_have_count(0, timeout=2000)
+        assert time.time() - ended < 2.0 + 0.5  # The process's own end is in it.
+    assert shown
+
+
+def test_figures_follow_the_media_within_five_percent(page: Page, server: ServerProcess, steady_clip: Path) -> None:
+    """The stream page's bitrate and frame rate, read once a second for 30 s, against the clip's own."""
+    key = server.create_key("live/steady")
+    video = of_kind(read_packets(str(steady_clip)), "video")
+    own_kbps = sum(map(len, video)) * 8 / 45 / 1000
+    with program(*publishing(steady_clip, key_url(key, server, "name"))):
+        server.wait_for_state("live/steady", "live")
+        page.goto(f"{server.http}/streams/live/steady/")
+        expect(page.locator("#tiles")).to_be_visible()
+        begun = time.monotonic()
+        wait_for(lambda: time.monotonic() - begun > 6, timeout_s=10, what="the first five-second mean")
+        figures: list[tuple[float, float]] = []
+        for second in range(1, 31):
+            wait_for(lambda due=second: time.monotonic() - begun > 6 + due, timeout_s=5, what="the next second")
+            kbps = page.locator('#tiles [data-field="video_kbps"]').inner_text()
+            fps = page.locator('#tiles [data-field="fps"]').inner_text()
+            figures.append((float(kbps.replace(",", "")), float(fps)))
+    assert sum(kbps for kbps, _ in figures) / len(figures) == pytest.approx(own_kbps, rel=0.05)
+    assert sum(fps for _, fps in figures) / len(figures) == pytest.approx(25, rel=0.05)
+
+
+def test_charts_move(page: Page, server: ServerProcess, clip: Path) -> None:
+    key = server.create_key("live/charts")
+    with program(*publishing(clip, key_url(key, server, "name"), "-stream_loop", "-1")):
+        server.wait_for_state("live/charts", "live")
+        page.goto(f"{server.http}/streams/live/charts/")
+        canvas = page.locator('[data-chart="bitrate"] canvas').first
+        expect(canvas).to_be_visible()
+        before = canvas.evaluate("canvas => canvas.toDataURL()")
+        wait_for(
+            lambda: canvas.evaluate("canvas => canvas.toDataURL()") != before, timeout_s=4, what="the chart has moved"
+        )
+
+
+def test_an_operator_kicks_a_publisher_from_the_page(page: Page, server: ServerProcess, clip: Path) -> None:
+    key = server.create_key("live/kicked")
+    with program(*publishing(clip, key_url(key, server, "name"), "-stream_loop", "-1")) as encoder:
+        session = server.wait_for_state("live/kicked", "live")["session_id"]
+        page.goto(f"{server.http}/streams/live/kicked/")
+        page.click("#kick-open")
+        page.locator("#kick-form").locator("button[type=submit]").click()
+        wait_for(
+            lambda: server.request(f"/api/v1/sessions/{session}")[1]["end_reason"] == "kicked",
+            timeout_s=4,
+            what="the session was ended by the kick",
+        )
+        wait_for(lambda: encoder.poll() is not None, timeout_s=10, what="the encoder has ended")
+
+
+def test_a_wrong_key_appears_under_attempts_with_its_reason(page: Page, server: ServerProcess, clip: Path) -> None:
+    wrong = "rk_ThisKeyIsWrong0123456789abcdefgh"
+    with program(*publishing(clip, f"{server.rtmp}/live/{wrong}")) as encoder:
+        wait_for(lambda: encoder.poll() is not None, timeout_s=10, what="the encoder was refused")
+    page.goto(f"{server.http}/attempts/")
+    expect(page.locator("main")).to_contain_text("key_unknown")
+    assert wrong not in page.content()
+
+
+def test_run_now_shows_progress_and_then_the_hours_rollup(page: Page, server: ServerProcess, clip: Path) -> None:
+    key = server.create_key("live/rolled-up")
+    with (
+        program(*publishing(clip, key_url(key, server, "name"))) as encoder,
+        program(*PLAYERS["rtmpdump"](f"{server.rtmp}/live/rolled-up", Path("/dev/null"))),
+    ):
+        wait_for(lambda: encoder.poll() is not None, timeout_s=30, what="the clip was published")
+    page.goto(f"{server.http}/analytics/")
+    page.click("#run-now")
+    expect(page.locator("[data-run-state]").first).to_have_attribute("data-run-state", re.compile("queued|running"))
+    expect(page.locator("[data-run-state]").first).to_have_attribute("data-run-state", "succeeded", timeout=120_000)
+    page.goto(f"{server.http}/analytics/")
+    expect(page.locator("main")).to_contain_text("live/rolled-up")

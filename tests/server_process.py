@@ -1,0 +1,184 @@
+"""The whole embedded server as a real process, and what a script outside the project can do with it."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).resolve().parent.parent
+READY = re.compile(r"Ready: dashboard (http://\S+?)/?, (rtmp://[^\s/]+)")
+
+T = TypeVar("T")
+
+
+def wait_for(check: Callable[[], T | None], *, timeout_s: float, what: str) -> T:
+    """The first value of `check()` that is true, asked ten times a second; fails after `timeout_s`, naming `what`."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = check()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s} s: {what}")
+        time.sleep(0.1)
+
+
+class ServerProcess:
+    """`manage.py serve` in its own data folder on free loopback ports."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "RTMPWEB_DATA_DIR": str(folder),
+            "RTMPWEB_HTTP": "127.0.0.1:0",
+            "RTMPWEB_RTMP": "127.0.0.1:0",
+            "RTMPWEB_MEDIA": "127.0.0.1:0",
+            "PYTHONUNBUFFERED": "1",
+            **environment,
+        }
+        for name in ("DATABASE_URL", "REDIS_URL"):
+            if name not in environment:
+                self.environment.pop(name, None)
+        self.lines: list[str] = []
+        self.token = ""
+        self.http = ""
+        self.rtmp = ""
+
+    def start(self, timeout_s: float = 60) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "serve"],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        found = wait_for(self._ready, timeout_s=timeout_s, what="the server's ready line")
+        self.http, self.rtmp = found.group(1), found.group(2)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    def _ready(self) -> re.Match[str] | None:
+        if self.process.poll() is not None:
+            self._reader.join(5)
+            raise AssertionError("the server ended before it was ready:\n" + self.log)
+        return next((found for line in list(self.lines) if (found := READY.search(line))), None)
+
+    @property
+    def log(self) -> str:
+        return "\n".join(self.lines)
+
+    def stop(self, timeout_s: float = 30) -> int:
+        """SIGTERM, and wait for the orderly end."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError("the server did not stop in order:\n" + self.log) from None
+        self._reader.join(5)
+        return code
+
+    def manage(self, *arguments: str) -> str:
+        """A management command in another process, as an operator's shell would run it."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+        assert done.returncode == 0, f"manage.py {arguments[0]} failed:\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def manage_json(self, *arguments: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self.manage(*arguments, "--json"))
+        return answer
+
+    def create_key(self, path: str, *options: str) -> dict[str, Any]:
+        """`streamkey create`, its URLs pointing at this process."""
+        return self.manage_json("streamkey", "create", path, *options)
+
+    def request(self, path: str, *, method: str = "GET", token: str | None = None) -> tuple[int, Any]:
+        """An API call: the status and the decoded body."""
+        if token is None:
+            if not self.token:
+                self.token = self.manage_json("apitoken", "create", "tests", "--role", "admin")["token"]
+            token = self.token
+        request = urllib.request.Request(  # noqa: S310 - always this process's own http address
+            self.http + path,
+            method=method,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            data=b"" if method == "POST" else None,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
+                return answer.status, json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            body = error.read()
+            with contextlib.suppress(ValueError):
+                return error.code, json.loads(body)
+            return error.code, body.decode(errors="replace")
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        status, answer = self.request(path)
+        assert status == 200, (status, answer)
+        found: list[dict[str, Any]] = answer["items"]
+        return found
+
+    def stream(self, path: str) -> dict[str, Any]:
+        status, answer = self.request(f"/api/v1/streams/{path}")
+        assert status == 200, (status, answer)
+        found: dict[str, Any] = answer
+        return found
+
+    def wait_for_state(self, path: str, state: str, timeout_s: float = 10) -> dict[str, Any]:
+        def check() -> dict[str, Any] | None:
+            found = self.stream(path)
+            return found if found["state"] == state else None
+
+        return wait_for(check, timeout_s=timeout_s, what=f"{path} is {state}")
+
+
+@contextlib.contextmanager
+def running(folder: Path, **environment: str) -> Iterator[ServerProcess]:
+    server = ServerProcess(folder, **environment)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A client program in the background, ended (by its pid) when the block is left."""
+    started = subprocess.Popen(list(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield started
+    finally:
+        if started.poll() is None:
+            started.terminate()
+            try:
+                started.wait(5)
+            except subprocess.TimeoutExpired:
+                started.kill()
+        started.communicate()
