@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from dashboard.navigation import navigation
-from dashboard.permissions import ROLES, Ability
+from dashboard.permissions import ROLES
 from dashboard.views.access import request_abilities
 from dashboard.views.theme import THEME_COOKIE, THEMES
 
@@ -20,12 +20,6 @@ def _role(request: HttpRequest) -> str:
     return ", ".join(user.groups.filter(name__in=ROLES).order_by("name").values_list("name", flat=True)) or "no role"
 
 
-def _can(request: HttpRequest) -> dict[str, bool]:
-    """{ability: whether the visitor has it}, for buttons."""
-    abilities = request_abilities(request)
-    return {ability.value: ability in abilities for ability in Ability}
-
-
 def ui(request: HttpRequest) -> dict[str, Any]:
     """The context processor; what costs a query is looked up only by templates that show it."""
     theme = request.COOKIES.get(THEME_COOKIE, "")
@@ -34,5 +28,4 @@ def ui(request: HttpRequest) -> dict[str, Any]:
         "abilities": SimpleLazyObject(lambda: request_abilities(request)),
         "navigation": SimpleLazyObject(lambda: navigation(request, request_abilities(request))),
         "role": SimpleLazyObject(lambda: _role(request)),
-        "can": SimpleLazyObject(lambda: _can(request)),
     }

@@ -6,6 +6,7 @@ from enum import Enum
 from django.contrib.auth.models import User
 
 from dashboard.history import open_publisher
+from ingest import clean
 from ingest.models import Session, Stream
 from ingest.services.sessions import request_stop
 
@@ -32,7 +33,8 @@ def kick_publisher(
         return Kick.OFF_AIR, None
     if session_id and str(session.pk) != session_id:
         return Kick.OTHER, session
-    if not request_stop(session_id=session.pk, reason="kicked", by=by):
+    sentence = f"Ended by {by_name}: {note}" if note else f"Ended by {by_name}."
+    if not request_stop(session_id=session.pk, reason="kicked", by=by, note=sentence):
         return Kick.OFF_AIR, None
-    logger.info("Kick of %s, session %s, by %s: %s", stream.path, session.pk, by_name, note or "no note")
+    logger.info("Kick of %s, session %s. %s", stream.path, session.pk, clean.text(sentence, 255))
     return Kick.ASKED, session

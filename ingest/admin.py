@@ -190,7 +190,7 @@ class SessionAdmin(ReadOnlyAdmin):
     list_select_related = ("node",)
     search_fields = ("=id", "name", "address", "encoder")
     date_hierarchy = "started_at"
-    exclude = ("channel", "stop_requested")
+    exclude = ("channel", "stop_requested", "stop_note")
     readonly_fields = ("its_events",)
     actions = ("end_now",)
     show_full_result_count = False

@@ -161,6 +161,7 @@ class Session(models.Model):
     stop_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
+    stop_note = models.CharField(max_length=255, blank=True, help_text="Why an operator ended it, and who: a sentence.")
     video_codec = models.CharField(max_length=32, blank=True)
     audio_codec = models.CharField(max_length=32, blank=True)
     width = models.PositiveIntegerField(null=True, blank=True)

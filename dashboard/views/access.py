@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
 
 from dashboard.permissions import Ability, user_abilities
 
@@ -26,12 +26,14 @@ def request_abilities(request: HttpRequest) -> frozenset[Ability]:
 
 
 def require_ability(ability: Ability) -> Callable[[View], View]:
-    """Let a view run only for a logged-in user with the ability; others get the log-in page or a 403 that says why."""
+    """Let a view run only for a logged-in user with the ability; others get the log-in page (scripts: 401) or a 403."""
 
     def decorate(view: View) -> View:
         @wraps(view)
         def gate(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
+                if not request.accepts("text/html"):  # A script would take the log-in page for success.
+                    return JsonResponse({"detail": "Log in first."}, status=401)
                 return redirect_to_login(request.get_full_path())
             abilities = request_abilities(request)
             if ability not in abilities:

@@ -40,8 +40,8 @@ def end(
         leases.release(session=session)
         if row is None:
             return False
-        if reason == "kicked" and row.stop_by is not None:
-            description = f"Ended by {row.stop_by.get_username()}."
+        if reason == "kicked" and (row.stop_note or row.stop_by is not None):
+            description = row.stop_note or f"Ended by {row.stop_by.get_username()}."  # type: ignore[union-attr]
         fields: dict[str, Any] = {
             "ended_at": max(at or timezone.now(), row.started_at),
             "end_reason": reason,
@@ -78,13 +78,15 @@ def set_media(*, session: uuid.UUID, media: Mapping[str, Any], metadata: Mapping
 
 
 def request_stop(
-    *, session_id: uuid.UUID | str, reason: EndReason = "kicked", by: AbstractBaseUser | None = None
+    *, session_id: uuid.UUID | str, reason: EndReason = "kicked", by: AbstractBaseUser | None = None, note: str = ""
 ) -> bool:
     """Asks the session's node to end it: by the database, which it reads each second, and faster by the channel layer.
 
-    False: the session has ended already.
+    `note` becomes the description of a kicked session's end. False: the session has ended already.
     """
-    changed = Session.objects.filter(pk=session_id, ended_at__isnull=True).update(stop_requested=reason, stop_by=by)
+    changed = Session.objects.filter(pk=session_id, ended_at__isnull=True).update(
+        stop_requested=reason, stop_by=by, stop_note=clean.text(note, 255)
+    )
     if not changed:
         return False
     channel = Session.objects.values_list("channel", flat=True).get(pk=session_id)
