@@ -3,7 +3,7 @@
 Events that need a decision carry a `request_id`; the connection processes nothing further until it is answered
 (`accept_*` or `reject_*`), so pipelined media can't overtake an authorisation.
 
-What may hold a stream key, or is long, is left out of the representations, so that an event in a log gives nothing away.
+What may hold a stream key, or is long, is left out of the representations, so an event in a log gives nothing away.
 """
 
 from dataclasses import dataclass, field
