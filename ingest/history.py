@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError, connections, transaction
 
-from ingest.contracts import EndReason
+from ingest.contracts import EndReason, Totals
 from ingest.models import Attempt, StatusEvent, Stream
 from ingest.services import keys, sessions
 
@@ -74,7 +74,7 @@ class EndRow:
     reason: EndReason
     description: str
     at: datetime
-    totals: Mapping[str, int] | None = None
+    totals: Totals | None = None
 
 
 @dataclass(frozen=True, slots=True)

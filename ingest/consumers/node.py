@@ -201,6 +201,6 @@ def _compact(sample: Sample) -> CompactSample:
 
 
 def _health(kind: str, issue: Issue) -> recorder.Happening:
-    detail: dict[str, Any] = {name: issue[name] for name in ("actual", "expected", "advice")}  # type: ignore[literal-required]
+    detail: dict[str, Any] = {name: issue[name] for name in ("actual", "expected", "advice")}
     level = issue["level"] if kind == "health.opened" else "status"
     return recorder.happening(kind, level=level, code=issue["check"], description=issue["title"], detail=detail)

@@ -122,7 +122,7 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     event = happening(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
     at = datetime.fromtimestamp(event.at, UTC)
-    get_history().put(EndRow(session.id, reason, event.description[:255], at, dict(totals) if totals else None))
+    get_history().put(EndRow(session.id, reason, event.description[:255], at, totals))
 
 
 def attempt(

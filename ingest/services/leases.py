@@ -5,7 +5,6 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
-
 from django.db.models import Q
 
 from ingest.models import Lease
@@ -40,7 +39,9 @@ def take(*, stream: int, session: uuid.UUID, node: int, now: datetime) -> tuple[
         if held.session_id is not None and held.expires_at > now:
             raise Busy
         unchanged = Q(fencing=held.fencing, session=held.session_id, expires_at=held.expires_at)
-        taken = Lease.objects.filter(unchanged, stream_id=stream).update(session_id=session, node_id=node, fencing=held.fencing + 1, expires_at=now + TTL)
+        taken = Lease.objects.filter(unchanged, stream_id=stream).update(
+            session_id=session, node_id=node, fencing=held.fencing + 1, expires_at=now + TTL
+        )
         if taken:
             return held.fencing + 1, held.session_id
     raise Busy

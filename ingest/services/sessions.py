@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from ingest import clean
-from ingest.contracts import EndReason
+from ingest.contracts import EndReason, Totals
 from ingest.models import Session, StatusEvent
 from ingest.services import leases
 
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 TOTALS = ("bytes_in", "bytes_out", "video_frames", "audio_frames", "keyframes")
 SUMMARY = ("dropped_frames", "duration_ms")
+"""Totals that have no column of their own."""
 
 MEDIA = ("video_codec", "audio_codec", "width", "height")
 """Fields of a session that the sequence headers tell; the rest of MediaInfo goes into its summary."""
@@ -32,7 +33,7 @@ def end(
     reason: EndReason,
     description: str = "",
     at: datetime | None = None,
-    totals: Mapping[str, int] | None = None,
+    totals: Totals | None = None,
 ) -> bool:
     """Ends the session and frees its lease. False: it had ended already, and stays as it was."""
     with transaction.atomic():
@@ -48,8 +49,8 @@ def end(
             "end_description": clean.text(description, 255),
         }
         if totals is not None:
-            fields |= {name: totals[name] for name in TOTALS if name in totals}
-            fields["summary"] = row.summary | {name: totals[name] for name in SUMMARY if name in totals}
+            fields |= {name: value for name, value in totals.items() if name in TOTALS}
+            fields["summary"] = row.summary | {name: value for name, value in totals.items() if name in SUMMARY}
         return Session.objects.filter(pk=session, ended_at__isnull=True).update(**fields) == 1
 
 

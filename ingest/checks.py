@@ -1,0 +1,87 @@
+"""System checks: settings that stop the server or endanger it, each with an id and what to do."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import DatabaseError
+
+from ingest.models import Application
+from ingest.services.paste import WILDCARDS
+
+PEPPER_CHARACTERS = 32
+
+
+@register(Tags.security)
+def pepper(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if len(settings.KEY_PEPPER) >= PEPPER_CHARACTERS:
+        return []
+    return [
+        Error(
+            f"RTMPWEB_KEY_PEPPER has fewer than {PEPPER_CHARACTERS} characters.",
+            hint="Unset it, so that one is made and kept in the data folder, or give a long random text. "
+            "Changing it makes all stream keys and API tokens invalid.",
+            id="ingest.E001",
+        )
+    ]
+
+
+@register(Tags.compatibility)
+def listeners(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    addresses = {
+        "RTMPWEB_HTTP": settings.HTTP_ADDRESS,
+        "RTMPWEB_RTMP": settings.RTMP_ADDRESS,
+        "RTMPWEB_MEDIA": settings.MEDIA_ADDRESS,
+    }
+    taken: dict[int, str] = {}
+    found: list[CheckMessage] = []
+    for name, address in addresses.items():
+        if address is None or address[1] == 0:
+            continue
+        if address[1] in taken:
+            found.append(
+                Error(
+                    f"{taken[address[1]]} and {name} have the same port, {address[1]}.",
+                    hint="Give each listener a port of its own.",
+                    id="ingest.E002",
+                )
+            )
+        taken.setdefault(address[1], name)
+    return found
+
+
+@register(Tags.compatibility, deploy=True)
+def public_host(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if settings.RTMP_HOST or settings.RTMP_ADDRESS is None or settings.RTMP_ADDRESS[0] not in WILDCARDS:
+        return []
+    return [
+        Warning(
+            "Nobody knows by which name encoders reach this server: the strings to paste say 127.0.0.1.",
+            hint="Set RTMPWEB_RTMP_HOST to the server's host name or address.",
+            id="ingest.W001",
+        )
+    ]
+
+
+@register(Tags.database, deploy=True)
+def open_applications(app_configs: Any, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Asked with `check --deploy --database default`."""
+    if not databases:
+        return []
+    try:
+        names = list(
+            Application.objects.filter(enabled=True, publish_policy=Application.PublishPolicy.OPEN).values_list(
+                "name", flat=True
+            )
+        )
+    except DatabaseError:
+        return []  # Not migrated yet.
+    return [
+        Warning(
+            f"Anyone may publish to the application {name} under any name.",
+            hint=f"On a network that isn't trusted: manage.py application set {name} --publish key",
+            id="ingest.W002",
+        )
+        for name in names
+    ]

@@ -1,0 +1,74 @@
+"""What the commands share: parsing of paths, times and keys, and the two forms of output."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError, OutputWrapper
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from ingest.models import Application, Stream
+from ingest.validators import validate_stream_name
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def duration(text: str) -> timedelta:
+    """'90s', '30m', '24h', '30d', '2w'; '0' is none."""
+    found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
+    if found is None and text != "0":
+        raise CommandError(f"{text!r} is no duration: give a number and a unit, such as 30m, 24h or 30d.")
+    return timedelta(**{UNITS[found[2]]: int(found[1])}) if found else timedelta(0)
+
+
+def moment(text: str) -> datetime:
+    """A date or time in ISO 8601 (UTC where it says no zone), or how long from now, such as 30d."""
+    if re.fullmatch(r"\d+[smhdw]", text):
+        return timezone.now() + duration(text)
+    try:
+        found = parse_datetime(text)
+        day = None if found else parse_date(text)
+    except ValueError:
+        found = day = None
+    if found is None and day is not None:
+        found = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    if found is None:
+        raise CommandError(f"{text!r} is no time: give one such as 2030-01-31T12:00, or how long, such as 30d.")
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def split_path(path: str) -> tuple[str, str]:
+    app, slash, name = path.partition("/")
+    if not app or not slash or not name:
+        raise CommandError(f"{path!r} is no stream: give APP/NAME, such as live/cam1.")
+    return app, name
+
+
+def stream_of(path: str, *, make: bool = False) -> Stream:
+    """The stream APP/NAME; with `make`, one that isn't there yet is made in its application."""
+    app, name = split_path(path)
+    application = Application.objects.filter(name=app).first()
+    if application is None:
+        raise CommandError(f"There is no application {app!r}. Make it with: manage.py application set {app}")
+    stream = Stream.objects.select_related("application").filter(application=application, name=name).first()
+    if stream is not None:
+        return stream
+    if not make:
+        raise CommandError(f"There is no stream {path!r}.")
+    try:
+        validate_stream_name(name)
+    except ValidationError as error:
+        raise CommandError(f"{name!r} can't be a stream's name. {' '.join(error.messages)}") from None
+    return Stream.objects.create(application=application, name=name)
+
+
+def iso(when: datetime | None) -> str | None:
+    """ISO 8601 in UTC."""
+    return None if when is None else when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def put_json(out: OutputWrapper, value: Any) -> None:
+    out.write(json.dumps(value, indent=2))
