@@ -1,0 +1,27 @@
+"""Live streams in memory: fan-out, caches, players' queues, meters and health. No I/O and no clock: time is passed in.
+
+Times named `now` are monotonic seconds, those named `wall` seconds since the Unix epoch.
+"""
+
+from ingest.live.publisher import Publisher, SocketFigures
+from ingest.live.registry import Registry
+from ingest.live.shared import OUT_CHUNK_SIZE, SharedMessage
+from ingest.live.stream import Busy, LiveSettings, LiveStream, NotPublishing
+from ingest.live.subscriber import QueueLimits, Subscriber
+from ingest.live.tick import Tick, tick
+
+__all__ = [
+    "OUT_CHUNK_SIZE",
+    "Busy",
+    "LiveSettings",
+    "LiveStream",
+    "NotPublishing",
+    "Publisher",
+    "QueueLimits",
+    "Registry",
+    "SharedMessage",
+    "SocketFigures",
+    "Subscriber",
+    "Tick",
+    "tick",
+]

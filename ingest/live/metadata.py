@@ -1,0 +1,73 @@
+"""onMetaData as publishers claim it, made safe to keep and to send as JSON."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ingest.rtmp import amf0
+
+MAX_DEPTH: Final = 4
+MAX_VALUES: Final = 256
+"""Of one message, those inside of others included."""
+MAX_TEXT: Final = 256
+"""Characters of a text or of a name."""
+
+
+def sanitise(value: Any) -> dict[str, Any]:
+    """The properties of a metadata object, cut to the bounds above. What JSON has no form for becomes None."""
+    if not isinstance(value, dict):
+        return {}
+    return _Copy().properties(value, 1)
+
+
+class _Copy:
+    """One copy, with its budget of values."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def properties(self, value: dict[str, Any], depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for name, item in value.items():
+            if self._left <= 0:
+                break
+            result[str(name)[:MAX_TEXT]] = self.value(item, depth)
+        return result
+
+    def value(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return _number(value)
+        if isinstance(value, str):
+            return value[:MAX_TEXT]
+        if isinstance(value, amf0.Date):
+            return _date(value.milliseconds)
+        if depth < MAX_DEPTH and isinstance(value, dict):
+            return self.properties(value, depth + 1)
+        if depth < MAX_DEPTH and isinstance(value, list | tuple):
+            return [self.value(item, depth + 1) for item in value[: self._left]]
+        return None
+
+
+def _number(value: float) -> int | float | None:
+    """AMF0 has doubles only; 1920.0 is meant as 1920."""
+    if not math.isfinite(value):
+        return None
+    return int(value) if abs(value) < 2**53 and value == int(value) else value
+
+
+def _date(milliseconds: float) -> str | None:
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def claimed(metadata: dict[str, Any], name: str, *, most: float) -> float | None:
+    """A number of the metadata that may be believed: over 0 and at most `most`."""
+    value = metadata.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if 0 < value <= most else None

@@ -1,0 +1,48 @@
+"""What a card of the wall and the API show of a stream (contracts.StreamSnapshot)."""
+
+from ingest.contracts import Sample, StreamSnapshot
+from ingest.live.stream import LiveStream
+
+
+def snapshot(stream: LiveStream) -> StreamSnapshot:
+    """As of the latest tick. Metrics are null unless the stream is live; bitrates and fps are 5 s means."""
+    publisher, health, meter = stream.publisher, stream.health, stream.meter
+    state = stream.state
+    sample: Sample | None = meter.latest if meter is not None and state == "live" else None
+    shown = meter.shown if meter is not None and sample is not None else None
+    return StreamSnapshot(
+        id=stream.labels["stream"],
+        app=stream.app,
+        name=stream.name,
+        state=state,
+        health=stream.health_word,
+        issues=list(health.issues) if health else [],
+        players=len(stream.subscribers),
+        session_id=publisher.session_id if publisher else None,
+        node=stream.node,
+        since=publisher.started if publisher else None,
+        address=publisher.address if publisher else "",
+        encoder=publisher.encoder if publisher else "",
+        target_kbps=stream.target_kbps,
+        video_kbps=shown.video.kbps if shown else None,
+        audio_kbps=shown.audio.kbps if shown else None,
+        wire_kbps=shown.wire.kbps if shown else None,
+        out_kbps=shown.out.kbps if shown else None,
+        fps=sample.fps if sample else None,
+        fps_media=sample.fps_media if sample else None,
+        keyframe_interval=sample.keyframe_interval if sample else None,
+        open_gop_age=sample.open_gop_age if sample else None,
+        drift=sample.drift if sample else None,
+        drift_dev=sample.drift_dev if sample else None,
+        av_skew=sample.av_skew if sample else None,
+        idle_ms=sample.idle_ms if sample else None,
+        rtt_ms=sample.rtt_ms if sample else None,
+        retrans=sample.retrans if sample else None,
+        ts_gap=sample.ts_gap if sample else None,
+        ts_regress=sample.ts_regress if sample else None,
+        missing_frames_est=sample.missing_frames_est if sample else None,
+        slow_players=sample.slow_players if sample else 0,
+        dropped_frames=sample.dropped_frames if sample else 0,
+        media=stream.media,
+        metadata=stream.metadata,
+    )

@@ -1,0 +1,69 @@
+"""Time as a publisher's timestamps tell it: 32 bits of milliseconds that wrap, jump and go backwards."""
+
+from collections import deque
+from statistics import median
+from typing import Final
+
+WRAP: Final = 1 << 32
+HALF: Final = 1 << 31
+
+GAP_MS: Final = 500
+GAP_FRAMES: Final = 3
+"""A step in time is a gap when it is longer than both."""
+
+MEASURED_STEPS: Final = 32
+"""Steps whose median gives the frame rate where the metadata doesn't claim one."""
+FEWEST_STEPS: Final = 3
+
+
+def difference(later: int, earlier: int) -> int:
+    """Milliseconds between two timestamps by serial arithmetic: right across the wrap, negative when time goes back."""
+    return (later - earlier + HALF) % WRAP - HALF
+
+
+class Timeline:
+    """The frames of one track: their decoding times, and what is irregular in them."""
+
+    __slots__ = ("_gap_ms", "_steps", "dts", "frames", "gaps", "last", "missing", "nominal_fps", "regressions")
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.last = 0
+        """Timestamp of the latest frame."""
+        self.dts = 0
+        """Milliseconds from the first frame to the latest, as the timestamps count them; not wrapped."""
+        self.gaps = 0
+        self.regressions = 0
+        self.missing = 0
+        """Estimated from steps longer than a frame's."""
+        self.nominal_fps: float | None = None
+        self._gap_ms: float = GAP_MS
+        self._steps: deque[int] = deque(maxlen=MEASURED_STEPS)
+
+    def add(self, timestamp: int) -> None:
+        """Another coded frame."""
+        self.frames += 1
+        if self.frames == 1:
+            self.last = timestamp
+            return
+        step = difference(timestamp, self.last)
+        self.last = timestamp
+        self.dts += step
+        self._steps.append(step)
+        if step < 0:
+            self.regressions += 1
+        elif step > self._gap_ms:
+            self.gaps += 1
+        fps = self.nominal_fps
+        if fps is not None and step * fps >= 1500:
+            self.missing += round(step * fps / 1000) - 1
+
+    def settle(self, claimed_fps: float | None) -> None:
+        """Once a second: take the nominal frame rate from the metadata's claim, else from the steps themselves."""
+        fps = claimed_fps
+        if fps is None and len(self._steps) >= FEWEST_STEPS:
+            step = median(self._steps)
+            fps = 1000 / step if step > 0 else None
+        if fps is not None:
+            self.nominal_fps = fps
+            self._gap_ms = max(GAP_MS, GAP_FRAMES * 1000 / fps)
