@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError
 
 from ingest.models import Application
@@ -56,7 +57,7 @@ def public_host(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if settings.RTMP_HOST or settings.RTMP_ADDRESS is None or settings.RTMP_ADDRESS[0] not in WILDCARDS:
         return []
     return [
-        Warning(
+        CheckWarning(
             "Nobody knows by which name encoders reach this server: the strings to paste say 127.0.0.1.",
             hint="Set RTMPWEB_RTMP_HOST to the server's host name or address.",
             id="ingest.W001",
@@ -78,7 +79,7 @@ def open_applications(app_configs: Any, databases: Sequence[str] | None = None, 
     except DatabaseError:
         return []  # Not migrated yet.
     return [
-        Warning(
+        CheckWarning(
             f"Anyone may publish to the application {name} under any name.",
             hint=f"On a network that isn't trusted: manage.py application set {name} --publish key",
             id="ingest.W002",
