@@ -387,6 +387,8 @@ class NodeDrop(TypedDict):
 
 
 class PlayerSample(TypedDict):
+    """One play session. Bytes and drops are totals so far, so that one that is lost costs nothing."""
+
     session_id: str
     path: str
     out_bytes: int
