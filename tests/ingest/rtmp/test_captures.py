@@ -79,7 +79,7 @@ def expected_media(data: bytes) -> list[tuple[int, int, int, bytes]]:
 @pytest.mark.parametrize("recording", RECORDINGS, ids=NAMES)
 def test_replays_without_an_error(recording: dict[str, Any]) -> None:
     data = read(recording["name"])
-    server, happened, sent = replay(whole(data))
+    server, happened, _ = replay(whole(data))
     media = media_of(happened)
     assert media == expected_media(data)
     counts = Counter(kind for kind, *_ in media)

@@ -1,0 +1,172 @@
+"""Values to AMF0 bytes."""
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from ingest.rtmp.amf0.types import (
+    DATE,
+    ECMA_ARRAY,
+    LONG_STRING,
+    NULL,
+    NUMBER,
+    OBJECT,
+    REFERENCE,
+    STRICT_ARRAY,
+    STRING,
+    TYPED_OBJECT,
+    XML_DOCUMENT,
+    Date,
+    EcmaArray,
+    Reference,
+    Singleton,
+    TypedObject,
+    XmlDocument,
+)
+from ingest.rtmp.errors import LocalProtocolError
+
+_u16: Final = struct.Struct(">H")
+_date: Final = struct.Struct(">dh")
+_number: Final = struct.Struct(">Bd")
+_short: Final = struct.Struct(">BH")
+_long: Final = struct.Struct(">BI")
+
+MAX_REFERENCES: Final = 0x10000
+"""A reference has 16 bits."""
+
+
+class _Encoder:
+    """Writes the values of one message. An object or array that comes again is written as a reference (section 2.9)."""
+
+    __slots__ = ("count", "indices", "out")
+
+    def __init__(self) -> None:
+        self.out = bytearray()
+        self.count = 0
+        """Objects and arrays written so far, which is the next one's index."""
+        self.indices: dict[int, int] = {}
+        """Their indices by the identity of the value."""
+
+    def value(self, value: Any) -> None:
+        writer = _WRITERS.get(type(value))
+        if writer is None:
+            writer = next((_WRITERS[base] for base in type(value).__mro__ if base in _WRITERS), None)
+            if writer is None:
+                raise LocalProtocolError(f"AMF0 has no encoding for {type(value).__name__}")
+        writer(self, value)
+
+    def number(self, value: float) -> None:
+        try:
+            self.out += _number.pack(NUMBER, value)
+        except (struct.error, OverflowError) as error:
+            raise LocalProtocolError("a number is too large for AMF0") from error
+
+    def boolean(self, value: bool) -> None:
+        self.out += b"\x01\x01" if value else b"\x01\x00"
+
+    def string(self, value: str) -> None:
+        text = _utf8(value)
+        self.out += _short.pack(STRING, len(text)) if len(text) <= 0xFFFF else _long.pack(LONG_STRING, len(text))
+        self.out += text
+
+    def xml(self, value: XmlDocument) -> None:
+        text = _utf8(value)
+        self.out += _long.pack(XML_DOCUMENT, len(text))
+        self.out += text
+
+    def null(self, value: None) -> None:
+        self.out.append(NULL)
+
+    def singleton(self, value: Singleton) -> None:
+        self.out.append(value.value)
+
+    def date(self, value: Date) -> None:
+        try:
+            fields = _date.pack(value.milliseconds, value.zone_minutes)
+        except (struct.error, OverflowError) as error:
+            raise LocalProtocolError("a date is out of the range of AMF0") from error
+        self.out.append(DATE)
+        self.out += fields
+
+    def reference(self, value: Reference) -> None:
+        if not 0 <= value.index < min(self.count, MAX_REFERENCES):
+            raise LocalProtocolError("an AMF0 reference to nothing")
+        self.out += _short.pack(REFERENCE, value.index)
+
+    def object(self, value: dict[str, Any]) -> None:
+        if self.enter(value):
+            self.out.append(OBJECT)
+            self.properties(value)
+
+    def ecma_array(self, value: EcmaArray) -> None:
+        if self.enter(value):
+            self.out += _long.pack(ECMA_ARRAY, len(value))
+            self.properties(value)
+
+    def typed_object(self, value: TypedObject) -> None:
+        if self.enter(value):
+            self.out.append(TYPED_OBJECT)
+            self.name(value.class_name)
+            self.properties(value)
+
+    def strict_array(self, value: list[Any] | tuple[Any, ...]) -> None:
+        if self.enter(value):
+            self.out += _long.pack(STRICT_ARRAY, len(value))
+            for item in value:
+                self.value(item)
+
+    def properties(self, value: dict[str, Any]) -> None:
+        for name, item in value.items():
+            self.name(name)
+            self.value(item)
+        self.out += b"\x00\x00\x09"
+
+    def name(self, name: str) -> None:
+        text = _utf8(name)
+        if len(text) > 0xFFFF:
+            raise LocalProtocolError("a name is too long for AMF0")
+        self.out += _u16.pack(len(text))
+        self.out += text
+
+    def enter(self, value: Any) -> bool:
+        """False when the value was written before and a reference to it does."""
+        index = self.indices.get(id(value))
+        if index is not None and index < MAX_REFERENCES:
+            self.out += _short.pack(REFERENCE, index)
+            return False
+        self.indices[id(value)] = self.count
+        self.count += 1
+        return True
+
+
+_WRITERS: Final[dict[type, Callable[[_Encoder, Any], None]]] = {
+    float: _Encoder.number,
+    int: _Encoder.number,
+    bool: _Encoder.boolean,
+    str: _Encoder.string,
+    XmlDocument: _Encoder.xml,
+    type(None): _Encoder.null,
+    Singleton: _Encoder.singleton,
+    Date: _Encoder.date,
+    Reference: _Encoder.reference,
+    dict: _Encoder.object,
+    EcmaArray: _Encoder.ecma_array,
+    TypedObject: _Encoder.typed_object,
+    list: _Encoder.strict_array,
+    tuple: _Encoder.strict_array,
+}
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError("a text can't be written as UTF-8") from error
+
+
+def encode(*values: Any) -> bytes:
+    """The values one after the other, as the body of one message. Raises LocalProtocolError."""
+    encoder = _Encoder()
+    for value in values:
+        encoder.value(value)
+    return bytes(encoder.out)
