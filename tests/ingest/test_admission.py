@@ -1,0 +1,294 @@
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ingest.models import Application, Lease, Session, Stream, StreamKey
+from ingest.services import admission, keys, playtokens, sessions
+from ingest.services.admission import Grant, Peer, PublishRequest
+from ingest.services.keys import NewKey
+from ingest.services.refusals import REASONS, Refused
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+PEER = Peer(address="192.0.2.7", encoder="OBS", node="node-a", channel="specific.inmemory!abc")
+
+
+def as_name(credential: str, app: str = "live") -> PublishRequest:
+    return PublishRequest(app, f"{credential[:2]}…", credential, True)
+
+
+def with_name(name: str, credential: str, app: str = "live") -> PublishRequest:
+    return PublishRequest(app, name, credential, False)
+
+
+def publish(request: PublishRequest, now: datetime = NOW, peer: Peer = PEER) -> Grant:
+    return admission.admit_publish(session=uuid.uuid4(), request=request, peer=peer, now=now)
+
+
+def refusal(act: Callable[[], object]) -> Refused:
+    with pytest.raises(Refused) as caught:
+        act()
+    return caught.value
+
+
+# --- Connect ---
+
+
+def connect(app: str = "live", credential: str = "") -> None:
+    admission.connect(app=app, credential=credential, address="192.0.2.7", now=NOW)
+
+
+def test_an_application_is_open_to_connections(application: Application) -> None:
+    connect()
+
+
+@pytest.mark.usefixtures("application")
+def test_an_unknown_application_is_an_invalid_app() -> None:
+    refused = refusal(lambda: connect("other"))
+    assert (refused.reason, refused.code) == ("unknown_app", "NetConnection.Connect.InvalidApp")
+
+
+def test_a_disabled_application(application: Application) -> None:
+    Application.objects.update(enabled=False)
+    refused = refusal(connect)
+    assert (refused.reason, refused.code) == ("app_disabled", "NetConnection.Connect.Rejected")
+
+
+def test_a_key_on_the_application_is_checked_at_connect(key: NewKey) -> None:
+    connect(credential=key.secret)
+    refused = refusal(lambda: connect(credential=keys.generate()))
+    assert (refused.reason, refused.code) == ("key_unknown", "NetConnection.Connect.Rejected")
+
+
+def test_a_play_token_on_the_application_is_left_to_play(stream: Stream) -> None:
+    connect(credential=playtokens.issue(stream=stream.pk, now=NOW))
+
+
+# --- Publish ---
+
+
+def test_the_key_as_the_name(key: NewKey) -> None:
+    grant = publish(as_name(key.secret))
+    assert grant.path == "live/cam1"
+    assert grant.labels == {"stream": key.key.stream_id, "key": key.key.pk}
+    session = Session.objects.get()
+    assert (session.pk, session.kind, session.app, session.name) == (grant.session, "publish", "live", "cam1")
+    assert (session.address, session.encoder, session.channel) == ("192.0.2.7", "OBS", PEER.channel)
+    assert session.ended_at is None
+    lease = Lease.objects.get()
+    assert (lease.session_id, lease.fencing, lease.expires_at) == (session.pk, 1, NOW + timedelta(seconds=10))
+    assert StreamKey.objects.get().last_used_at == NOW
+
+
+def test_the_key_beside_the_public_name(key: NewKey) -> None:
+    assert publish(with_name("cam1", key.secret)).path == "live/cam1"
+
+
+def test_limits_come_from_key_and_stream(stream: Stream) -> None:
+    Stream.objects.update(target_kbps=6000, expect_audio=False, idle_timeout_s=25)
+    made = keys.create(stream=stream, max_kbps=9000)
+    assert publish(as_name(made.secret)).limits == {
+        "max_kbps": 9000,
+        "idle_timeout_s": 25.0,
+        "target_kbps": 6000,
+        "expect_audio": False,
+        "expect_video": True,
+    }
+
+
+def expire(key: StreamKey) -> None:
+    key.expires_at = NOW - timedelta(minutes=1)
+
+
+def disable(key: StreamKey) -> None:
+    key.enabled = False
+
+
+def revoke(key: StreamKey) -> None:
+    key.revoked_at = NOW
+
+
+def restrict(key: StreamKey) -> None:
+    key.allowed_networks = ["198.51.100.0/24"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (expire, "key_expired"),
+        (disable, "key_disabled"),
+        (revoke, "key_revoked"),
+        (restrict, "network_not_allowed"),
+    ],
+)
+def test_a_key_that_does_not_work(key: NewKey, change: Callable[[StreamKey], None], reason: str) -> None:
+    change(key.key)
+    key.key.save()
+    refused = refusal(lambda: publish(as_name(key.secret)))
+    assert (refused.reason, refused.code) == (reason, "NetStream.Publish.Denied")
+    assert (refused.stream, refused.key) == (key.key.stream_id, key.key.pk)
+    assert not Session.objects.exists()
+    assert not Lease.objects.exists()
+
+
+def test_an_expired_key_says_when(key: NewKey) -> None:
+    StreamKey.objects.update(expires_at=datetime(2025, 11, 13, 23, 59, tzinfo=UTC))
+    assert (
+        refusal(lambda: publish(as_name(key.secret))).description == "The stream key expired on 13 Nov 2025, 23:59 UTC."
+    )
+
+
+@pytest.mark.usefixtures("stream")
+def test_an_unknown_key() -> None:
+    for request in (as_name(keys.generate()), as_name("guess"), with_name("cam1", "guess")):
+        refused = refusal(lambda request=request: publish(request))
+        assert (refused.reason, refused.code) == ("key_unknown", "NetStream.Publish.Denied")
+
+
+@pytest.mark.usefixtures("stream")
+def test_the_public_name_without_a_key() -> None:
+    for request in (as_name("cam1"), as_name(""), with_name("cam1", "")):
+        refused = refusal(lambda request=request: publish(request))
+        assert (refused.reason, refused.code) == ("key_missing", "NetStream.Publish.Denied")
+
+
+def test_another_streams_key(stream: Stream, key: NewKey) -> None:
+    Stream.objects.create(application=stream.application, name="cam2")
+    refused = refusal(lambda: publish(with_name("cam2", key.secret)))
+    assert (refused.reason, refused.code) == ("key_other_stream", "NetStream.Publish.Denied")
+    assert "cam1" not in refused.description
+
+
+def test_another_applications_key(key: NewKey) -> None:
+    Application.objects.create(name="studio")
+    assert refusal(lambda: publish(as_name(key.secret, app="studio"))).reason == "key_other_app"
+
+
+def test_a_disabled_stream(key: NewKey) -> None:
+    Stream.objects.update(enabled=False)
+    assert refusal(lambda: publish(as_name(key.secret))).reason == "stream_disabled"
+
+
+def test_a_second_publisher_is_busy(key: NewKey) -> None:
+    first = publish(as_name(key.secret))
+    for act in (
+        lambda: publish(as_name(key.secret)),
+        lambda: admission.check_publish(request=as_name(key.secret), address="192.0.2.8", now=NOW),
+    ):
+        refused = refusal(act)
+        assert (refused.reason, refused.code) == ("busy", "NetStream.Publish.BadName")
+    assert Session.objects.get().pk == first.session
+    assert Session.objects.get().ended_at is None
+
+
+def test_a_name_is_free_when_its_session_ended(key: NewKey) -> None:
+    first = publish(as_name(key.secret))
+    sessions.end(session=first.session, reason="tcp_reset")
+    assert publish(as_name(key.secret)).fencing == first.fencing + 1
+
+
+def test_a_lease_that_nobody_renewed_is_taken_and_its_session_ends(key: NewKey) -> None:
+    first = publish(as_name(key.secret))
+    second = publish(as_name(key.secret), now=NOW + timedelta(seconds=11))
+    assert second.fencing == 2
+    assert Session.objects.get(pk=first.session).end_reason == "node_lost"
+    assert Lease.objects.get().session_id == second.session
+
+
+# --- Open applications ---
+
+
+@pytest.fixture
+def open_app(db: None) -> Application:
+    return Application.objects.create(name="bench", publish_policy="open")
+
+
+@pytest.mark.usefixtures("open_app")
+def test_an_open_application_makes_streams_as_they_come() -> None:
+    grant = publish(as_name("cam7", app="bench"))
+    assert grant.path == "bench/cam7"
+    assert grant.labels["key"] is None
+    assert Stream.objects.get().path == "bench/cam7"
+
+
+@pytest.mark.usefixtures("open_app")
+def test_a_key_is_never_made_a_public_name() -> None:
+    assert refusal(lambda: publish(as_name(keys.generate(), app="bench"))).reason == "key_unknown"
+    assert not Stream.objects.exists()
+
+
+def test_a_key_works_on_an_open_application_too(open_app: Application) -> None:
+    stream = Stream.objects.create(application=open_app, name="cam1")
+    for secret in (keys.create(stream=stream).secret, keys.create(stream=stream, secret="oldserver-key-1").secret):
+        grant = publish(as_name(secret, app="bench"))
+        assert grant.path == "bench/cam1"
+        sessions.end(session=grant.session, reason="tcp_reset")
+    assert Stream.objects.count() == 1
+
+
+@pytest.mark.usefixtures("open_app")
+def test_a_wrong_key_is_refused_on_an_open_application_too() -> None:
+    assert refusal(lambda: publish(with_name("cam1", "guess", app="bench"))).reason == "key_unknown"
+
+
+@pytest.mark.usefixtures("open_app")
+@pytest.mark.parametrize("name", ["a/b", "a b", "..", "x" * 256, "a\x00b"])
+def test_names_that_are_no_names(name: str) -> None:
+    assert refusal(lambda: publish(as_name(name, app="bench"))).reason == "name_invalid"
+
+
+# --- Play ---
+
+
+def play(name: str = "cam1", token: str = "", now: datetime = NOW) -> Grant:
+    return admission.admit_play(session=uuid.uuid4(), app="live", name=name, credential=token, peer=PEER, now=now)
+
+
+def test_anyone_plays_a_public_application(stream: Stream) -> None:
+    grant = play()
+    assert grant.labels == {"stream": stream.pk, "key": None}
+    assert Session.objects.get().kind == "play"
+    assert not Lease.objects.exists()
+
+
+def test_streams_that_are_not_there(stream: Stream, key: NewKey) -> None:
+    for name in ("cam2", key.secret):
+        refused = refusal(lambda name=name: play(name))
+        assert (refused.reason, refused.code) == ("stream_unknown", "NetStream.Play.StreamNotFound")
+    Stream.objects.update(enabled=False)
+    assert refusal(play).reason == "stream_disabled"
+
+
+@pytest.mark.usefixtures("stream")
+def test_an_application_that_nobody_may_play() -> None:
+    Application.objects.update(play_policy="none")
+    refused = refusal(play)
+    assert (refused.reason, refused.code) == ("play_not_allowed", "NetStream.Play.Failed")
+
+
+def test_tokens(stream: Stream) -> None:
+    other = Stream.objects.create(application=stream.application, name="cam2")
+    Application.objects.update(play_policy="token")
+    token = playtokens.issue(stream=stream.pk, lifetime=timedelta(minutes=5), now=NOW)
+    assert play(token=token).path == "live/cam1"
+    cases = {
+        "": "token_missing",
+        "nonsense": "token_invalid",
+        token[:-1]: "token_invalid",
+        playtokens.issue(stream=other.pk, now=NOW): "token_invalid",
+        playtokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
+    }
+    assert {given: refusal(lambda given=given: play(token=given)).reason for given in cases} == cases
+    assert refusal(lambda: play(token=token, now=NOW + timedelta(minutes=5))).reason == "token_expired"
+
+
+# --- The table ---
+
+
+def test_every_reason_fits_its_column_and_tells_what_it_means() -> None:
+    for reason, entry in REASONS.items():
+        assert len(reason) <= 32
+        assert entry.description.endswith(".")
+        for code in entry.codes.values():
+            assert code.startswith(("NetConnection.Connect.", "NetStream.Publish.", "NetStream.Play."))

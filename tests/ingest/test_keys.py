@@ -1,0 +1,135 @@
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from pytest_django.fixtures import SettingsWrapper
+
+from ingest.models import Stream, StreamKey
+from ingest.services import keys
+from ingest.services.keys import KeyTaken, NewKey
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def test_a_secret_has_at_least_190_random_bits() -> None:
+    secret = keys.generate()
+    assert secret.startswith("rk_")
+    body = secret.removeprefix("rk_")
+    assert len(body) == 32
+    assert body.isalnum()
+    assert body.isascii()
+    assert len(body) * math.log2(62) >= 190
+
+
+def test_secrets_differ() -> None:
+    assert len({keys.generate() for _ in range(1000)}) == 1000
+
+
+def test_a_row_holds_nothing_of_the_secret_but_its_beginning(key: NewKey) -> None:
+    row = StreamKey.objects.filter(pk=key.key.pk).values().get()
+    assert row["prefix"] == key.secret[:7]
+    assert not [value for value in row.values() if key.secret[7:] in str(value)]
+    assert key.secret not in repr(key)
+
+
+def test_the_digest_depends_on_the_pepper(settings: SettingsWrapper) -> None:
+    secret = keys.generate()
+    before = keys.digest(secret)
+    settings.KEY_PEPPER = "another pepper"
+    assert keys.digest(secret) != before
+
+
+def test_a_key_is_found_by_its_whole_secret_only(key: NewKey) -> None:
+    assert keys.find(secret=key.secret) == key.key
+    assert keys.find(secret=key.secret[:-1]) is None
+    assert keys.find(secret=key.secret.upper()) is None
+    assert keys.find(secret="") is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "active"),
+        ({"enabled": False}, "disabled"),
+        ({"expires_at": NOW + timedelta(seconds=1)}, "active"),
+        ({"expires_at": NOW}, "expired"),
+        ({"revoked_at": NOW}, "revoked"),
+        ({"revoked_at": NOW, "grace_until": NOW + timedelta(seconds=1)}, "active"),
+        ({"revoked_at": NOW, "grace_until": NOW}, "revoked"),
+        ({"revoked_at": NOW, "grace_until": NOW + timedelta(hours=1), "enabled": False}, "disabled"),
+    ],
+)
+def test_states(fields: dict[str, object], expected: str) -> None:
+    assert keys.state(key=StreamKey(**fields), now=NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("networks", "address", "allowed"),
+    [
+        ([], "192.0.2.7", True),
+        (["192.0.2.0/24"], "192.0.2.7", True),
+        (["192.0.2.0/24"], "192.0.3.7", False),
+        (["192.0.2.0/24"], "::ffff:192.0.2.7", True),
+        (["198.51.100.0/24", "2001:db8::/32"], "2001:db8::1", True),
+        (["2001:db8::/32"], "fe80::1%eth0", False),
+        (["192.0.2.0/24"], "2001:db8::1", False),
+        (["192.0.2.0/24"], "not an address", False),
+    ],
+)
+def test_networks(networks: list[str], address: str, allowed: bool) -> None:
+    assert keys.allows(key=StreamKey(allowed_networks=networks), address=address) is allowed
+
+
+def test_a_network_with_host_bits_is_refused(stream: Stream) -> None:
+    with pytest.raises(ValidationError):
+        keys.create(stream=stream, allowed_networks=["192.0.2.7/24"])
+
+
+def test_an_imported_key_keeps_no_beginning(stream: Stream) -> None:
+    made = keys.create(stream=stream, secret="oldserver-key-1")
+    assert made.secret == "oldserver-key-1"
+    assert made.key.prefix == ""
+    assert keys.find(secret="oldserver-key-1") == made.key
+
+
+def test_a_secret_belongs_to_one_key(stream: Stream, key: NewKey) -> None:
+    with pytest.raises(KeyTaken):
+        keys.create(stream=stream, secret=key.secret)
+    assert StreamKey.objects.count() == 1
+
+
+@pytest.mark.parametrize("secret", ["", "a b", "a/b", "a?b", "a&b", "x" * 256, "tab\t", "nul\0"])
+def test_what_an_encoder_cannot_send_is_refused(stream: Stream, secret: str) -> None:
+    with pytest.raises(ValidationError):
+        keys.create(stream=stream, secret=secret)
+
+
+def test_a_public_name_is_no_key(stream: Stream) -> None:
+    with pytest.raises(ValidationError):
+        keys.create(stream=stream, secret=stream.name)
+
+
+def test_rotation_hands_the_rights_on(stream: Stream) -> None:
+    old = keys.create(stream=stream, label="van", max_kbps=4000, allowed_networks=["192.0.2.0/24"])
+    new = keys.rotate(key=old.key)
+    assert new.secret != old.secret
+    assert (new.key.label, new.key.max_kbps, new.key.allowed_networks) == ("van", 4000, ["192.0.2.0/24"])
+    assert keys.state(key=StreamKey.objects.get(pk=old.key.pk)) == "revoked"
+    assert keys.state(key=new.key) == "active"
+
+
+def test_a_rotated_key_works_until_its_grace_ends(key: NewKey) -> None:
+    keys.rotate(key=key.key, grace=timedelta(hours=1))
+    old = StreamKey.objects.get(pk=key.key.pk)
+    assert old.revoked_at is not None
+    assert keys.state(key=old, now=old.revoked_at + timedelta(minutes=59)) == "active"
+    assert keys.state(key=old, now=old.revoked_at + timedelta(minutes=61)) == "revoked"
+
+
+def test_a_name_that_is_a_key_is_hidden(stream: Stream, key: NewKey) -> None:
+    keys.create(stream=stream, secret="oldserver-key-1")
+    assert keys.hide(name="cam1") == "cam1"
+    assert keys.hide(name=key.secret) == f"{key.secret[:7]}…"
+    assert keys.hide(name=keys.generate())[-1] == "…"
+    assert "server" not in keys.hide(name="oldserver-key-1")

@@ -1,0 +1,145 @@
+import threading
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from pytest_django.fixtures import DjangoAssertNumQueries
+
+from ingest.models import Lease, Node, Session, Stream
+from ingest.services import leases, nodes, sessions
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def node(db: None) -> Node:
+    return Node.objects.create(name="node-a")
+
+
+def session_of(stream: Stream, node: Node) -> uuid.UUID:
+    made = Session.objects.create(
+        kind="publish", app="live", name=stream.name, stream=stream, node=node, started_at=NOW
+    )
+    return made.pk
+
+
+def take(stream: Stream, node: Node, now: datetime = NOW) -> tuple[uuid.UUID, int]:
+    session = session_of(stream, node)
+    fencing, _ = leases.take(stream=stream.pk, session=session, node=node.pk, now=now)
+    return session, fencing
+
+
+def test_fencing_numbers_grow_over_release_and_expiry(stream: Stream, node: Node) -> None:
+    first, one = take(stream, node)
+    leases.release(session=first)
+    second, two = take(stream, node)
+    fencing, lost = leases.take(
+        stream=stream.pk, session=session_of(stream, node), node=node.pk, now=NOW + timedelta(seconds=10)
+    )
+    assert (one, two, fencing) == (1, 2, 3)
+    assert lost == second
+
+
+def test_a_held_lease_is_busy_until_it_expires(stream: Stream, node: Node) -> None:
+    take(stream, node)
+    with pytest.raises(leases.Busy):
+        take(stream, node, NOW + timedelta(seconds=9.9))
+    assert leases.is_held(stream=stream.pk, now=NOW + timedelta(seconds=9.9))
+    assert not leases.is_held(stream=stream.pk, now=NOW + timedelta(seconds=10))
+
+
+def test_releasing_what_another_took_changes_nothing(stream: Stream, node: Node) -> None:
+    first, _ = take(stream, node)
+    second, _ = take(stream, node, NOW + timedelta(seconds=11))
+    leases.release(session=first)
+    assert Lease.objects.get().session_id == second
+
+
+def test_a_node_renews_all_of_its_leases_in_one_statement(
+    stream: Stream, node: Node, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    names = [Stream.objects.create(application=stream.application, name=f"many{n}") for n in range(50)]
+    held = [take(each, node) for each in names]
+    later = NOW + timedelta(seconds=3)
+    with django_assert_num_queries(1):
+        assert leases.renew(node=node.pk, held=held, now=later) == set()
+    assert set(Lease.objects.values_list("expires_at", flat=True)) == {later + leases.TTL}
+
+
+def test_a_lost_lease_is_told(stream: Stream, node: Node) -> None:
+    other = Node.objects.create(name="node-b")
+    kept_stream = Stream.objects.create(application=stream.application, name="cam2")
+    kept, lost = take(kept_stream, node), take(stream, node)
+    take(stream, other, NOW + timedelta(seconds=11))
+    assert leases.renew(node=node.pk, held=[kept, lost], now=NOW + timedelta(seconds=12)) == {lost[0]}
+
+
+def test_a_lease_that_expired_unseen_is_renewed_if_nobody_took_it(stream: Stream, node: Node) -> None:
+    held = take(stream, node)
+    assert leases.renew(node=node.pk, held=[held], now=NOW + timedelta(minutes=1)) == set()
+    assert leases.is_held(stream=stream.pk, now=NOW + timedelta(minutes=1))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
+    contenders = [session_of(stream, node) for _ in range(6)]
+    barrier = threading.Barrier(len(contenders))
+    won: list[uuid.UUID] = []
+    lost: list[uuid.UUID] = []
+
+    def contend(session: uuid.UUID) -> None:
+        barrier.wait(5)
+        try:
+            leases.take(stream=stream.pk, session=session, node=node.pk, now=NOW)
+        except leases.Busy:
+            lost.append(session)
+        else:
+            won.append(session)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=contend, args=(session,)) for session in contenders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(won) == 1
+    assert len(lost) == len(contenders) - 1
+    assert Lease.objects.get().session_id == won[0]
+
+
+# --- Nodes ---
+
+
+def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stream) -> None:
+    node, _ = nodes.started(name="node-a", address="", now=NOW)
+    other, _ = nodes.started(name="node-b", address="", now=NOW)
+    left, _ = take(stream, node)
+    elsewhere = session_of(stream, other)
+    seen = NOW + timedelta(seconds=6)
+    nodes.seen(name="node-a", now=seen)
+    _, closed = nodes.started(name="node-a", address="", now=NOW + timedelta(minutes=5))
+    assert closed == 1
+    session = Session.objects.get(pk=left)
+    assert (session.end_reason, session.ended_at) == ("node_lost", seen)
+    assert not leases.is_held(stream=stream.pk, now=NOW)
+    assert Session.objects.get(pk=elsewhere).ended_at is None
+
+
+def test_a_dead_node_is_swept(stream: Stream) -> None:
+    dead, _ = nodes.started(name="node-a", address="", now=NOW)
+    nodes.started(name="node-b", address="", now=NOW + timedelta(minutes=1))
+    left, _ = take(stream, dead)
+    assert nodes.sweep(now=NOW + timedelta(minutes=1)) == 1
+    assert nodes.sweep(now=NOW + timedelta(minutes=1)) == 0
+    assert Session.objects.get(pk=left).end_reason == "node_lost"
+    assert dict(Node.objects.values_list("name", "state")) == {"node-a": "down", "node-b": "up"}
+
+
+def test_a_session_ends_once(stream: Stream, node: Node) -> None:
+    session, _ = take(stream, node)
+    assert sessions.end(session=session, reason="client_unpublish", at=NOW + timedelta(seconds=5)) is True
+    assert sessions.end(session=session, reason="tcp_reset", at=NOW + timedelta(seconds=9)) is False
+    row = Session.objects.get()
+    assert (row.end_reason, row.ended_at) == ("client_unpublish", NOW + timedelta(seconds=5))
