@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard.views import attempts, login, monitor, status, theme
+from dashboard.views import attempts, login, monitor, recent, status, theme
 
 app_name = "dashboard"
 
@@ -10,6 +10,7 @@ urlpatterns = [
     path("", monitor.wall, name="wall"),
     path("streams/<str:app>/<str:name>/", monitor.stream, name="stream"),
     path("streams/<str:app>/<str:name>/kick", monitor.kick, name="kick"),
+    path("live/recent/", recent.recent, name="recent"),
     path("attempts/", attempts.attempts, name="attempts"),
     path("login/", login.LoginView.as_view(), name="login"),
     path("logout/", login.logout, name="logout"),

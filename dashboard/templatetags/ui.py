@@ -22,6 +22,29 @@ END_WORDS = {
     "lease_lost": "Lease lost",
 }
 """By end reason; static/dashboard/js/words.js says the same for what arrives live."""
+ATTEMPT_ADVICE = {
+    "unknown_app": "Correct the application in the encoder's server address, or make it.",
+    "app_disabled": "Enable the application, if it is to be used again.",
+    "key_missing": "Put the stream key into the encoder.",
+    "key_unknown": "Paste the key again; rotate it if it is lost.",
+    "key_disabled": "Enable the key, or give out another.",
+    "key_revoked": "Give out another key.",
+    "key_expired": "Make a new key, or move its expiry.",
+    "key_other_app": "Correct the application in the encoder's server address.",
+    "key_other_stream": "Correct the stream's name, or use its own key.",
+    "network_not_allowed": "Add the address to the key's networks, if it is the right one.",
+    "stream_disabled": "Enable the stream, if it is to be used again.",
+    "stream_unknown": "Correct the stream's name in the player.",
+    "busy": "Stop the other encoder, or let newer publishers take the stream over.",
+    "play_not_allowed": "Change the application's play policy, if its streams are to be played.",
+    "token_missing": "Give the player a play token.",
+    "token_invalid": "Give the player a new play token.",
+    "token_expired": "Give the player a new play token.",
+    "database_slow": "Look at the database's load.",
+    "database_error": "Look at the database and at the server's log.",
+    "internal_error": "Look at the server's log.",
+}
+"""By an attempt's reason: the one act."""
 HEALTH_WORDS = {"good": "Good", "warning": "Warning", "bad": "Bad", "none": "No data"}
 
 
@@ -54,3 +77,15 @@ def lasted(start: datetime, end: datetime) -> str:
 def end_words(reason: str) -> str:
     """A session's end reason in words."""
     return END_WORDS.get(reason, "Ended")
+
+
+@register.filter
+def reason_words(reason: str) -> str:
+    """A refusal's code as words: "key_unknown" becomes "Key unknown". A sentence stays as it is."""
+    return reason if " " in reason else reason.replace("_", " ").capitalize()
+
+
+@register.filter
+def attempt_advice(reason: str) -> str:
+    """What to do about a refused attempt; nothing where nothing needs to be done."""
+    return ATTEMPT_ADVICE.get(reason, "")

@@ -6,7 +6,8 @@ import { health } from "./health.js";
 import { SPAN_S, Spark } from "./spark.js";
 
 const MAX_SENTENCES = 2;
-const SAME_S = 0.5; // Two texts of one tick: the page's first paint and the socket's snapshot.
+const SAME_S = 0.5; // Two texts of one tick: a snapshot and an update.
+const MEAN_OF = 5; // Snapshots carry means of 5 s.
 const template = document.getElementById("card");
 
 /** What arrives, in few words: "1920 × 1080, H.264 and AAC". */
@@ -50,6 +51,17 @@ export class Card {
     const fresh = !(this.points.at(-1)?.at > at - SAME_S);
     if (stream.state === "live" && fresh) this.points.push({ at, kbps: this.kbps(), health: stream.health });
     this.points = this.points.filter((point) => point.at > at - SPAN_S - 2);
+  }
+
+  /** What came before the page was opened: columns of samples of one second each. */
+  seed({ at, video_kbps: video, audio_kbps: audio, health: healths }) {
+    const first = this.points[0]?.at ?? Infinity;
+    const series = this.audioOnly() ? audio : video;
+    const earlier = at.map((time, index) => {
+      const run = series.slice(Math.max(0, index - MEAN_OF + 1), index + 1);
+      return { at: time, kbps: run.reduce((sum, value) => sum + value, 0) / run.length, health: healths[index] };
+    });
+    this.points = [...earlier.filter((point) => point.at < first - SAME_S), ...this.points];
   }
 
   /** The figure of the card: video, or audio of a stream that has no video. */

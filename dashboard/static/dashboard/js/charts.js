@@ -13,15 +13,18 @@ const LINE = { ok: 1.5, warn: 2.25, bad: 2.75 };
 const STEPS_S = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 604800];
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
 
-/** The scale's round steps from 0 (or below it) that hold all values, at most `count` of them. */
+const STEP_FACTORS = [1, 1.5, 2, 2.5, 3, 4, 5, 10];
+const OVER_LAST = 0.35; // A value may stand this share of a step over the last gridline.
+const HEADROOM = 1.06;
+
+/** Round gridlines from 0 (or below it) up to about `high`, at most `count` steps. */
 export function niceScale(low, high, count) {
   const raw = Math.max(high - Math.min(low, 0), 1e-9) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((one) => one >= raw * 0.999);
+  const step = STEP_FACTORS.map((factor) => factor * power).find((one) => one >= raw * 0.999);
   const from = Math.floor(Math.min(low, 0) / step) * step;
   const ticks = [];
-  for (let value = from; value < high + step * 0.001 || ticks.length < 2; value += step) ticks.push(Number(value.toPrecision(12)));
-  if (ticks.at(-1) < high) ticks.push(ticks.at(-1) + step);
+  for (let value = from; value < high + step * (1 - OVER_LAST) || ticks.length < 2; value += step) ticks.push(Number(value.toPrecision(12)));
   return ticks;
 }
 
@@ -73,6 +76,7 @@ export class Chart {
     this.marks = [];
     this.range = [0, 1];
     this.yTicks = [0, 1];
+    this.yTop = 1;
     this.recolour(false);
     this.plot = new uPlot(this.settings(), [[0, 1], [null, null]], this.host);
     this.host.tabIndex = 0;
@@ -104,7 +108,7 @@ export class Chart {
         sync: { key: this.group.key, scales: ["x", null], setSeries: false },
         points: { size: 8 * scale, width: 2, fill: () => this.colours["--surface"], stroke: () => this.colours["--text"] },
       },
-      scales: { x: { time: false, range: () => this.range }, y: { range: () => [this.yTicks[0], this.yTicks.at(-1)] } },
+      scales: { x: { time: false, range: () => this.range }, y: { range: () => [this.yTicks[0], this.yTop] } },
       axes: [
         { ...axis, show: Boolean(this.options.axis), size: AXIS * scale, gap: 4 * scale, grid: { show: false }, splits: () => this.timeTicks(), values: (_plot, splits) => splits.map((at) => this.options.tick(at, this.timeStep())) },
         { ...axis, size: GUTTER * scale, gap: 8 * scale, grid: { stroke: () => this.colours["--grid"], width: 1 }, splits: () => this.yTicks, values: (_plot, splits) => splits.map((value) => number(value, this.options.tickDecimals)) },
@@ -133,6 +137,7 @@ export class Chart {
     const all = [...values, ...(high ?? []), ...(low ?? [])].filter((value) => value !== null && value !== undefined);
     const top = Math.max(this.options.top, this.options.dashed ?? 0, this.options.band?.[1] ?? 0, ...all, 0);
     this.yTicks = niceScale(Math.min(0, ...all), top || 1, this.options.ticks);
+    this.yTop = Math.max(this.yTicks.at(-1), top > this.yTicks.at(-1) * 0.97 ? top * HEADROOM : 0);
     this.plot.setData([times, values], true);
     this.paintValue();
   }
@@ -159,7 +164,7 @@ export class Chart {
   }
 
   y(value) {
-    const [low, high] = [this.yTicks[0], this.yTicks.at(-1)];
+    const [low, high] = [this.yTicks[0], this.yTop];
     return this.plot.valToPos(Math.max(low, Math.min(high, value)), "y", true);
   }
 

@@ -19,13 +19,14 @@ export function unit(value, name, decimals = 0, none = "–") {
   return text === "" ? none : text + NBSP + name;
 }
 
-/** A bitrate given in kbit/s, in the unit that keeps it short. */
-export function bitrate(kbps, none = "–") {
-  if (kbps === null || kbps === undefined) return none;
-  if (kbps >= 1e6) return unit(kbps / 1e6, "Gbit/s", 2);
-  if (kbps >= 1e4) return unit(kbps / 1e3, "Mbit/s", 1);
-  return unit(kbps, "kbit/s");
+/** A bitrate given in kbit/s as [figure, unit], in the unit that keeps it short. */
+export function bitrateParts(kbps) {
+  if (kbps >= 1e6) return [number(kbps / 1e6, 2), "Gbit/s"];
+  if (kbps >= 1e4) return [number(kbps / 1e3, 1), "Mbit/s"];
+  return [number(kbps), "kbit/s"];
 }
+
+export const bitrate = (kbps) => bitrateParts(kbps).join(NBSP);
 
 const two = (value) => String(value).padStart(2, "0");
 

@@ -5,7 +5,11 @@ import { duration, time } from "./format.js";
 
 const WORDS = { connecting: "Connecting", live: "Live", stale: "Stale since" };
 const LOST = "The connection to the server is lost; figures below are the last known.";
-const LOGGED_OUT = "You are logged out; figures below are the last known.";
+const REFUSED = {
+  "logged-out": "You are logged out; figures below are the last known.",
+  "not-allowed": "Your role no longer allows this page; figures below are the last known.",
+  "no-stream": "The stream was removed; figures below are the last known.",
+};
 
 /** Shows a LiveSocket's state. Also keeps the server's clock: `now()` is its time, in seconds since the epoch. */
 export class LinkView {
@@ -41,7 +45,7 @@ export class LinkView {
   }
 
   paint() {
-    const { link, since, retryAt, loggedOut } = this.state;
+    const { link, since, retryAt, refused } = this.state;
     const at = link === "stale" ? since : link === "live" ? this.now() : null;
     for (const badge of this.badges) {
       badge.dataset.link = link;
@@ -53,17 +57,17 @@ export class LinkView {
     if (link !== "stale") return;
     const [since_, what, next] = this.banner.querySelectorAll("[data-part]");
     setText(since_, `Stale since ${time(since)}.`);
-    setText(what, loggedOut ? LOGGED_OUT : LOST);
+    setText(what, REFUSED[refused] ?? LOST);
     const wait = Math.ceil((retryAt - Date.now()) / 1000);
-    setText(next, loggedOut ? "" : wait > 0 ? `Next try in ${duration(wait)}.` : "Trying now.");
-    setText(this.banner.querySelector("button"), loggedOut ? "Log in" : "Try now");
+    setText(next, refused ? "" : wait > 0 ? `Next try in ${duration(wait)}.` : "Trying now.");
+    setText(this.banner.querySelector("button"), refused === "logged-out" ? "Log in" : refused ? "Load again" : "Try now");
   }
 }
 
-/** What "Try now" does: once logged out, loading the page leads to the log-in and back. */
+/** What "Try now" does: after a refusal, loading the page leads to the log-in and back, or says what is wrong. */
 export function retryWith(view, socket) {
   view.onRetry = () => {
-    if (view.state.loggedOut) location.reload();
+    if (view.state.refused) location.reload();
     else socket.retry();
   };
 }

@@ -4,11 +4,13 @@
 const BACKOFF_S = [1, 2, 4, 8, 15];
 const JITTER = 0.2;
 const SILENCE_CHECK_MS = 1000;
+// Close codes of the server's consumers that no further try can heal.
+const REFUSALS = { 4401: "logged-out", 4403: "not-allowed", 4404: "no-stream" };
 
 export class LiveSocket {
   /**
    * `path` is the address on this host. `onMessage(message)` gets each parsed JSON text; `onState(state)` gets
-   * {link, since, retryAt, loggedOut}. `silenceS()` answers how long nothing may come before the figures are called
+   * {link, since, retryAt, refused}. `silenceS()` answers how long nothing may come before the figures are called
    * stale, or null while silence is normal.
    */
   constructor(path, { onMessage, onState, silenceS = () => null }) {
@@ -19,7 +21,7 @@ export class LiveSocket {
     this.tries = 0;
     this.lastAt = null; // Server's time of the latest message, seconds since the epoch.
     this.lastHeard = 0; // Our clock at that moment, ms.
-    this.state = { link: "connecting", since: null, retryAt: null, loggedOut: false };
+    this.state = { link: "connecting", since: null, retryAt: null, refused: null };
     this.open();
     this.watch = setInterval(() => this.checkSilence(), SILENCE_CHECK_MS);
     // The page was asleep, or the network came back: don't wait for the backoff to end.
@@ -41,10 +43,14 @@ export class LiveSocket {
       this.tries = 0;
       this.lastHeard = performance.now();
       this.lastAt = message.at ?? Date.now() / 1000;
-      this.change({ link: "live", since: null, retryAt: null, loggedOut: false });
+      this.change({ link: "live", since: null, retryAt: null, refused: null });
       this.onMessage(message);
     });
-    socket.addEventListener("close", () => { if (socket === this.socket) this.lost(); });
+    socket.addEventListener("close", (event) => {
+      if (socket !== this.socket) return;
+      if (event.code in REFUSALS) this.stale(null, REFUSALS[event.code]);
+      else this.lost();
+    });
   }
 
   /** The connection is gone, or never came. */
@@ -53,17 +59,16 @@ export class LiveSocket {
     this.tries += 1;
     this.stale(Date.now() + seconds * 1000);
     this.timer = setTimeout(() => this.open(), seconds * 1000);
-    if (!this.heard) this.checkLogin();
   }
 
-  stale(retryAt) {
+  stale(retryAt, refused = null) {
     const since = this.state.since ?? this.lastAt ?? Date.now() / 1000;
-    this.change({ ...this.state, link: "stale", since, retryAt });
+    this.change({ link: "stale", since, retryAt, refused });
   }
 
-  /** Try now: unless the connection stands. */
+  /** Try now: unless the connection stands, or was refused for good. */
   retry() {
-    if (this.socket.readyState === WebSocket.OPEN || this.socket.readyState === WebSocket.CONNECTING) return;
+    if (this.state.refused || this.socket.readyState === WebSocket.OPEN || this.socket.readyState === WebSocket.CONNECTING) return;
     this.tries = 0;
     this.open();
   }
@@ -78,16 +83,6 @@ export class LiveSocket {
     silent.close();
     this.socket = silent;
     this.lost();
-  }
-
-  /** A refused WebSocket doesn't say why; a page that answers with a redirect means that the session has ended. */
-  async checkLogin() {
-    try {
-      const response = await fetch(location.href, { method: "HEAD", redirect: "manual", cache: "no-store" });
-      if (response.type === "opaqueredirect" && this.state.link === "stale") this.change({ ...this.state, loggedOut: true });
-    } catch {
-      // The server doesn't answer at all: the banner says so already.
-    }
   }
 
   change(state) {

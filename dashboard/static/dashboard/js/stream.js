@@ -4,10 +4,11 @@ import { ChartGroup } from "./charts.js";
 import { claimRow, compare } from "./claims.js";
 import { element, icon, pageData, setAttribute, setText } from "./dom.js";
 import { Feed } from "./feed.js";
-import { bitrate, clock, count, duration, number, seconds, time, unit } from "./format.js";
+import { bitrateParts, clock, count, duration, number, seconds, time, unit } from "./format.js";
 import { health } from "./health.js";
 import { listenKick } from "./kick.js";
 import { LinkView, retryWith } from "./link.js";
+import { refreshParts } from "./refresh.js";
 import { Samples } from "./samples.js";
 import { LiveSocket } from "./socket.js";
 
@@ -18,6 +19,9 @@ const BAND = [0.7, 1.3]; // Of the target bitrate: the checks bitrate_low and bi
 const BITRATE_BAD = 0.4;
 const FPS_LOW = 0.9;
 const FPS_BAD = 0.6;
+const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
+const SETTLE_MS = 1500; // What happened is in the database by then.
+const REFRESH_MS = 10000;
 
 const head = document.getElementById("stream");
 const fields = Object.fromEntries([...document.querySelectorAll("[data-field]")].map((field) => [field.dataset.field, field]));
@@ -38,7 +42,7 @@ function onMessage(message) {
 function apply(message) {
   if (message.kind === "event") {
     feed.add([message.event]);
-    if (message.event.kind === "session.ended") announce("The session has ended.");
+    if (SESSION_EVENTS.has(message.event.kind)) refreshSoon();
     paint();
     return;
   }
@@ -52,9 +56,17 @@ function apply(message) {
   paint();
 }
 
+let refreshTimer = 0;
+/** The latest sessions and the refused attempts are the server's to render. */
+function refreshSoon() {
+  clearTimeout(refreshTimer);
+  refreshTimer = setTimeout(() => refreshParts(["sessions", "attempts"]), SETTLE_MS);
+}
+
 function take(next) {
   const before = stream;
   stream = next ?? { ...(stream ?? {}), state: "offline", health: "none", issues: [], players: 0, session_id: null, since: null };
+  if (before && before.state !== stream.state) refreshSoon();
   if (before && before.state !== stream.state) announce({ live: "The stream is live.", waiting: "Waiting for media.", offline: "The stream is off air." }[stream.state]);
   else if (before && before.health !== stream.health) announce(`Health: ${health(stream.health).word}.`);
 }
@@ -166,8 +178,11 @@ function paintTiles() {
   setText(fields.keyframe_interval, number(stream.keyframe_interval, 1));
   setText(fields.missing_frames_est, number(stream.missing_frames_est));
   setText(fields.rtt_ms, number(stream.rtt_ms, stream.rtt_ms < 10 ? 1 : 0));
-  setText(fields.out_kbps, bitrate(stream.out_kbps));
-  setText(fields["out-limit"], stream.slow_players ? `${count(stream.slow_players, "slow player")}, ${count(stream.dropped_frames, "frame")} dropped` : `to ${count(stream.players, "player")}`);
+  const [out, outUnit] = bitrateParts(stream.out_kbps);
+  setText(fields.out_kbps, out);
+  setText(fields["out-unit"], outUnit);
+  setText(fields["players-tile"], number(stream.players));
+  setText(fields.slow, stream.slow_players ? `${number(stream.slow_players)} slow, ${count(stream.dropped_frames, "frame")} dropped` : "none is slow");
 }
 
 function paintCharts({ times, columns, zones, range }) {
@@ -223,6 +238,7 @@ section("table-toggle").addEventListener("click", (event) => {
 
 apply(pageData("boot"));
 setInterval(paint, 1000); // Clocks go on, and off air the charts still move.
+setInterval(() => refreshParts(["sessions", "attempts"]), REFRESH_MS);
 listenKick();
 // Off air nothing needs to come; on air there is a sample each second.
 const silenceS = () => (stream.state === "live" ? SILENCE_S : null);

@@ -14,13 +14,13 @@ const SILENCE_S = 5; // A node ticks each second.
 const CPU_LIMIT = 90; // Percent; the node is named as strained above it, and below the disk's.
 const DISK_LIMIT = 10;
 
-const page = document.getElementById("wall").dataset;
+const bootstrap = pageData("bootstrap");
 const link = new LinkView();
 const cards = new Map(); // By stream id: those that are live or waiting.
 const offline = new Map(); // By stream id: the others.
 const parts = Object.fromEntries(["nodes", "attention", "well", "offline", "no-match", "no-streams", "announce"].map((id) => [id, document.getElementById(id)]));
-const streamUrl = (stream) => page.streamUrl.replace("__APP__", encodeURIComponent(stream.app)).replace("__NAME__", encodeURIComponent(stream.name));
-const dropped = new DroppedStrip(document.getElementById("dropped"), page.sessionsUrl, streamUrl);
+const streamUrl = (stream) => bootstrap.stream_url.replace("__APP__", encodeURIComponent(stream.app)).replace("__NAME__", encodeURIComponent(stream.name));
+const dropped = new DroppedStrip(document.getElementById("dropped"), bootstrap.sessions_url, streamUrl);
 const filters = new Filters(document.getElementById("filters"), () => render());
 let ready = false;
 let scheduled = false;
@@ -63,22 +63,33 @@ function remove(id) {
   offline.set(id, { ...card.stream, state: "offline" });
 }
 
+/** A snapshot (`streams` are those that nodes know of, `known` all that exist) or an update. */
 function onMessage(message) {
   link.heard(message.at);
-  apply(message);
-}
-
-/** Take in a snapshot (of all, or of those that nodes know of) or an update. */
-function apply(message) {
   if (message.kind === "snapshot") {
     const known = new Set(message.streams.map((stream) => stream.id));
     for (const id of [...cards.keys()]) if (!known.has(id)) remove(id);
+    offline.clear();
+    for (const stream of message.known) if (!known.has(stream.id)) offline.set(stream.id, stream);
   }
   for (const stream of message.streams) put(stream, message.at);
   for (const id of message.gone ?? []) remove(id);
   renderNodes(message.nodes);
+  if (!ready) seed();
   ready = true;
   schedule();
+}
+
+/** The sparklines' last minute, once. Without it they grow from now on. */
+async function seed() {
+  try {
+    const response = await fetch(document.getElementById("wall").dataset.recentUrl, { headers: { Accept: "application/json" } });
+    if (!response.ok) return;
+    const { items } = await response.json();
+    for (const [id, columns] of Object.entries(items)) cards.get(Number(id))?.seed(columns);
+  } catch {
+    // The socket's state tells of a server that is away.
+  }
 }
 
 function schedule() {
@@ -197,7 +208,6 @@ document.getElementById("show-all").addEventListener("click", () => filters.clea
 /* ---- go ---- */
 
 setInterval(schedule, 1000); // Clocks and sparklines move on even when nothing comes.
-apply(pageData("boot"));
 dropped.refresh();
-const socket = new LiveSocket(page.ws, { onMessage, onState: (state) => link.show(state), silenceS: () => SILENCE_S });
+const socket = new LiveSocket(bootstrap.ws, { onMessage, onState: (state) => link.show(state), silenceS: () => SILENCE_S });
 retryWith(link, socket);
