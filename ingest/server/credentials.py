@@ -91,7 +91,7 @@ def split_play(raw: str, app_credential: str) -> Presented:
 
 
 def scrub_text(text: str, *secrets: str) -> str:
-    """The text with `key=` and `token=` values, user information in URLs, key-like words and the given secrets masked."""
+    """Masks `key=` and `token=` values, user information in URLs, words that look like keys, and the given secrets."""
     for secret in secrets:
         if secret and secret in text:
             text = text.replace(secret, mask(secret))
@@ -126,7 +126,7 @@ def scrub(value: Any, *secrets: str, depth: int = 0) -> Any:
 
 
 def _fields(query: str) -> dict[str, str]:
-    """Split on '&' and on the first '=' only: values come unencoded (base64's '=') as well as encoded. First one wins."""
+    """Split on '&' and the first '=' only: values come unencoded (base64's '=') as well as encoded. The first wins."""
     fields: dict[str, str] = {}
     for item in query.lstrip("?").split("&"):
         key, _, value = item.partition("=")

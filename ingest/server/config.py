@@ -1,0 +1,66 @@
+"""What an operator can set of the RTMP server, each with its unit and what it costs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ingest.live import QueueLimits
+from ingest.rtmp import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long each phase of a connection may take, in seconds. One sweep looks at all connections each `sweep_s`."""
+
+    sweep_s: float = 0.25
+    """Between two looks: every other deadline is met this much late at most."""
+    handshake_s: float = 5.0
+    """From the TCP connection to C2."""
+    publish_or_play_s: float = 10.0
+    """From the handshake to the first publish or play that is asked for."""
+    decision_s: float = 5.0
+    """For the application's answer; then the request is refused. Above the application's own limit (2 s)."""
+    first_media_s: float = 20.0
+    """From Publish.Start to the first audio or video message."""
+    ping_after_s: float = 20.0
+    """Without a received byte: then a PingRequest is sent. Any byte counts as life: OBS never answers a ping."""
+    ping_answer_s: float = 10.0
+    """For any byte to arrive after the PingRequest."""
+    write_s: float = 10.0
+    """While the peer takes nothing of what waits in the write buffer."""
+    linger_s: float = 1.5
+    """From a refusal's status to the server's own close, so that the client can read it and close first."""
+    application_s: float = 10.0
+    """For the application to return after its last event; then it is cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """One RTMP listener."""
+
+    node: str
+    """The node's name, as in scopes, samples and leases."""
+    rtmp: tuple[str, int] = ("0.0.0.0", 1935)  # noqa: S104 - encoders are elsewhere.
+    """Host and port to listen on; port 0 takes a free one."""
+    flush_ms: int = 0
+    """How long what is sent to players is gathered, ms. 0: until the event loop has handled what it had read."""
+    limits: Limits = field(default_factory=Limits)
+    """What a peer may make the protocol hold."""
+    queue: QueueLimits = field(default_factory=QueueLimits)
+    """What may wait for one player before frames are dropped for it."""
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    max_connections: int = 10_000
+    """Over it a new connection is closed at once, without a scope."""
+    max_connections_per_address: int = 1_000
+    """The same for one peer address. High, as a site's players may share one."""
+    read_buffer_bytes: int = 256 * 1024
+    """One buffer for the whole server: what is read is handled before the next read."""
+    write_high_bytes: int = 256 * 1024
+    """Above it a player's messages stay in its queue, where they can be dropped."""
+    write_low_bytes: int = 64 * 1024
+    """At it they are written again."""
+    inbox_events: int = 256
+    """Events that may wait for a connection's application; statuses and metadata over it are dropped."""
+    backlog: int = 1024
+    """Connections that the kernel may hold before they are accepted."""
+    disk: Path | None = None
+    """The folder whose free space the node's figures report."""

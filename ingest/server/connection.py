@@ -1,0 +1,302 @@
+"""One RTMP connection: bytes from the transport to the protocol, its events to sessions and the application, and back.
+
+A connection ends once, for one reason: `end` (the server's wish) or `connection_lost` (the peer's) stops its sessions,
+and when the transport is gone the application gets `rtmp.disconnect`, its last event.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from ingest.contracts import EndReason
+from ingest.rtmp import RemoteProtocolError, ServerConnection, events
+from ingest.server.control import Control
+from ingest.server.endings import DESCRIPTIONS, DisconnectReason, Ending
+from ingest.server.playing import Playing
+from ingest.server.publishing import Publishing
+
+if TYPE_CHECKING:
+    from ingest.server.listener import RtmpServer
+
+logger = logging.getLogger(__name__)
+
+NONCE_BYTES = 1528
+
+KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""Socket option, seconds (or probes)."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The asyncio shell around one `ServerConnection`."""
+
+    transport: asyncio.Transport
+    rtmp: ServerConnection
+    control: Control
+
+    def __init__(self, server: "RtmpServer") -> None:
+        self.server = server
+        self.loop = server.loop
+        self.peer: tuple[str, int] = ("", 0)
+        self.local: tuple[str, int] = ("", 0)
+        self.flash_ver = ""
+        self.sessions: dict[int, Publishing | Playing] = {}
+        self.ending: Ending | None = None
+        self.opened = self.last_received = self.loop.time()
+        self.ready_since: float | None = None
+        """When the handshake was complete."""
+        self.asked = False
+        """Whether a publish or play was ever asked for."""
+        self.ping_sent: float | None = None
+        self.close_at: float | None = None
+        """When the server closes a connection that is ending, unless the peer did before."""
+        self.write_blocked_since: float | None = None
+        self.write_blocked_bytes = 0
+        self.lost = False
+        self._reading_paused = False
+        self._backlog: list[events.Event] = []
+
+    # --- The transport ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        config = self.server.config
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class, but has its methods.
+        self.peer = _address(transport.get_extra_info("peername"))
+        self.local = _address(transport.get_extra_info("sockname"))
+        self.rtmp = ServerConnection(config.limits, nonce=os.urandom(NONCE_BYTES))
+        self.control = Control(self)
+        if not self.server.admit(self):
+            self.lost = True
+            self.transport.abort()
+            return
+        self.transport.set_write_buffer_limits(config.write_high_bytes, config.write_low_bytes)
+        _tune(transport.get_extra_info("socket"))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.server.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        now = self.last_received = self.loop.time()
+        if self.ending:
+            return  # Read and forgotten, so that the close that follows is no reset.
+        try:
+            found = self.rtmp.receive_data(self.server.read_buffer[:nbytes])
+        except RemoteProtocolError as error:
+            self.fail(error)
+        else:
+            self.process(found, now)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self.write_blocked_since = self.loop.time()
+        self.write_blocked_bytes = self.transport.get_write_buffer_size()
+
+    def resume_writing(self) -> None:
+        self.write_blocked_since = None
+        for session in self.sessions.values():
+            if isinstance(session, Playing):
+                session.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.lost:
+            return
+        self.lost = True
+        if self.ending is None:
+            self.ending = self._peer_ending()
+        now = self.loop.time()
+        for session in list(self.sessions.values()):
+            self.end_session(session, _session_reason(self.ending.reason), self.ending.description, now, tell=False)
+        self.control.lost()
+
+    def _peer_ending(self) -> Ending:
+        if self.rtmp.bytes_received == 0:
+            return Ending("tcp_reset", "Closed without sending anything.")
+        if self.ready_since is None:
+            return Ending("tcp_reset", "Closed during the handshake.")
+        if self.control.driver is None:
+            return Ending("tcp_reset", "Closed before connect.")
+        if self.control.had_session and not self.sessions:
+            return Ending("client_unpublish", "The client ended its sessions and closed.")
+        return Ending("tcp_reset", DESCRIPTIONS["tcp_reset"])
+
+    # --- Protocol events ---
+
+    def process(self, found: Iterable[events.Event], now: float) -> None:
+        """Handle events and those that handling them made, then write what the protocol queued."""
+        queue = found
+        while True:
+            for event in queue:
+                handler = HANDLERS.get(type(event))
+                if handler:
+                    handler(self, event, now)
+            if not self._backlog:
+                break
+            queue, self._backlog = self._backlog, []
+        self.write_control()
+        self._follow_pause()
+
+    def after_decision(self, now: float) -> None:
+        """Go on with what arrived while the decision was awaited."""
+        try:
+            found = self.rtmp.events()
+        except RemoteProtocolError as error:
+            self.fail(error)
+        else:
+            self.process(found, now)
+
+    def collect_statuses(self, now: float) -> None:
+        """Report the onStatus messages that were just queued; other events keep their turn."""
+        for event in self.rtmp.events():
+            if type(event) is events.StatusSent:
+                self.control.status_sent(event, now)
+            else:
+                self._backlog.append(event)
+
+    def _follow_pause(self) -> None:
+        wanted = self.rtmp.paused and not self.ending
+        if wanted != self._reading_paused and not self.lost and not self.transport.is_closing():
+            self._reading_paused = wanted
+            if wanted:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    def _handshake_completed(self, _event: events.HandshakeCompleted, now: float) -> None:
+        self.ready_since = now
+
+    def _audio(self, event: events.AudioReceived, now: float) -> None:
+        session = self.sessions.get(event.stream_id)
+        if type(session) is Publishing:
+            session.audio(event.timestamp, event.payload, now)
+
+    def _video(self, event: events.VideoReceived, now: float) -> None:
+        session = self.sessions.get(event.stream_id)
+        if type(session) is Publishing:
+            session.video(event.timestamp, event.payload, now)
+
+    def _data(self, event: events.DataReceived, now: float) -> None:
+        session = self.sessions.get(event.stream_id)
+        if type(session) is Publishing:
+            session.data(event.timestamp, event.name, event.values, event.payload, now)
+
+    def _stopped(self, event: events.PublishStopped | events.PlayStopped, now: float) -> None:
+        session = self.sessions.get(event.stream_id)
+        if session:
+            self.end_session(session, "client_unpublish", f"{event.command} from the client.", now, tell=False)
+
+    # --- Ends ---
+
+    def end_session(
+        self, session: Publishing | Playing, reason: EndReason, description: str, now: float, *, tell: bool
+    ) -> None:
+        """Stop one session and report it, once. `tell`: let the client know by an onStatus."""
+        if self.sessions.pop(session.stream_id, None) is None:
+            return
+        self.server.sessions.pop(session.session_id, None)
+        totals = session.stop(now)
+        status = session.status_of(reason) if tell else None
+        if status:
+            self.rtmp.send_status(session.stream_id, *status)
+        if tell:
+            self.rtmp.stop_stream(session.stream_id)
+            self.collect_statuses(now)
+        self.control.session_ended(session, reason, description, totals)
+
+    def stop_session(
+        self, session: Publishing | Playing, reason: EndReason, description: str = "", *, keep_open: bool = False
+    ) -> None:
+        """The server ends a session. The connection follows when it was the only one, as many clients don't listen."""
+        description = description or DESCRIPTIONS[reason]
+        if len(self.sessions) <= 1 and not keep_open:
+            self.end(reason, description)
+            return
+        now = self.loop.time()
+        self.end_session(session, reason, description, now, tell=True)
+        self.process((), now)
+
+    def fail(self, error: RemoteProtocolError) -> None:
+        """The peer broke the protocol: nothing more can be said to it."""
+        self.end("protocol_error", str(error), tell=False, linger_s=0 if self.ready_since is None else None)
+
+    def end(
+        self, reason: DisconnectReason, description: str, *, tell: bool = True, linger_s: float | None = None
+    ) -> None:
+        """End all sessions, then close: after `linger_s` (the configured time if None), or at once for 0."""
+        if self.ending:
+            return
+        self.ending = Ending(reason, description)
+        if self.lost:
+            return
+        now = self.loop.time()
+        for session in list(self.sessions.values()):
+            self.end_session(session, _session_reason(reason), description, now, tell=tell)
+        self._backlog.clear()
+        self.write_control()
+        self._follow_pause()
+        linger = self.server.config.deadlines.linger_s if linger_s is None else linger_s
+        self.close_at = now + linger
+        if not linger:
+            self.transport.close()
+
+    def half_close(self) -> None:
+        """Say that nothing more will come, after all that was written; what still arrives is read and forgotten."""
+        if not self.lost and not self.transport.is_closing() and self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    # --- Output ---
+
+    def write_control(self) -> None:
+        data = self.rtmp.data_to_send()
+        if data and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def write_media(self, parts: list[bytes]) -> None:
+        if parts and not self.transport.is_closing():
+            self.transport.writelines(parts)
+
+
+Handler = Callable[[Connection, Any, float], None]
+
+HANDLERS: dict[type, Handler] = {
+    events.HandshakeCompleted: Connection._handshake_completed,
+    events.AudioReceived: Connection._audio,
+    events.VideoReceived: Connection._video,
+    events.DataReceived: Connection._data,
+    events.PublishStopped: Connection._stopped,
+    events.PlayStopped: Connection._stopped,
+    events.ConnectRequested: lambda connection, event, now: connection.control.connect_requested(event, now),
+    events.PublishRequested: lambda connection, event, now: connection.control.publish_requested(event, now),
+    events.PlayRequested: lambda connection, event, now: connection.control.play_requested(event, now),
+    events.StatusSent: lambda connection, event, now: connection.control.status_sent(event, now),
+}
+"""Events that are not here are answered by the protocol itself."""
+
+
+def _session_reason(reason: DisconnectReason) -> EndReason:
+    """A session that ends because another request on its connection was refused was ended by the server's rule."""
+    return "kicked" if reason == "rejected" else reason
+
+
+def _address(found: Any) -> tuple[str, int]:
+    """(host, port) of a socket name; an IPv4 peer of an IPv6 listener in its own form."""
+    if not isinstance(found, tuple) or len(found) < 2:
+        return ("", 0)
+    return (str(found[0]).removeprefix("::ffff:"), int(found[1]))
+
+
+def _tune(connection: socket.socket | None) -> None:
+    """No Nagle delay; let the kernel find dead peers."""
+    if connection is None:
+        return
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in KEEPALIVE:
+            if hasattr(socket, option):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    except OSError:
+        pass  # The peer is gone already; connection_lost follows.

@@ -1,0 +1,52 @@
+"""Why things end, and what the client is told when the server is the one to end them."""
+
+from typing import Literal, NamedTuple
+
+from ingest.contracts import EndReason
+
+DisconnectReason = EndReason | Literal["rejected"]
+
+
+class Ending(NamedTuple):
+    reason: DisconnectReason
+    description: str
+
+
+class Status(NamedTuple):
+    level: str
+    code: str
+    description: str
+
+
+# FFmpeg stops at level 'error', librtmp at some codes. OBS reads nothing after Publish.Start: for it the close counts.
+PUBLISHER_STATUS: dict[EndReason, Status] = {
+    "idle_timeout": Status("error", "NetConnection.Connect.IdleTimeOut", "No media arrived in time."),
+    "kicked": Status("error", "NetStream.Publish.Rejected", "Stopped by an operator."),
+    "key_revoked": Status("error", "NetStream.Publish.Denied", "The stream key is no longer valid."),
+    "replaced": Status("error", "NetStream.Publish.BadName", "Another publisher took the stream over."),
+    "node_shutdown": Status("error", "NetConnection.Connect.AppShutdown", "The server is stopping."),
+    "lease_lost": Status("error", "NetStream.Publish.Failed", "The server lost its claim to the stream."),
+}
+
+# UnpublishNotify lets FFmpeg and librtmp end as at the end of a stream.
+PLAYER_STATUS: dict[EndReason, Status] = {
+    "idle_timeout": Status("error", "NetConnection.Connect.IdleTimeOut", "Nothing was heard from the player."),
+    "kicked": Status("error", "NetStream.Play.Failed", "Stopped by an operator."),
+    "key_revoked": Status("error", "NetStream.Play.Failed", "Playing is no longer allowed."),
+    "replaced": Status("status", "NetStream.Play.UnpublishNotify", "Playing was stopped."),
+    "node_shutdown": Status("status", "NetStream.Play.UnpublishNotify", "The server is stopping."),
+    "lease_lost": Status("status", "NetStream.Play.UnpublishNotify", "Playing was stopped."),
+}
+
+DESCRIPTIONS: dict[EndReason, str] = {
+    "client_unpublish": "The client ended it.",
+    "tcp_reset": "The client closed or lost the connection.",
+    "idle_timeout": "Nothing arrived in time.",
+    "kicked": "Stopped by an operator.",
+    "key_revoked": "The key is no longer valid.",
+    "replaced": "Another publisher took the stream over.",
+    "protocol_error": "The client broke the protocol.",
+    "node_shutdown": "The server stopped.",
+    "node_lost": "The server was lost.",
+    "lease_lost": "The server lost its claim to the stream.",
+}

@@ -1,0 +1,151 @@
+"""The node's own application (scope `rtmp.node`): what happened in the last second, once a second.
+
+A node application that fails is started anew after a second with a new scope: leases must go on being renewed.
+"""
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ingest.contracts import EndReason, NodeFigures, NodeScope, NodeTick
+from ingest.live import Tick, tick
+from ingest.server.driver import ASGI_VERSION, Driver, Message
+from ingest.server.publishing import Publishing
+
+if TYPE_CHECKING:
+    from ingest.server.listener import RtmpServer
+
+TICK_S = 1.0
+RESTART_S = 1.0
+INBOX_TICKS = 10
+"""Ticks that may wait for the application; those over it are dropped, as each is whole."""
+
+
+class Node:
+    """Drives one application for the listener, and the tick."""
+
+    def __init__(self, server: "RtmpServer") -> None:
+        self._server = server
+        self._loop = server.loop
+        self._driver: Driver | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._restart: asyncio.TimerHandle | None = None
+        self._stopped = False
+        self._last_tick = self._loop.time()
+        self._last_cpu_s = time.process_time()
+
+    def start(self) -> None:
+        self._start_application()
+        self._due = self._loop.time() + TICK_S
+        self._timer = self._loop.call_at(self._due, self._tick)
+
+    def draining(self) -> None:
+        self._put({"type": "node.draining"})
+
+    async def stop(self, timeout_s: float) -> None:
+        """The last tick, then `node.stopped`; returns when the application has."""
+        self._stopped = True
+        for timer in (self._timer, self._restart):
+            if timer:
+                timer.cancel()
+        if self._driver:
+            self._report()
+            self._driver.finish({"type": "node.stopped"}, timeout_s)
+            await asyncio.wait([self._driver.task])
+
+    # --- The application ---
+
+    def _start_application(self) -> None:
+        scope: NodeScope = {
+            "type": "rtmp.node",
+            "asgi": ASGI_VERSION,
+            "node": self._server.config.node,
+            "addresses": self._server.addresses,
+        }
+        self._driver = Driver(
+            self._server.application,
+            scope,
+            handle=self._handle,
+            ended=self._application_ended,
+            inbox_events=INBOX_TICKS,
+            label=f"node {self._server.config.node}",
+        )
+        self._put({"type": "node.started"})
+
+    def _application_ended(self, _driver: Driver) -> None:
+        if not self._stopped:
+            self._driver = None
+            self._restart = self._loop.call_later(RESTART_S, self._start_application)
+
+    def _put(self, message: Any, *, droppable: bool = False) -> None:
+        if self._driver:
+            self._driver.put(message, droppable=droppable)
+
+    def _handle(self, message: Message) -> None:
+        match message["type"]:
+            case "node.drop":
+                self._drop(message["session_id"], message["reason"])
+            case "node.drain":
+                self._server.drain()
+            case other:
+                raise ValueError(f"unknown message type {other!r} for scope type 'rtmp.node'")
+
+    def _drop(self, session_id: str, reason: EndReason) -> None:
+        session = self._server.sessions.get(session_id)
+        if session:
+            session.connection.stop_session(session, reason)
+
+    # --- The tick ---
+
+    def _tick(self) -> None:
+        self._due = max(self._due + TICK_S, self._loop.time())
+        self._timer = self._loop.call_at(self._due, self._tick)
+        self._report()
+
+    def _report(self) -> None:
+        """Send what happened since the last report."""
+        server, now, wall = self._server, self._loop.time(), time.time()
+        for session in list(server.sessions.values()):
+            if isinstance(session, Publishing):
+                session.report_description()
+        found = tick(server.registry, now, wall)
+        message: NodeTick = {
+            "type": "node.tick",
+            "samples": found.samples,
+            "streams": found.streams,
+            "players": found.players,
+            "figures": self._figures(now, wall, found),
+        }
+        self._put(message, droppable=True)
+
+    def _figures(self, now: float, wall: float, found: Tick) -> NodeFigures:
+        server = self._server
+        elapsed_s = max(now - self._last_tick, 0.001)
+        cpu_s = time.process_time()
+        figures: NodeFigures = {
+            "node": server.config.node,
+            "at": wall,
+            "streams": len(found.streams),
+            "publishers": sum(1 for session in server.sessions.values() if isinstance(session, Publishing)),
+            "players": len(found.players),
+            "connections": len(server.connections),
+            "in_kbps": round(sum(sample.wire_bytes for sample in found.samples) * 8 / 1000 / elapsed_s, 1),
+            "out_kbps": round(sum(sample.out_bytes for sample in found.samples) * 8 / 1000 / elapsed_s, 1),
+            "loop_delay_ms": round(server.take_loop_delay() * 1000, 2),
+            "cpu_percent": round((cpu_s - self._last_cpu_s) / elapsed_s * 100, 1),
+            "disk_free_percent": _disk_free_percent(server.config.disk),
+        }
+        self._last_tick, self._last_cpu_s = now, cpu_s
+        return figures
+
+
+def _disk_free_percent(folder: Path | None) -> float | None:
+    if folder is None:
+        return None
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError:
+        return None
+    return round(usage.free / usage.total * 100, 1) if usage.total else None

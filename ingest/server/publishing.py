@@ -1,0 +1,79 @@
+"""One message stream that publishes: what arrives on it goes to its live stream."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ingest.contracts import EndReason, MediaInfo, PublishAccept, Totals
+from ingest.live import LiveStream, Publisher, SocketFigures
+from ingest.server.endings import PUBLISHER_STATUS, Status
+from ingest.server.tcpinfo import tcp_info
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
+
+
+class Publishing:
+    """A publish session from its accept to its end."""
+
+    event = "rtmp.unpublish"
+
+    def __init__(self, connection: "Connection", stream_id: int, accept: PublishAccept, live: LiveStream) -> None:
+        self.connection = connection
+        self.stream_id = stream_id
+        self.session_id = accept["session_id"]
+        self.path = accept["path"]
+        self.live = live
+        self.idle_timeout_s = accept["limits"]["idle_timeout_s"]
+        self.publisher = Publisher(
+            session_id=self.session_id,
+            address=connection.peer[0],
+            encoder=connection.flash_ver,
+            labels=accept["labels"],
+            limits=accept["limits"],
+            started=time.time(),
+            socket=self._socket,
+            described=self._described,
+        )
+        self.last_media = 0.0
+        self.has_media = False
+        self._description: tuple[dict[str, Any], MediaInfo] | None = None
+
+    def start(self, now: float) -> None:
+        self.last_media = now
+        self.live.start(self.publisher, now)
+
+    def audio(self, timestamp: int, payload: bytes, now: float) -> None:
+        self.last_media = now
+        self.has_media = True
+        self.live.audio(timestamp, payload, now)
+
+    def video(self, timestamp: int, payload: bytes, now: float) -> None:
+        self.last_media = now
+        self.has_media = True
+        self.live.video(timestamp, payload, now)
+
+    def data(self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float) -> None:
+        self.live.data(timestamp, name, values, payload, now)
+
+    def stop(self, now: float) -> Totals:
+        """Leave the live stream, whose players stay."""
+        self.report_description()
+        return self.live.stop(self.session_id, now)
+
+    def status_of(self, reason: EndReason) -> Status | None:
+        return PUBLISHER_STATUS.get(reason)
+
+    def report_description(self) -> None:
+        """Tell the application what the publisher sends, if that has changed. Asked once a second."""
+        if self._description:
+            metadata, media = self._description
+            self._description = None
+            self.connection.control.description_changed(self, metadata, media)
+
+    def _described(self, metadata: dict[str, Any], media: MediaInfo) -> None:
+        self._description = (metadata, media)
+
+    def _socket(self) -> SocketFigures:
+        connection = self.connection
+        found = tcp_info(connection.transport.get_extra_info("socket"))
+        return SocketFigures(connection.rtmp.bytes_received, found.rtt_ms, found.retransmits)

@@ -1,0 +1,121 @@
+"""A scripted ASGI application: it admits everybody unless a test says otherwise, and keeps all that it is told."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+LIMITS = {"max_kbps": None, "idle_timeout_s": 10.0, "target_kbps": None, "expect_audio": True, "expect_video": True}
+LABELS = {"stream": 1, "key": None}
+
+
+class Instance:
+    """One call of the application: a connection, or the node."""
+
+    def __init__(self, scope: Message, send: Send) -> None:
+        self.scope = scope
+        self.send = send
+        self.events: list[Message] = []
+
+    def of(self, kind: str) -> list[Message]:
+        return [event for event in self.events if event["type"] == kind]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event["type"] for event in self.events]
+
+
+Decide = Callable[[Instance, Message], Awaitable[Message | None]]
+
+
+class ScriptedApplication:
+    """Answers from `on`: event type -> coroutine function that returns the message to send, or None for no answer."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.instances: list[Instance] = []
+        self.limits = LIMITS | limits
+        self.on: dict[str, Decide] = {
+            "rtmp.connect": self.accept,
+            "rtmp.publish": self.accept_publish,
+            "rtmp.play": self.accept_play,
+        }
+        self._changed = asyncio.Event()
+        self._sessions = itertools.count(1)
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        instance = Instance(scope, send)
+        self.instances.append(instance)
+        self._changed.set()
+        while True:
+            event = await receive()
+            instance.events.append(event)
+            self._changed.set()
+            decide = self.on.get(event["type"])
+            answer = await decide(instance, event) if decide else None
+            if answer:
+                await send(answer)
+            if event["type"] in ("rtmp.disconnect", "node.stopped"):
+                return
+
+    # --- Answers ---
+
+    async def accept(self, _instance: Instance, _event: Message) -> Message:
+        return {"type": "rtmp.accept"}
+
+    async def accept_publish(self, instance: Instance, event: Message) -> Message:
+        name = event["credential"] if event["credential_is_name"] else event["name"]
+        return {
+            "type": "rtmp.publish.accept",
+            "request_id": event["request_id"],
+            "path": f"{instance.scope['app']}/{name}",
+            "session_id": f"publish-{next(self._sessions)}",
+            "labels": LABELS,
+            "limits": self.limits,
+            "record": False,
+        }
+
+    async def accept_play(self, instance: Instance, event: Message) -> Message:
+        return {
+            "type": "rtmp.play.accept",
+            "request_id": event["request_id"],
+            "path": f"{instance.scope['app']}/{event['name']}",
+            "session_id": f"play-{next(self._sessions)}",
+            "labels": LABELS,
+        }
+
+    def refuse(self, kind: str, code: str, description: str) -> None:
+        """From now on every request of the kind ('publish', 'play', or '' for connect) is refused."""
+
+        async def decide(_instance: Instance, event: Message) -> Message:
+            answer = {"code": code, "description": description}
+            if not kind:
+                return {"type": "rtmp.reject", **answer}
+            return {"type": f"rtmp.{kind}.reject", "request_id": event["request_id"], **answer}
+
+        self.on[f"rtmp.{kind}" if kind else "rtmp.connect"] = decide
+
+    # --- What was told ---
+
+    @property
+    def connections(self) -> list[Instance]:
+        return [instance for instance in self.instances if instance.scope["type"] == "rtmp"]
+
+    @property
+    def node(self) -> Instance:
+        return next(instance for instance in self.instances if instance.scope["type"] == "rtmp.node")
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+        """Return as soon as the condition holds; it is looked at whenever an event arrives."""
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def event(self, kind: str, connection: int = -1, timeout_s: float = 5.0) -> Message:
+        """The first event of a kind that a connection (by default the latest) was sent."""
+        await self.wait_until(lambda: bool(self.connections) and bool(self.connections[connection].of(kind)), timeout_s)
+        return self.connections[connection].of(kind)[0]

@@ -1,0 +1,59 @@
+"""An RTMP server on a free loopback port, under asyncio's own loop and under uvloop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import uvloop
+
+from ingest.server import Deadlines, RtmpServer, ServerConfig
+from tests.ingest.server.app import ScriptedApplication
+
+QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
+"""The usual deadlines, but looked at often, and with little patience after a refusal."""
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+Serve = Callable[..., Awaitable[RtmpServer]]
+
+
+@pytest.fixture
+def app() -> ScriptedApplication:
+    return ScriptedApplication()
+
+
+@pytest_asyncio.fixture
+async def serve(app: ScriptedApplication) -> AsyncIterator[Serve]:
+    """Start servers: `await serve(handshake_s=0.1, ...)` sets deadlines; `config={...}` the configuration."""
+    servers: list[RtmpServer] = []
+
+    async def start(*, config: dict[str, Any] | None = None, **deadlines: float) -> RtmpServer:
+        settings = ServerConfig(
+            node="node-1", rtmp=("127.0.0.1", 0), deadlines=replace(QUICK, **deadlines), **(config or {})
+        )
+        server = RtmpServer(app, settings)
+        servers.append(server)
+        await server.start()
+        return server
+
+    yield start
+    for server in servers:
+        await server.stop(grace_s=2)
+        assert not server.connections
+        assert not server.sessions
+
+
+@pytest_asyncio.fixture
+async def server(serve: Serve) -> RtmpServer:
+    return await serve()
+
+
+@pytest.fixture
+def port(server: RtmpServer) -> int:
+    return server.addresses[0][1]

@@ -1,0 +1,107 @@
+"""Secrets leave apps, names, URLs and command objects in one place."""
+
+import pytest
+
+from ingest.server.credentials import mask, scrub, scrub_text, scrub_url, split_app, split_play, split_publish
+
+KEY = "rk_7Qd4abcdefghijklmnopqrstuvwxyz0"
+IMPORTED = "my-old-camera-key"
+
+
+@pytest.mark.parametrize(
+    ("raw", "name", "credential", "query"),
+    [
+        ("live", "live", "", {}),
+        ("live/", "live", "", {}),
+        ("/live//", "live", "", {}),
+        ("live/_definst_", "live", "", {}),
+        ("live/_definst_/", "live", "", {}),
+        ("a/b", "a/b", "", {}),
+        ("", "", "", {}),
+        ("?", "", "", {}),
+        (f"live?key={KEY}", "live", KEY, {"key": "rk_7Qd4…"}),
+        (f"live/?key={KEY}&x=1", "live", KEY, {"key": "rk_7Qd4…", "x": "1"}),
+        (f"live?token={IMPORTED}", "live", IMPORTED, {"token": "my-…"}),
+        (f"live?token=t&key={KEY}", "live", KEY, {"token": "…", "key": "rk_7Qd4…"}),
+        (
+            "live?authmod=adobe&user=bob&response=TpGLDw==",
+            "live",
+            "",
+            {"authmod": "adobe", "user": "bob", "response": "TpGLDw=="},
+        ),
+        ("live?key=a%2Bb%3D", "live", "a+b=", {"key": "a…"}),
+        ("live?key=first&key=second", "live", "first", {"key": "f…"}),
+    ],
+)
+def test_app(raw: str, name: str, credential: str, query: dict[str, str]) -> None:
+    found = split_app(raw)
+    assert (found.name, found.credential, found.query) == (name, credential, query)
+
+
+@pytest.mark.parametrize(
+    ("raw", "app_credential", "name", "credential", "is_name"),
+    [
+        (KEY, "", "rk_7Qd4…", KEY, True),
+        (IMPORTED, "", "my-…", IMPORTED, True),
+        (f"{KEY}?auth=1", "", "rk_7Qd4…", KEY, True),
+        (f"cam1?key={KEY}", "", "cam1", KEY, False),
+        (f"cam1/?key={IMPORTED}", "", "cam1", IMPORTED, False),
+        ("cam1", KEY, "cam1", KEY, False),
+        (f"cam1?key={KEY}", "other", "cam1", KEY, False),
+        (KEY, "token-of-the-app", "rk_7Qd4…", KEY, True),
+        (IMPORTED, IMPORTED, "my-…", IMPORTED, True),
+        ("", "", "", "", True),
+    ],
+)
+def test_publishing_name(raw: str, app_credential: str, name: str, credential: str, is_name: bool) -> None:
+    found = split_publish(raw, app_credential)
+    assert (found.name, found.credential, found.credential_is_name) == (name, credential, is_name)
+
+
+def test_a_player_that_was_given_a_key_does_not_spread_it() -> None:
+    assert split_play(KEY, "").name == "rk_7Qd4…"
+    assert split_play("cam1?token=abc", "").name == "cam1"
+    assert split_play("cam1?token=abc", "").credential == "abc"
+
+
+@pytest.mark.parametrize("secret", ["a", "ab", "abcd", "secret", "twelve-chars", IMPORTED, KEY, "é" * 40])
+def test_a_mask_never_shows_more_than_a_third(secret: str) -> None:
+    shown = mask(secret).removesuffix("…")
+    assert secret.startswith(shown)
+    assert len(shown) <= len(secret) / 3
+    assert mask(secret).endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("rtmp://host/live", "rtmp://host/live"),
+        (f"rtmp://host/live/{IMPORTED}", "rtmp://host/live"),
+        (f"rtmp://host:1935/live/{IMPORTED}?x=1", "rtmp://host:1935/live?x=1"),
+        (f"rtmp://host/live?key={KEY}", "rtmp://host/live?key=rk_7Qd4…"),
+        (f"rtmp://host/live?a=1&TOKEN={IMPORTED}#f", "rtmp://host/live?a=1&TOKEN=my-…#f"),
+        ("rtmp://bob:hunter2@host/live", "rtmp://…@host/live"),
+        (f"rtmp://host/other/{KEY}", "rtmp://host/other/rk_7Qd4…"),
+    ],
+)
+def test_url(url: str, expected: str) -> None:
+    assert scrub_url(url, "live") == expected
+
+
+def test_a_command_object_is_masked_at_every_depth() -> None:
+    command = {"app": f"live?key={IMPORTED}", "list": [{"deep": f"x {IMPORTED} y"}], "number": 1.0, "none": None}
+    found = scrub(command, IMPORTED)
+    assert IMPORTED not in repr(found)
+    assert found["number"] == 1.0
+    assert found["none"] is None
+
+
+def test_a_command_object_of_any_depth_is_masked() -> None:
+    value: object = KEY
+    for _ in range(100):
+        value = [value]
+    assert KEY not in repr(scrub(value))
+
+
+def test_an_empty_secret_masks_nothing() -> None:
+    assert scrub_text("plain", "") == "plain"

@@ -1,0 +1,256 @@
+"""Bad input and vanishing clients: a clean close, one event with its reason, no traceback, no effect on others."""
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+
+import pytest
+
+from ingest.rtmp import events
+from ingest.server import RtmpServer
+from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.conftest import Serve
+from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.rtmp_client import Refused, RtmpClient
+
+
+async def raw(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", port)
+
+
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    """All that the server sends until it closes; a reset counts as the end."""
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    except ConnectionError:
+        return b""
+
+
+def assert_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert not any(record.exc_info for record in caplog.records)
+
+
+async def only_event(app: ScriptedApplication) -> Message:
+    """The one event of the latest connection, after its end."""
+    await app.event("rtmp.disconnect")
+    (event,) = app.connections[-1].events
+    assert app.connections[-1].scope["app"] == ""
+    return event
+
+
+async def test_a_port_scanner(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
+    _, writer = await raw(port)
+    writer.close()
+    event = await only_event(app)
+    assert event == {
+        "type": "rtmp.disconnect",
+        "reason": "tcp_reset",
+        "description": "Closed without sending anything.",
+    }
+    assert_quiet(caplog)
+
+
+async def test_a_port_scanner_that_resets(
+    app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, writer = await raw(port)
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+    assert (await only_event(app))["reason"] == "tcp_reset"
+    assert_quiet(caplog)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n",
+        bytes.fromhex("16030100c8010000c40303") + bytes(300),
+        b"\x00" * 4000,
+        b"\xff" * 4000,
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+    ],
+    ids=["http", "tls", "zeros", "ones", "ssh"],
+)
+async def test_another_protocol(
+    app: ScriptedApplication, port: int, data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await raw(port)
+    writer.write(data)
+    await read_to_end(reader)
+    assert (await only_event(app))["reason"] == "protocol_error"
+    writer.close()
+    assert_quiet(caplog)
+
+
+@pytest.mark.parametrize("sent", [1, 1000, 1537, 3000])
+async def test_a_half_open_handshake(app: ScriptedApplication, serve: Serve, sent: int) -> None:
+    server = await serve(handshake_s=0.1)
+    reader, writer = await raw(server.addresses[0][1])
+    writer.write((b"\x03" + bytes(3072))[:sent])
+    await read_to_end(reader)
+    assert (await only_event(app))["reason"] == "idle_timeout"
+    writer.close()
+
+
+@pytest.mark.parametrize("garbage", [os.urandom(5000), b"\x02" * 5000, b"\xc3" * 5000, b"GET / HTTP/1.1\r\n\r\n" * 100])
+async def test_garbage_after_the_handshake(
+    app: ScriptedApplication, serve: Serve, garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await serve(publish_or_play_s=0.3)
+    reader, writer = await raw(server.addresses[0][1])
+    writer.write(b"\x03" + bytes(1536))
+    s0s1s2 = await reader.readexactly(3073)
+    writer.write(s0s1s2[1:1537] + garbage)
+    await read_to_end(reader)
+    # Some garbage is an unfinished message: then the deadline ends it.
+    assert (await only_event(app))["reason"] in ("protocol_error", "idle_timeout")
+    writer.close()
+    assert_quiet(caplog)
+
+
+async def test_an_overlong_command(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
+    async with RtmpClient(port=port) as client:
+        with pytest.raises(ConnectionError):
+            await client.connect("live", comment="x" * 200_000)
+    assert (await only_event(app))["reason"] == "protocol_error"
+    assert_quiet(caplog)
+
+
+async def test_media_before_connect(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as client:
+        client.protocol.send_video(1, 0, key_frame(1))
+        await client.flush()
+        await client.wait_closed()
+    assert (await only_event(app))["reason"] == "protocol_error"
+
+
+async def test_nothing_is_published_or_played(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve(publish_or_play_s=0.2)
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        await client.wait_closed()
+    event = await app.event("rtmp.disconnect")
+    assert event["reason"] == "idle_timeout"
+    assert "publish or play" in event["description"]
+
+
+async def test_a_publisher_that_vanishes(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
+    client = RtmpClient(port=port)
+    await client.open()
+    await client.connect("live")
+    stream_id = await client.publish("cam1")
+    await client.send_video(stream_id, 0, AVC_HEADER)
+    await client.send_video(stream_id, 0, key_frame(1))
+    sock = client._writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.abort()
+    await app.event("rtmp.disconnect")
+    instance = app.connections[-1]
+    assert [event["reason"] for event in instance.of("rtmp.unpublish")] == ["tcp_reset"]
+    assert [event["reason"] for event in instance.of("rtmp.disconnect")] == ["tcp_reset"]
+    assert instance.kinds[-1] == "rtmp.disconnect"
+    assert_quiet(caplog)
+    await client.close()
+
+
+async def test_a_silent_publisher(app: ScriptedApplication, serve: Serve) -> None:
+    app.limits["idle_timeout_s"] = 0.2
+    server = await serve()
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1")
+        await client.send_video(stream_id, 0, AVC_HEADER)
+        status = await client.wait_for(events.StatusReceived, lambda event: event.level == "error")
+        assert status.code == "NetConnection.Connect.IdleTimeOut"
+        await client.wait_closed()
+    assert (await app.event("rtmp.unpublish"))["reason"] == "idle_timeout"
+
+
+async def test_a_publisher_without_first_media(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve(first_media_s=0.2)
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1")
+        await client.send_metadata(stream_id, {"width": 640.0})
+        await client.wait_closed()
+    event = await app.event("rtmp.unpublish")
+    assert (event["reason"], "first media" in event["description"]) == ("idle_timeout", True)
+
+
+async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve(ping_after_s=0.1, ping_answer_s=0.3)
+    port = server.addresses[0][1]
+    async with RtmpClient(port=port) as alive, RtmpClient(port=port) as dead:
+        await alive.connect("live")
+        await alive.play("cam1")
+        await dead.connect("live")
+        await dead.play("cam1")
+        dead.pause_reading()
+        await app.event("rtmp.stop", connection=1)
+        assert app.connections[1].of("rtmp.stop")[0]["reason"] == "idle_timeout"
+        assert not alive.closed
+        assert app.connections[0].of("rtmp.stop") == []
+
+
+async def test_an_application_that_fails(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(_instance: Instance, _event: Message) -> Message:
+        raise RuntimeError("broken on purpose")
+
+    app.on["rtmp.publish"] = fail
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        with pytest.raises((ConnectionError, Refused)):
+            await client.publish("rk_secret-secret-secret-secret")
+        await client.wait_closed()
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(errors) == 1
+    assert "secret" not in caplog.text
+
+
+async def test_an_application_that_does_not_decide(app: ScriptedApplication, serve: Serve) -> None:
+    async def ponder(_instance: Instance, _event: Message) -> None:
+        return None
+
+    app.on["rtmp.publish"] = ponder
+    server = await serve(decision_s=0.2)
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        with pytest.raises(Refused, match=r"NetStream\.Failed"):
+            await client.publish("cam1")
+        await client.wait_closed()
+    assert (await app.event("rtmp.disconnect"))["reason"] == "rejected"
+    assert server.registry.get("live/cam1") is None
+
+
+async def test_too_many_connections(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve(config={"max_connections_per_address": 2})
+    port = server.addresses[0][1]
+    async with RtmpClient(port=port), RtmpClient(port=port):
+        reader, writer = await raw(port)
+        assert await read_to_end(reader) == b""
+        writer.close()
+    await app.wait_until(lambda: len(app.connections) == 2)
+    await app.wait_until(lambda: all(c.kinds == ["rtmp.disconnect"] for c in app.connections))
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+
+
+async def test_faults_leave_a_live_stream_alone(app: ScriptedApplication, port: int, server: RtmpServer) -> None:
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        await player.connect("live")
+        await player.play("cam1")
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        frames = [key_frame(number) for number in range(20)]
+        for number, frame in enumerate(frames):
+            _reader, writer = await raw(port)
+            writer.write((b"\x03" + bytes(1536) if number % 2 else b"") + os.urandom(3000))
+            await publisher.send_video(stream_id, number * 40, frame)
+            writer.close()
+        await player.wait_until(lambda: len(player.of(events.VideoReceived)) >= 21)
+        assert [event.payload for event in player.of(events.VideoReceived)] == [AVC_HEADER, *frames]

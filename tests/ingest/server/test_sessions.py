@@ -1,0 +1,330 @@
+"""Publishing and playing through the server: decisions first, media relayed as it came, each end reported once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ingest.rtmp import events
+from ingest.server import RtmpServer
+from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.conftest import Serve
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.rtmp_client import Refused, RtmpClient
+
+KEY = "rk_7Qd4abcdefghijklmnopqrstuvwxyz0"
+
+
+async def test_a_player_gets_what_was_published(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        await player.connect("live")
+        await player.play("cam1")
+        await publisher.send_metadata(stream_id, {"width": 640.0, "encoder": "test"})
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        await publisher.send_audio(stream_id, 0, AAC_HEADER)
+        video = [(40 * n, key_frame(n, 70_000) if n % 5 == 0 else inter_frame(n)) for n in range(20)]
+        audio = [(40 * n + 7, sound(n)) for n in range(20)]
+        for (video_at, frame), (audio_at, block) in zip(video, audio, strict=True):
+            await publisher.send_video(stream_id, video_at, frame)
+            await publisher.send_audio(stream_id, audio_at, block)
+        await player.wait_until(lambda: len(player.of(events.AudioReceived)) >= 21)
+        assert [(e.timestamp, e.payload) for e in player.of(events.VideoReceived)] == [(0, AVC_HEADER), *video]
+        assert [(e.timestamp, e.payload) for e in player.of(events.AudioReceived)] == [(0, AAC_HEADER), *audio]
+        (metadata,) = [event for event in player.of(events.DataReceived) if event.name == "onMetaData"]
+        assert metadata.values[0]["width"] == 640.0
+
+
+async def test_play_start_comes_before_any_media(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        await publisher.send_metadata(stream_id, {"width": 640.0})
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        await publisher.send_video(stream_id, 0, key_frame(1))
+        await app.event("rtmp.metadata")
+        await player.connect("live")
+        await player.play("cam1")
+        await player.wait_until(lambda: len(player.of(events.VideoReceived)) >= 2)
+        kinds = [type(event) for event in player.received]
+        started = next(
+            number
+            for number, event in enumerate(player.received)
+            if isinstance(event, events.StatusReceived) and event.code == "NetStream.Play.Start"
+        )
+        assert started < kinds.index(events.DataReceived) < kinds.index(events.VideoReceived)
+
+
+async def test_a_player_waits_for_its_publisher(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
+        await player.connect("live")
+        await player.play("cam1")
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        await publisher.send_video(stream_id, 0, key_frame(1))
+        await player.wait_until(lambda: len(player.of(events.VideoReceived)) == 2)
+
+
+async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as player:
+        await player.connect("live")
+        await player.play("cam1")
+        for number in range(2):
+            async with RtmpClient(port=port) as publisher:
+                await publisher.connect("live")
+                stream_id = await publisher.publish("cam1")
+                await publisher.send_video(stream_id, 0, AVC_HEADER)
+                await publisher.send_video(stream_id, 0, key_frame(number))
+                await player.wait_until(lambda sent=number: len(player.of(events.VideoReceived)) >= 2 * sent + 2)  # type: ignore[misc]
+            await app.event("rtmp.disconnect")
+        assert [e.code for e in player.of(events.StatusReceived)] == ["NetStream.Play.Start"]
+        times = [event.timestamp for event in player.of(events.VideoReceived)]
+        assert times == sorted(times)
+
+
+async def test_one_connection_publishes_and_plays_several_streams(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
+        await publisher.connect("live")
+        await player.connect("live")
+        ids = {name: await publisher.publish(name) for name in ("cam1", "cam2", "cam3")}
+        played = {name: await player.play(name) for name in ids}
+        for number, stream_id in enumerate(ids.values()):
+            await publisher.send_video(stream_id, 0, AVC_HEADER)
+            await publisher.send_video(stream_id, 0, key_frame(number))
+        await player.wait_until(lambda: len(player.of(events.VideoReceived)) == 6)
+        for number, stream_id in enumerate(played.values()):
+            got = [event.payload for event in player.of(events.VideoReceived, stream_id=stream_id)]
+            assert got == [AVC_HEADER, key_frame(number)]
+
+
+async def test_scope_and_events_of_a_publisher(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as client:
+        await client.connect(
+            f"live/?key={KEY}&x=1",
+            tc_url=f"rtmp://host/live/?key={KEY}",
+            flashVer="FMLE/3.0 (compatible; FMSc/1.0)",
+            swfUrl=f"rtmp://host/live?key={KEY}",
+            fourCcList=["hvc1"],
+        )
+        stream_id = await client.publish("cam1?y=2")
+        await client.send_metadata(stream_id, {"width": 640.0, "comment": f"with {KEY}"})
+        await client.send_video(stream_id, 0, AVC_HEADER)
+        await client.send_video(stream_id, 0, key_frame(1))
+        await client.send_audio(stream_id, 10, sound(1))
+        await app.event("rtmp.metadata")
+        await client.delete_stream(stream_id)
+        await app.event("rtmp.unpublish")
+    await app.event("rtmp.disconnect")
+    instance = app.connections[-1]
+    scope = instance.scope
+    assert (scope["app"], scope["scheme"], scope["node"]) == ("live", "rtmp", "node-1")
+    assert scope["client"][0] == scope["server"][0] == "127.0.0.1"
+    assert scope["server"][1] == port
+    assert scope["query"] == {"key": "rk_7Qd4…", "x": "1"}
+    assert scope["flash_ver"] == "FMLE/3.0 (compatible; FMSc/1.0)"
+    assert scope["capabilities"]["fourCcList"] == ["hvc1"]
+    assert instance.events[0] == {"type": "rtmp.connect", "credential": KEY}
+    (asked,) = instance.of("rtmp.publish")
+    assert (asked["name"], asked["credential"], asked["credential_is_name"]) == ("cam1", KEY, False)
+    assert (asked["query"], asked["publish_type"]) == ({"y": "2"}, "live")
+    others = [event for event in instance.events if event["type"] not in ("rtmp.connect", "rtmp.publish")]
+    assert KEY not in repr([scope, *others])
+    assert [event["code"] for event in instance.of("rtmp.status")] == [
+        "NetConnection.Connect.Success",
+        "NetStream.Publish.Start",
+        "NetStream.Unpublish.Success",
+    ]
+    (ended,) = instance.of("rtmp.unpublish")
+    totals = ended["totals"]
+    assert (ended["reason"], totals["video_frames"], totals["keyframes"], totals["audio_frames"]) == (
+        "client_unpublish",
+        1,
+        1,
+        1,
+    )
+    assert instance.events[-1]["reason"] == "client_unpublish"
+    assert instance.kinds[-3:] == ["rtmp.status", "rtmp.unpublish", "rtmp.disconnect"]
+
+
+async def test_a_key_as_the_name_is_masked(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        await client.publish(KEY)
+        (asked,) = app.connections[-1].of("rtmp.publish")
+        assert (asked["name"], asked["credential"], asked["credential_is_name"]) == ("rk_7Qd4…", KEY, True)
+
+
+async def test_no_success_before_the_decision(app: ScriptedApplication, port: int) -> None:
+    decide = asyncio.Event()
+
+    async def later(instance: Instance, event: Message) -> Message:
+        await decide.wait()
+        return await app.accept_publish(instance, event)
+
+    app.on["rtmp.publish"] = later
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
+        await player.connect("live")
+        await player.play("cam1")
+        await publisher.connect("live")
+        stream_id = await publisher.create_stream()
+        publisher.protocol.publish(stream_id, "cam1", "live")
+        publisher.protocol.send_video(stream_id, 0, AVC_HEADER)  # Pipelined, before any answer.
+        publisher.protocol.send_video(stream_id, 0, key_frame(1))
+        await publisher.flush()
+        await app.event("rtmp.publish", connection=1)
+        assert publisher.of(events.StatusReceived) == []
+        assert player.of(events.VideoReceived) == []
+        decide.set()
+        await player.wait_until(lambda: len(player.of(events.VideoReceived)) == 2)
+
+
+async def connect(client: RtmpClient) -> None:
+    await client.connect("live")
+
+
+async def connect_and_publish(client: RtmpClient) -> None:
+    await client.connect("live")
+    await client.publish("cam1")
+
+
+async def connect_and_play(client: RtmpClient) -> None:
+    await client.connect("live")
+    await client.play("cam1")
+
+
+@pytest.mark.parametrize(("kind", "ask"), [("", connect), ("publish", connect_and_publish), ("play", connect_and_play)])
+async def test_a_refusal_is_told_and_the_connection_closed(
+    app: ScriptedApplication, port: int, server: RtmpServer, kind: str, ask: Callable[[RtmpClient], Awaitable[None]]
+) -> None:
+    app.refuse(kind, "NetStream.Publish.Denied", "No such key.")
+    async with RtmpClient(port=port) as client:
+        with pytest.raises(Refused, match=r"NetStream\.Publish\.Denied: No such key\."):
+            await ask(client)
+        await client.wait_closed()
+    assert (await app.event("rtmp.disconnect"))["reason"] == "rejected"
+    instance = app.connections[-1]
+    assert instance.of("rtmp.status")[-1]["code"] == "NetStream.Publish.Denied"
+    assert instance.of("rtmp.unpublish") == instance.of("rtmp.stop") == []
+    assert server.registry.get("live/cam1") is None
+
+
+async def test_a_refused_stream_leaves_the_connections_other_stream(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1")
+        app.refuse("publish", "NetStream.Publish.BadName", "Busy.")
+        with pytest.raises(Refused):
+            await client.publish("cam2")
+        await client.send_video(stream_id, 0, AVC_HEADER)
+        await app.event("rtmp.metadata")
+        assert not client.closed
+
+
+async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as first, RtmpClient(port=port) as second, RtmpClient(port=port) as player:
+        await player.connect("live")
+        await player.play("cam1")
+        await first.connect("live")
+        stream_id = await first.publish("cam1")
+        await first.send_video(stream_id, 0, AVC_HEADER)
+        await first.send_video(stream_id, 0, key_frame(1))
+        await player.wait_until(lambda: len(player.of(events.VideoReceived)) == 2)
+        await second.connect("live")
+        stream_id = await second.publish("cam1")
+        await second.send_video(stream_id, 0, AVC_HEADER)
+        await second.send_video(stream_id, 0, key_frame(2))
+        await first.wait_closed()
+        assert first.of(events.StatusReceived)[-1].code == "NetStream.Publish.BadName"
+        await player.wait_until(lambda: key_frame(2) in [event.payload for event in player.of(events.VideoReceived)])
+        assert (await app.event("rtmp.unpublish", connection=1))["reason"] == "replaced"
+        assert app.connections[2].of("rtmp.unpublish") == []
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "reason"),
+    [
+        ({"type": "rtmp.close", "reason": "kicked"}, "NetStream.Publish.Rejected", "kicked"),
+        (
+            {"type": "rtmp.stream.stop", "stream_id": 1, "reason": "key_revoked"},
+            "NetStream.Publish.Denied",
+            "key_revoked",
+        ),
+        (
+            {"type": "node.drop", "session_id": "publish-1", "reason": "lease_lost"},
+            "NetStream.Publish.Failed",
+            "lease_lost",
+        ),
+    ],
+)
+async def test_the_application_ends_a_publisher(
+    app: ScriptedApplication, port: int, message: Message, code: str, reason: str
+) -> None:
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        await client.publish("cam1")
+        instance = app.node if message["type"].startswith("node.") else app.connections[-1]
+        await instance.send(message)
+        status = await client.wait_for(events.StatusReceived, lambda event: event.level == "error")
+        assert status.code == code
+        await client.wait_closed()
+    await app.event("rtmp.disconnect")
+    instance = app.connections[-1]
+    assert [event["reason"] for event in instance.of("rtmp.unpublish")] == [reason]
+    assert [event["reason"] for event in instance.of("rtmp.disconnect")] == [reason]
+
+
+async def test_the_application_sends_a_status(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1")
+        instance = app.connections[-1]
+        await instance.send(
+            {
+                "type": "rtmp.status.send",
+                "stream_id": stream_id,
+                "level": "warning",
+                "code": "NetStream.Play.InsufficientBW",
+                "description": "Slow.",
+            }
+        )
+        status = await client.wait_for(events.StatusReceived, lambda event: event.level == "warning")
+        assert (status.code, status.description) == ("NetStream.Play.InsufficientBW", "Slow.")
+        await app.wait_until(lambda: len(instance.of("rtmp.status")) == 3)
+
+
+async def test_an_unknown_message_from_the_application_is_its_error(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        with pytest.raises(ValueError, match="unknown message type"):
+            await app.connections[-1].send({"type": "rtmp.nonsense"})
+
+
+async def test_a_client_that_leaves_before_its_answer(app: ScriptedApplication, serve: Serve) -> None:
+    """The session that the application began all the same is reported as ended, before the last event."""
+    decide = asyncio.Event()
+
+    async def later(instance: Instance, event: Message) -> Any:
+        await decide.wait()
+        return await app.accept_publish(instance, event)
+
+    app.on["rtmp.publish"] = later
+    server = await serve()
+    client = RtmpClient(port=server.addresses[0][1])
+    await client.open()
+    await client.connect("live")
+    stream_id = await client.create_stream()
+    client.protocol.publish(stream_id, "cam1", "live")
+    await client.flush()
+    await app.event("rtmp.publish")
+    next(iter(server.connections)).transport.abort()
+    await client.wait_closed()
+    instance = app.connections[-1]
+    assert instance.of("rtmp.disconnect") == []
+    decide.set()
+    await app.event("rtmp.disconnect")
+    assert instance.kinds[-2:] == ["rtmp.unpublish", "rtmp.disconnect"]
+    assert instance.of("rtmp.unpublish")[0]["totals"]["bytes_in"] == 0
+    await client.close()

@@ -1,0 +1,211 @@
+"""A small asyncio shell around `ClientConnection`: a publisher or player for tests and benchmarks.
+
+async with RtmpClient(port=port) as client:
+    await client.connect("live")
+    stream_id = await client.publish("cam1")
+    await client.send_video(stream_id, 0, payload)
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ingest.rtmp import ClientConnection, RemoteProtocolError, events
+
+E = TypeVar("E")
+
+NONCE_BYTES = 1528
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not an error.
+    """The server answered with an error: `code` and `description` are what it said."""
+
+    def __init__(self, code: str, description: str) -> None:
+        super().__init__(f"{code}: {description}")
+        self.code = code
+        self.description = description
+
+
+class RtmpClient:
+    """One connection. Whatever arrives is kept in `received`, in order; `closed` tells that the server closed."""
+
+    def __init__(self, host: str = "127.0.0.1", *, port: int, timeout_s: float = 5.0) -> None:
+        self.host = host
+        self.port = port
+        self.timeout_s = timeout_s
+        self.protocol = ClientConnection(nonce=os.urandom(NONCE_BYTES))
+        self.received: list[events.Event] = []
+        self.closed = False
+        self._changed = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "RtmpClient":
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- The connection ---
+
+    async def open(self) -> None:
+        """TCP and the handshake."""
+        self._reader, self._writer = await asyncio.open_connection(self.host, self.port)
+        self._reading = asyncio.create_task(self._read())
+        await self.flush()
+        await self.wait_for(events.HandshakeCompleted)
+
+    async def close(self) -> None:
+        """Close in order: what was written still goes out."""
+        if self._reading:
+            self._reading.cancel()
+            self._writer.close()
+            with contextlib.suppress(OSError):
+                await self._writer.wait_closed()
+            self._reading = None
+
+    def abort(self) -> None:
+        """Vanish: the server sees a reset."""
+        self._writer.transport.abort()
+
+    async def flush(self) -> None:
+        data = self.protocol.data_to_send()
+        if data:
+            self._writer.write(data)
+            await self._writer.drain()
+
+    def pause_reading(self) -> None:
+        """Take nothing more from the socket: a player that is too slow."""
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def resume_reading(self) -> None:
+        self._writer.transport.resume_reading()  # type: ignore[attr-defined]
+
+    async def _read(self) -> None:
+        try:
+            while data := await self._reader.read(1 << 18):
+                self.received += self.protocol.receive_data(data)
+                self._changed.set()
+                answer = self.protocol.data_to_send()
+                if answer:
+                    self._writer.write(answer)
+        except (OSError, RemoteProtocolError):
+            pass
+        finally:
+            self.closed = True
+            self._changed.set()
+
+    # --- Waiting ---
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float | None = None) -> None:
+        """Return as soon as the condition holds; it is looked at whenever something arrives."""
+        async with asyncio.timeout(self.timeout_s if timeout_s is None else timeout_s):
+            while not condition():
+                if self.closed:
+                    raise ConnectionError("the server closed the connection")
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def wait_closed(self, timeout_s: float | None = None) -> None:
+        """Return when the server has closed the connection."""
+        async with asyncio.timeout(self.timeout_s if timeout_s is None else timeout_s):
+            while not self.closed:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def wait_for(
+        self,
+        kind: type[E],
+        match: Callable[[E], bool] = lambda _event: True,
+        *,
+        after: int = 0,
+        timeout_s: float | None = None,
+    ) -> E:
+        """The first event of its kind in `received[after:]` that matches."""
+
+        def found() -> E | None:
+            return next((event for event in self.received[after:] if isinstance(event, kind) and match(event)), None)
+
+        await self.wait_until(lambda: found() is not None, timeout_s)
+        event = found()
+        assert event is not None
+        return event
+
+    def of(self, kind: type[E], *, stream_id: int | None = None) -> list[E]:
+        """What was received of a kind, in order, of one message stream or of all."""
+        return [
+            event
+            for event in self.received
+            if isinstance(event, kind) and stream_id in (None, getattr(event, "stream_id", None))
+        ]
+
+    # --- Commands ---
+
+    async def connect(self, app: str, *, tc_url: str | None = None, **properties: Any) -> events.ResultReceived:
+        """`connect`; raises Refused."""
+        self.protocol.connect(app, tc_url or f"rtmp://{self.host}:{self.port}/{app}", **properties)
+        return await self._result("connect")
+
+    async def create_stream(self) -> int:
+        self.protocol.create_stream()
+        result = await self._result("createStream")
+        return int(result.values[-1])
+
+    async def publish(self, name: str, kind: str = "live", *, stream_id: int | None = None) -> int:
+        """createStream and publish; the message stream's id. Raises Refused."""
+        if stream_id is None:
+            stream_id = await self.create_stream()
+        after = len(self.received)
+        self.protocol.publish(stream_id, name, kind)
+        await self.flush()
+        await self._status(stream_id, "NetStream.Publish.Start", after)
+        return stream_id
+
+    async def play(self, name: str, *, stream_id: int | None = None) -> int:
+        """createStream and play; the message stream's id. Raises Refused."""
+        if stream_id is None:
+            stream_id = await self.create_stream()
+        after = len(self.received)
+        self.protocol.play(stream_id, name)
+        await self.flush()
+        await self._status(stream_id, "NetStream.Play.Start", after)
+        return stream_id
+
+    async def delete_stream(self, stream_id: int) -> None:
+        self.protocol.delete_stream(stream_id)
+        await self.flush()
+
+    async def send_audio(self, stream_id: int, timestamp: int, payload: bytes) -> None:
+        self.protocol.send_audio(stream_id, timestamp, payload)
+        await self.flush()
+
+    async def send_video(self, stream_id: int, timestamp: int, payload: bytes) -> None:
+        self.protocol.send_video(stream_id, timestamp, payload)
+        await self.flush()
+
+    async def send_metadata(self, stream_id: int, metadata: dict[str, Any]) -> None:
+        self.protocol.send_metadata(stream_id, 0, metadata)
+        await self.flush()
+
+    async def _result(self, procedure: str) -> events.ResultReceived:
+        after = len(self.received)
+        await self.flush()
+        result = await self.wait_for(events.ResultReceived, lambda event: event.procedure == procedure, after=after)
+        if not result.succeeded:
+            info = next((value for value in reversed(result.values) if isinstance(value, dict)), {})
+            raise Refused(str(info.get("code", "")), str(info.get("description", "")))
+        return result
+
+    async def _status(self, stream_id: int, code: str, after: int) -> None:
+        status = await self.wait_for(
+            events.StatusReceived,
+            lambda event: event.stream_id == stream_id and (event.code == code or event.level == "error"),
+            after=after,
+        )
+        if status.code != code:
+            raise Refused(status.code, status.description)
