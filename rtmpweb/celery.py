@@ -1,12 +1,20 @@
 """The Celery application. Tasks are short, take ids and dates as JSON, and never a secret."""
 
 import os
+import signal
+import warnings
 from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from celery.signals import worker_process_init
+
+from rtmpweb.leash import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
+
+# Celery warns of root because of pickle, which is not accepted here (CELERY_ACCEPT_CONTENT).
+warnings.filterwarnings("ignore", message="You're running the worker with superuser")
 
 app = Celery("rtmpweb")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -20,3 +28,9 @@ def make_broker_folders(sender: Celery, **_: Any) -> None:
     for name in ("data_folder_in", "data_folder_out", "processed_folder", "control_folder"):
         if name in options:
             Path(options[name]).mkdir(parents=True, exist_ok=True)
+
+
+@worker_process_init.connect
+def end_with_the_worker(**_: Any) -> None:
+    """A pool process whose worker was killed would otherwise finish its task, beside the next worker's."""
+    die_with_parent(signal.SIGKILL)

@@ -132,7 +132,7 @@ CACHES: dict[str, Any] = {
 """Counts failed log-ins."""
 
 BROKER_DIR = DATA_DIR / "broker"
-CELERY_BROKER_URL = REDIS_URL or "filesystem://"
+CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {}
     if REDIS_URL
@@ -142,6 +142,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "processed_folder": str(BROKER_DIR / "done"),
         "control_folder": str(BROKER_DIR / "control"),
         "store_processed": False,
+        "polling_interval": 0.25,  # Seconds: how long a task waits for an idle worker.
     }
 )
 CELERY_TASK_DEFAULT_QUEUE = "default"

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rtmpweb import leash
+
 log = logging.getLogger(__name__)
 
 FIRST_DELAY_S = 1.0
@@ -86,7 +88,7 @@ class Child:
     async def _run(self) -> int:
         """Runs the program once; returns its exit code, or minus the number of the signal that ended it."""
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "rtmpweb.embedded.leash", str(os.getpid()), str(self.program.nice)),
+            *(sys.executable, "-I", leash.__file__, str(os.getpid()), str(self.program.nice)),
             *self.program.arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

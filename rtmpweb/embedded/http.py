@@ -21,7 +21,7 @@ class HttpServer(Server):  # type: ignore[misc]
             server_name="rtmpweb",
             ready_callable=self._adopt,
         )
-        self.endpoints = []
+        self.endpoints: list[str] = []
         self._listener = listener
 
     def _adopt(self) -> None:

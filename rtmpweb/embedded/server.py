@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 RTMP_GRACE_S = 5.0
 """For sessions to end and be recorded, and telemetry to be flushed."""
-CHILD_GRACE_S = 6.0
-"""For a worker to finish the task that it runs."""
+CHILD_GRACE_S = 10.0
+"""For a worker to finish the task that it runs; an idle one takes 3 to 6 s to end."""
 
 
 class Embedded:
