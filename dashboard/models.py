@@ -1,6 +1,7 @@
 """What the dashboard itself keeps: API tokens. Like stream keys, only an HMAC of the secret is stored."""
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -31,9 +32,13 @@ class ApiToken(models.Model):
                 fields=["name"],
                 condition=Q(revoked_at__isnull=True),
                 name="api_token_name_unique_unless_revoked",
-                violation_error_message="A token of this name exists; revoke it first, or take another name.",
             )
         ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.role})"
+
+    def clean(self) -> None:
+        """What the constraint says, for forms: Django leaves out a constraint on fields that a form doesn't have."""
+        if ApiToken.objects.filter(name=self.name, revoked_at__isnull=True).exclude(pk=self.pk).exists():
+            raise ValidationError({"name": "A token of this name exists: revoke it first, or take another name."})

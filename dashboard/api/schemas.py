@@ -1,17 +1,11 @@
-"""The shapes of the API's answers. Times are ISO 8601 in UTC; a field that is not known is null."""
+"""The shapes of the API's answers. Times are ISO 8601 in UTC, to the millisecond; a field that is not known is null."""
 
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from ninja import Field, Schema
-from pydantic import PlainSerializer
 
 from ingest.contracts import EndReason, Health, StreamSnapshot, StreamState
-
-Moment = Annotated[
-    datetime,
-    PlainSerializer(lambda value: value.astimezone(UTC).isoformat().replace("+00:00", "Z"), when_used="json"),
-]
 
 
 class IssueOut(Schema):
@@ -19,7 +13,7 @@ class IssueOut(Schema):
 
     check: str
     level: Literal["warning", "bad"]
-    since: Moment
+    since: datetime
     actual: str
     expected: str
     title: str
@@ -36,7 +30,7 @@ class StreamOut(Schema):
     health: Health
     players: int
     session_id: str | None = Field(description="The session that publishes now.")
-    since: Moment | None = Field(description="When that session began.")
+    since: datetime | None = Field(description="When that session began.")
     node: str
     address: str
     encoder: str
@@ -82,8 +76,8 @@ class SessionOut(Schema):
     address: str
     encoder: str
     node: str | None
-    started_at: Moment
-    ended_at: Moment | None
+    started_at: datetime
+    ended_at: datetime | None
     end_reason: str = Field(description=f"Empty while it is open; else one of {', '.join(EndReason.__args__)}.")  # type: ignore[attr-defined]
     end_description: str
     video_codec: str
@@ -109,7 +103,7 @@ class EventOut(Schema):
     """Something that happened to a session."""
 
     sequence: int
-    at: Moment
+    at: datetime
     kind: str
     level: str
     code: str
@@ -120,7 +114,7 @@ class EventOut(Schema):
 class AttemptOut(Schema):
     """A refused connect, publish or play. Names that could be keys are masked."""
 
-    at: Moment
+    at: datetime
     action: Literal["connect", "publish", "play"]
     app: str
     name: str

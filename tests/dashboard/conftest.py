@@ -1,0 +1,144 @@
+"""Fixtures of the dashboard: users of each role, streams, and a node's figures as it would put them."""
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from channels.layers import channel_layers
+from django.contrib.auth.models import Group, User
+from django.core.cache import cache
+from django.test import Client
+from django.utils import timezone
+
+from dashboard import tokens
+from ingest import livestore
+from ingest.contracts import NodeFigures, StreamSnapshot
+from ingest.models import Application, Node, Session, Stream
+
+PASSWORD = "horse-battery-staple"
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """A process without memory of other tests."""
+    cache.clear()
+    livestore._store = livestore.MemoryLiveStore()
+    channel_layers.backends.clear()
+    yield
+    livestore._store = None
+    cache.clear()
+
+
+def make_user(*roles: str, name: str = "mira") -> User:
+    user = User.objects.create_user(name, password=PASSWORD)
+    user.groups.set(Group.objects.filter(name__in=roles))
+    assert user.groups.count() == len(roles)
+    return user
+
+
+def client_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def viewer(db: None) -> Client:
+    return client_of(make_user("viewer", name="vera"))
+
+
+@pytest.fixture
+def operator(db: None) -> Client:
+    return client_of(make_user("operator", name="omar"))
+
+
+@pytest.fixture
+def stream(db: None) -> Stream:
+    return make_stream("cam-1")
+
+
+def make_stream(name: str, app: str = "live") -> Stream:
+    application, _ = Application.objects.get_or_create(name=app)
+    return Stream.objects.create(application=application, name=name)
+
+
+def make_session(stream: Stream, *, age_s: float = 60, ended_ago_s: float | None = None, **fields: Any) -> Session:
+    now = timezone.now()
+    return Session.objects.create(
+        **{
+            "kind": "publish",
+            "app": stream.application.name,
+            "name": stream.name,
+            "stream": stream,
+            "node": Node.objects.get_or_create(name="n1")[0],
+            "address": "192.0.2.7",
+            "encoder": "OBS 30",
+            "started_at": now - timedelta(seconds=age_s),
+            "ended_at": None if ended_ago_s is None else now - timedelta(seconds=ended_ago_s),
+            **fields,
+        }
+    )
+
+
+def api_token(role: str = "viewer", **fields: Any) -> dict[str, str]:
+    """Headers of a script with a new token of the role."""
+    return {"Authorization": f"Bearer {tokens.create(name=f'{role}-script', role=role, **fields).secret}"}
+
+
+def figures(node: str = "n1", at: float | None = None) -> NodeFigures:
+    return {
+        "node": node,
+        "at": time.time() if at is None else at,
+        "streams": 1,
+        "publishers": 1,
+        "players": 3,
+        "connections": 4,
+        "in_kbps": 2600.0,
+        "out_kbps": 7800.0,
+        "loop_delay_ms": 1.0,
+        "cpu_percent": 12.0,
+        "disk_free_percent": 60.0,
+    }
+
+
+def snapshot(stream: Stream, **fields: Any) -> StreamSnapshot:
+    """What a node says of a stream on air."""
+    return {  # type: ignore[return-value]
+        "id": stream.pk,
+        "app": stream.application.name,
+        "name": stream.name,
+        "state": "live",
+        "health": "good",
+        "issues": [],
+        "players": 3,
+        "session_id": "5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01",
+        "node": "n1",
+        "since": 1_700_000_000.0,
+        "address": "192.0.2.7",
+        "encoder": "OBS 30",
+        "target_kbps": 2500,
+        "video_kbps": 2480.5,
+        "audio_kbps": 128.25,
+        "wire_kbps": 2650.0,
+        "out_kbps": 7800.0,
+        "fps": 29.97,
+        "fps_media": 30.0,
+        "keyframe_interval": 2.0,
+        "open_gop_age": 0.5,
+        "drift": 12.0,
+        "drift_dev": 3.0,
+        "av_skew": -8.0,
+        "idle_ms": 20,
+        "rtt_ms": 14.5,
+        "retrans": 0,
+        "ts_gap": 0,
+        "ts_regress": 0,
+        "missing_frames_est": 0,
+        "slow_players": 0,
+        "dropped_frames": 0,
+        "media": {"video_codec": "H.264", "audio_codec": "AAC", "width": 1280, "height": 720},
+        "metadata": {},
+        **fields,
+    }
