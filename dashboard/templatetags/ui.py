@@ -22,6 +22,18 @@ END_WORDS = {
     "lease_lost": "Lease lost",
 }
 """By end reason; static/dashboard/js/words.js says the same for what arrives live."""
+END_ADVICE = {
+    "client_unpublish": "Nothing to do, if this was meant.",
+    "tcp_reset": "Check that the encoder is running, then its uplink.",
+    "idle_timeout": "Check that the encoder is running, then its uplink.",
+    "kicked": "The encoder may come back by itself; revoke its key to keep it out.",
+    "key_revoked": "Give the encoder another key, if it may come back.",
+    "protocol_error": "Look at the encoder's version and settings.",
+    "node_shutdown": "Encoders come back by themselves once the server runs again.",
+    "node_lost": "Look at the server's log; encoders come back by themselves.",
+    "lease_lost": "Look at the database and at the server's log.",
+}
+"""By end reason: the one act."""
 ATTEMPT_ADVICE = {
     "unknown_app": "Correct the application in the encoder's server address, or make it.",
     "app_disabled": "Enable the application, if it is to be used again.",
@@ -77,6 +89,12 @@ def lasted(start: datetime, end: datetime) -> str:
 def end_words(reason: str) -> str:
     """A session's end reason in words."""
     return END_WORDS.get(reason, "Ended")
+
+
+@register.filter
+def end_advice(reason: str) -> str:
+    """What to do about a session that ended so."""
+    return END_ADVICE.get(reason, "")
 
 
 @register.filter

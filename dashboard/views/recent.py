@@ -14,7 +14,7 @@ SPAN_S = 65
 @require_safe
 @require_ability(Ability.VIEW)
 def recent(request: HttpRequest) -> JsonResponse:
-    """`{"items": {stream id: {"at": [s], "video_kbps": [...], "audio_kbps": [...], "health": [...]}}}`, oldest first."""
+    """`{"items": {stream id: {"at": [...], "video_kbps": [...], "audio_kbps": [...], "health": [...]}}}`."""
     store = get_livestore()
     live = {stream["id"] for stream in store.read().streams if stream["state"] == "live"}
     response = JsonResponse({"items": {pk: _columns(store.recent(pk)) for pk in live}})

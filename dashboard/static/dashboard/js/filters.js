@@ -5,7 +5,7 @@ import { number } from "./format.js";
 import { health } from "./health.js";
 
 const NAMES = ["health", "app", "order", "q"];
-const byName = (a, b) => a.localeCompare(b, "en", { numeric: true });
+export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 export class Filters {
   constructor(form, onChange) {

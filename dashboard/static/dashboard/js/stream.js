@@ -20,6 +20,7 @@ const BITRATE_BAD = 0.4;
 const FPS_LOW = 0.9;
 const FPS_BAD = 0.6;
 const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
+const RENDERED = ["last-end", "sessions", "attempts"]; // What the server renders.
 const SETTLE_MS = 1500; // What happened is in the database by then.
 const REFRESH_MS = 10000;
 
@@ -60,7 +61,7 @@ let refreshTimer = 0;
 /** The latest sessions and the refused attempts are the server's to render. */
 function refreshSoon() {
   clearTimeout(refreshTimer);
-  refreshTimer = setTimeout(() => refreshParts(["sessions", "attempts"]), SETTLE_MS);
+  refreshTimer = setTimeout(() => refreshParts(RENDERED), SETTLE_MS);
 }
 
 function take(next) {
@@ -97,6 +98,7 @@ function paint() {
   const view = samples.view(now);
   const seen = view.columns.bitrate.some((value) => value !== null);
   section("waiting").hidden = onAir && live;
+  section("last-end").hidden = onAir;
   section("issues").hidden = !live;
   section("tiles").hidden = !live;
   section("claims").hidden = !live;
@@ -118,7 +120,7 @@ function paintHead(now, onAir) {
     fields.health.replaceChildren(icon(look.icon), words);
   }
   const since = stream.since === null || stream.since === undefined ? null : now - stream.since;
-  setText(fields.up, !onAir ? "Off air" : since === null ? "Live" : `${stream.state === "live" ? "Live" : "Connected"} for ${clock(since)}`);
+  setText(fields.up, since === null ? "Live" : `${stream.state === "live" ? "Live" : "Connected"} for ${clock(since)}`);
   setText(fields.players, count(stream.players ?? 0, "player"));
   setText(fields.source, [stream.address, stream.encoder].filter(Boolean).join(", "));
   setText(fields.node, stream.node ?? "");
@@ -220,7 +222,7 @@ function paintTable(times, columns) {
     }
     const look = health(columns.health[i]);
     const cells = [number(columns.bitrate[i]), number(columns.fps[i], 1), number(columns.keyframe_interval[i], 1), number(columns.drift_dev[i]), number(columns.players[i])];
-    rows.push(element("tr", {}, element("td", {}, time(times[i])), ...cells.map((cell) => element("td", { class: "num" }, cell)), element("td", {}, icon(look.icon, `w-${look.icon}`), " ", look.word)));
+    rows.push(element("tr", {}, element("td", {}, time(times[i])), ...cells.map((cell) => element("td", { class: "num" }, cell)), element("td", { class: "nowrap" }, icon(look.icon, `w-${look.icon}`), " ", look.word)));
   }
   section("plot-table").querySelector("tbody").replaceChildren(...rows);
 }
@@ -238,7 +240,7 @@ section("table-toggle").addEventListener("click", (event) => {
 
 apply(pageData("boot"));
 setInterval(paint, 1000); // Clocks go on, and off air the charts still move.
-setInterval(() => refreshParts(["sessions", "attempts"]), REFRESH_MS);
+setInterval(() => refreshParts(RENDERED), REFRESH_MS);
 listenKick();
 // Off air nothing needs to come; on air there is a sample each second.
 const silenceS = () => (stream.state === "live" ? SILENCE_S : null);

@@ -4,13 +4,14 @@ import { Card } from "./card.js";
 import { openDialog } from "./dialog.js";
 import { element, icon, pageData, setText } from "./dom.js";
 import { DroppedStrip } from "./dropped.js";
-import { Filters } from "./filters.js";
+import { byName, Filters } from "./filters.js";
 import { bitrate, count, number, unit } from "./format.js";
 import { health } from "./health.js";
 import { LinkView, retryWith } from "./link.js";
 import { LiveSocket } from "./socket.js";
 
 const SILENCE_S = 5; // A node ticks each second.
+const TICK_MS = 1000;
 const CPU_LIMIT = 90; // Percent; the node is named as strained above it, and below the disk's.
 const DISK_LIMIT = 10;
 
@@ -24,6 +25,7 @@ const dropped = new DroppedStrip(document.getElementById("dropped"), bootstrap.s
 const filters = new Filters(document.getElementById("filters"), () => render());
 let ready = false;
 let scheduled = false;
+let rendered = 0;
 
 // A card out of sight draws no sparkline: with hundreds of them that is most of the work.
 const sight = new IntersectionObserver((entries) => {
@@ -109,6 +111,7 @@ function announce(text) {
 
 function render() {
   if (!ready) return;
+  rendered = performance.now();
   const now = link.now();
   const all = [...cards.values()].filter((card) => filters.fitsPlace(card.stream));
   filters.showCounts(all.map((card) => card.stream.health));
@@ -150,7 +153,7 @@ function place(section, list, words) {
 let offlineSignature = "";
 function renderOffline() {
   const list = [...offline.values()].filter((stream) => filters.fitsPlace(stream) && filters.health === "");
-  list.sort((a, b) => filters.path(a).localeCompare(filters.path(b)));
+  list.sort((a, b) => byName(filters.path(a), filters.path(b)));
   parts.offline.hidden = list.length === 0;
   const signature = list.map((stream) => `${stream.app}/${stream.name}`).join("\n");
   if (signature === offlineSignature) return;
@@ -207,7 +210,8 @@ document.getElementById("show-all").addEventListener("click", () => filters.clea
 
 /* ---- go ---- */
 
-setInterval(schedule, 1000); // Clocks and sparklines move on even when nothing comes.
+// Clocks and sparklines move on even when nothing comes.
+setInterval(() => { if (performance.now() - rendered > TICK_MS) schedule(); }, TICK_MS);
 dropped.refresh();
 const socket = new LiveSocket(bootstrap.ws, { onMessage, onState: (state) => link.show(state), silenceS: () => SILENCE_S });
 retryWith(link, socket);
