@@ -48,7 +48,7 @@ FIXED_RATES: Final = {4: 16000, 5: 8000, 7: 8000, 8: 8000, 11: 16000, 14: 8000}
 def describe_video(tag: Tag, payload: bytes) -> MediaInfo:
     """From a video sequence header, or from a frame of a codec that has none."""
     info = MediaInfo(video_codec=tag.codec)
-    if tag.is_header and tag.codec == "H.264":
+    if tag.is_sequence_start and tag.codec == "H.264":
         with suppress(ValueError, IndexError):
             info.update(_avc(payload[tag.body : tag.body + MAX_SPS_BYTES]))
     return info
@@ -57,7 +57,7 @@ def describe_video(tag: Tag, payload: bytes) -> MediaInfo:
 def describe_audio(tag: Tag, payload: bytes) -> MediaInfo:
     """From an audio sequence header, or from a frame of a codec that has none."""
     info = MediaInfo(audio_codec=tag.codec)
-    if tag.is_header:
+    if tag.is_sequence_start:
         read = AUDIO_HEADERS.get(tag.codec)
         if read:
             with suppress(ValueError, IndexError):

@@ -26,6 +26,8 @@ class Tag:
     is_keyframe: bool = False
     is_header: bool = False
     """Decoding needs it first and it stays valid until replaced: a sequence header, colour or channel description."""
+    is_sequence_start: bool = False
+    """The header that tells codec, picture and sound."""
     is_disposable: bool = False
     """No other frame refers to it."""
     track: int = 0
@@ -104,36 +106,40 @@ ONE_TRACK, MANY_CODECS = 0, 2
 
 def video_tag(payload: bytes) -> Tag:
     """What a message of type 9 holds."""
+    return _COMMON_VIDEO.get(payload[:2]) or _read_video(payload)
+
+
+def audio_tag(payload: bytes) -> Tag:
+    """What a message of type 8 holds. An empty one is a frame of silence (Enhanced RTMP v2, "Enhanced Audio")."""
+    return _COMMON_AUDIO.get(payload[:2]) or _read_audio(payload)
+
+
+def _read_video(payload: bytes) -> Tag:
     if len(payload) < 2:
         return UNKNOWN
     first = payload[0]
     if first >= 0x80:
         return _enhanced(payload, first & 15, first >> 4 & 7, PacketType.VIDEO_MULTITRACK)
-    return _legacy_video(first, min(payload[1], 3) if first & 15 in PACKETISED_VIDEO else PacketType.CODED_FRAMES)
+    if first & 15 in PACKETISED_VIDEO:
+        return UNKNOWN  # The packet types that there are stand in _COMMON_VIDEO.
+    return _legacy_video(first)
 
 
-def audio_tag(payload: bytes) -> Tag:
-    """What a message of type 8 holds. An empty one is a frame of silence (Enhanced RTMP v2, "Enhanced Audio")."""
+def _read_audio(payload: bytes) -> Tag:
     if not payload:
         return SILENCE
     sound_format = payload[0] >> 4
     if sound_format == EX_AUDIO:
         return _enhanced(payload, payload[0] & 15, None, AUDIO_MULTITRACK)
-    if sound_format == AAC:
-        return AAC_HEADER if payload[1:2] == b"\0" else AAC_FRAME
     return _legacy_audio(sound_format)
 
 
 SILENCE: Final = Tag("", is_frame=True)
-AAC_HEADER: Final = Tag("AAC", is_header=True, body=2)
-AAC_FRAME: Final = Tag("AAC", is_frame=True, body=2)
 
 
 @cache
-def _legacy_video(first: int, packet_type: int) -> Tag:
-    frame_type = first >> 4
-    codec = VIDEO_CODECS.get(first & 15, "unknown")
-    return _tag(codec, packet_type, frame_type, body=5 if first & 15 in PACKETISED_VIDEO else 1)
+def _legacy_video(first: int) -> Tag:
+    return _tag(VIDEO_CODECS.get(first & 15, "unknown"), PacketType.CODED_FRAMES, first >> 4, body=1)
 
 
 @cache
@@ -197,6 +203,7 @@ def _known_fourcc_tag(fourcc: bytes, packet_type: int, frame_type: int | None) -
 
 
 HEADERS: Final = (PacketType.SEQUENCE_START, PacketType.METADATA, PacketType.MPEG2TS_SEQUENCE_START)
+SEQUENCE_STARTS: Final = (PacketType.SEQUENCE_START, PacketType.MPEG2TS_SEQUENCE_START)
 FRAMES: Final = (PacketType.CODED_FRAMES, PacketType.CODED_FRAMES_X)
 
 
@@ -208,7 +215,22 @@ def _tag(codec: str, packet_type: int, frame_type: int | None, *, body: int = 0)
         # An end of sequence has a keyframe's frame type too.
         is_keyframe=is_frame and frame_type in (KEYFRAME, GENERATED_KEYFRAME),
         is_header=packet_type in HEADERS and (frame_type != COMMAND or packet_type == PacketType.METADATA),
+        is_sequence_start=packet_type in SEQUENCE_STARTS and frame_type != COMMAND,
         is_disposable=is_frame and frame_type == DISPOSABLE,
         slot=packet_type,
         body=body,
     )
+
+
+_COMMON_VIDEO: Final = {
+    bytes((frame_type << 4 | codec, packet_type)): _tag(VIDEO_CODECS[codec], packet_type, frame_type, body=5)
+    for frame_type in range(8)
+    for codec in PACKETISED_VIDEO
+    for packet_type in (PacketType.SEQUENCE_START, PacketType.CODED_FRAMES, PacketType.SEQUENCE_END)
+}
+_COMMON_AUDIO: Final = {
+    bytes((AAC << 4 | rest, packet_type)): _tag("AAC", packet_type, None, body=2)
+    for rest in range(16)
+    for packet_type in (PacketType.SEQUENCE_START, PacketType.CODED_FRAMES)
+}
+"""What nearly every message begins with, so that one look-up tells all of it."""

@@ -240,7 +240,7 @@ class Meter:
             keyframe_interval_max=max(intervals, default=None),
             open_gop_age=_rounded(self.open_gop_age(now), 3),
             drift=_rounded(drift, 1),
-            drift_dev=None if drift is None else round(drift - self._drifts.add(drift), 1),
+            drift_dev=None if drift is None else round(drift - self._drifts.add(drift), 1) + 0.0,
             av_skew=self.av_skew,
             idle_ms=round(self.idle_s(now) * 1000),
             rtt_ms=socket.rtt_ms,

@@ -9,8 +9,8 @@ from ingest.rtmp.messages.message import Message, MessageType
 OUT_CHUNK_SIZE: Final = 60000
 """Bytes. A connection that is to play must have announced it (Set Chunk Size) before it is sent shared bytes."""
 
-MAX_ENCODINGS: Final = 4
-"""Message stream ids for which the bytes are kept. Nearly every player uses 1."""
+MAX_OTHERS: Final = 3
+"""Message stream ids beside the first one for which the bytes are kept. Nearly every player uses 1."""
 
 Kind = Literal["audio", "video", "data"]
 
@@ -26,7 +26,9 @@ class SharedMessage:
     """One media or data message. Immutable but for the bytes that it keeps."""
 
     __slots__ = (
-        "_encoded",
+        "_others",
+        "_wire",
+        "_wire_id",
         "arrived",
         "is_frame",
         "is_header",
@@ -45,7 +47,6 @@ class SharedMessage:
         timestamp: int,
         payload: bytes,
         arrived: float,
-        *,
         is_frame: bool = False,
         is_keyframe: bool = False,
         is_header: bool = False,
@@ -66,17 +67,26 @@ class SharedMessage:
         self.is_header = is_header
         """A sequence header or metadata: never dropped, but for a newer one of its kind and slot."""
         self.slot = slot
-        self._encoded: dict[int, bytes] = {}
+        self._wire_id = -1
+        self._wire = b""
+        self._others: dict[int, bytes] | None = None
 
     def encoded(self, stream_id: int) -> bytes:
         """The message in chunks under a type 0 header, on this message stream."""
-        encoded = self._encoded.get(stream_id)
-        if encoded is None:
-            type_id, chunk_stream_id = WIRE[self.kind]
-            message = Message(type_id, self.timestamp, stream_id, self.payload)
-            encoded = encode_message(message, chunk_stream_id=chunk_stream_id, chunk_size=OUT_CHUNK_SIZE)
-            if len(self._encoded) < MAX_ENCODINGS:
-                self._encoded[stream_id] = encoded
+        if stream_id == self._wire_id:
+            return self._wire
+        others = self._others
+        if others is not None and stream_id in others:
+            return others[stream_id]
+        type_id, chunk_stream_id = WIRE[self.kind]
+        message = Message(type_id, self.timestamp, stream_id, self.payload)
+        encoded = encode_message(message, chunk_stream_id=chunk_stream_id, chunk_size=OUT_CHUNK_SIZE)
+        if self._wire_id < 0:
+            self._wire_id, self._wire = stream_id, encoded
+        elif others is None:
+            self._others = {stream_id: encoded}
+        elif len(others) < MAX_OTHERS:
+            others[stream_id] = encoded
         return encoded
 
     def at(self, timestamp: int) -> "SharedMessage":

@@ -139,13 +139,13 @@ class LiveStream:
         meter.video(timestamp, len(payload), now, is_frame=is_frame, is_keyframe=is_keyframe)
         if tag.is_header:
             self._header("video", tag, timestamp, payload, now)
-            if is_main:
+            if is_main and tag.is_sequence_start:
                 self._describe(describe_video(tag, payload), "video_codec", "width", "height", "profile")
             return
         if is_keyframe and "video_codec" not in self.media:
             self._describe(describe_video(tag, payload))
         at = self._timeline(timestamp, now, is_frame=tag.is_frame)
-        message = SharedMessage("video", at, payload, now, is_frame=is_frame, is_keyframe=is_keyframe)
+        message = SharedMessage("video", at, payload, now, is_frame, is_keyframe)
         self._pictures.add(message)
         offer(message, self.subscribers)
 
@@ -159,7 +159,7 @@ class LiveStream:
         meter.audio(timestamp, len(payload), now, is_frame=is_frame)
         if tag.is_header:
             self._header("audio", tag, timestamp, payload, now)
-            if tag.track == 0:
+            if tag.track == 0 and tag.is_sequence_start:
                 self._audio_form = payload[0]
                 self._describe(describe_audio(tag, payload), "audio_codec", "sample_rate", "channels")
             return
@@ -168,7 +168,7 @@ class LiveStream:
             self._audio_form = payload[0]
             self._describe({**describe_audio(tag, payload), **self.media})
         at = self._timeline(timestamp, now, is_frame=tag.is_frame)
-        message = SharedMessage("audio", at, payload, now, is_frame=is_frame)
+        message = SharedMessage("audio", at, payload, now, is_frame)
         self._pictures.add(message)
         offer(message, self.subscribers)
 

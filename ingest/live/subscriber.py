@@ -51,6 +51,7 @@ class Subscriber:
         "_audio",
         "_bytes_limit",
         "_gate",
+        "_is_raised",
         "_keyframes",
         "_messages_limit",
         "_oldest_video",
@@ -96,6 +97,7 @@ class Subscriber:
         self._messages_limit = limits.messages
         self._bytes_limit = limits.size_bytes
         self._seconds_limit = limits.seconds
+        self._is_raised = False
         # Frames put into the queue and not dropped from it since.
         self._video = 0
         self._audio = 0
@@ -119,6 +121,7 @@ class Subscriber:
             self._queue.append(message)
             self.pending_bytes += message.size
             self._count(message, 1)
+        self._is_raised = True
         self._messages_limit = self.limits.messages + len(self._queue)
         self._bytes_limit = self.limits.size_bytes + self.pending_bytes
         self._find_oldest_video()
@@ -145,13 +148,16 @@ class Subscriber:
         if not queue:
             return []
         stream_id = self.stream_id
+        self._taken += 1
+        if len(queue) == 1:
+            encoded = queue.popleft().encoded(stream_id)
+            self.sent_bytes += len(encoded)
+            self._emptied()
+            return [encoded]
         if max_bytes is None or self.pending_bytes <= max_bytes:
             taken = [message.encoded(stream_id) for message in queue]
             queue.clear()
-            self.pending_bytes = 0
-            self._oldest_video = inf
-            self._messages_limit = self.limits.messages
-            self._bytes_limit = self.limits.size_bytes
+            self._emptied()
         else:
             taken = []
             size = 0
@@ -161,9 +167,16 @@ class Subscriber:
                 taken.append(message.encoded(stream_id))
             self.pending_bytes -= size
             self._find_oldest_video()
-        self._taken += 1
         self.sent_bytes += sum(map(len, taken))
         return taken
+
+    def _emptied(self) -> None:
+        self.pending_bytes = 0
+        self._oldest_video = inf
+        if self._is_raised:
+            self._is_raised = False
+            self._messages_limit = self.limits.messages
+            self._bytes_limit = self.limits.size_bytes
 
     @property
     def pending_messages(self) -> int:

@@ -1,0 +1,70 @@
+"""onMetaData made safe to keep."""
+
+import json
+import math
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.live.metadata import claimed, sanitise
+from ingest.rtmp import amf0
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=400) | st.binary(max_size=5) | st.just(amf0.UNDEFINED),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=400), inner, max_size=8),
+    max_leaves=60,
+)
+
+
+def depth_of(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth_of, value.values()), default=0)
+    return 1 + max(map(depth_of, value), default=0) if isinstance(value, list) else 0
+
+
+def texts_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for name, item in value.items() for text in (name, *texts_of(item))]
+    if isinstance(value, list):
+        return [text for item in value for text in texts_of(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_what_an_encoder_sends_stays_as_it_is() -> None:
+    sent = {"width": 1920.0, "framerate": 29.97, "encoder": "obs-output module", "stereo": True, "2.1": False}
+    found = sanitise(sent)
+    assert found == sent
+    assert isinstance(found["width"], int)
+
+
+def test_what_json_can_not_hold() -> None:
+    found = sanitise(
+        {"a": math.nan, "b": math.inf, "c": amf0.UNDEFINED, "d": amf0.Date(0.0), "e": amf0.Date(1e300), "f": 1e300}
+    )
+    assert found == {"a": None, "b": None, "c": None, "d": "1970-01-01T00:00:00+00:00", "e": None, "f": 1e300}
+
+
+def test_what_is_no_object_is_nothing() -> None:
+    for value in (None, 5.0, "text", [1.0], amf0.UNDEFINED):
+        assert sanitise(value) == {}
+
+
+def test_many_values_are_cut_off() -> None:
+    assert len(sanitise({f"key{number}": float(number) for number in range(10_000)})) == 256
+    nested = sanitise({"list": [[0.0] * 200 for _ in range(200)]})
+    assert len(json.dumps(nested)) < 3000
+
+
+@given(st.dictionaries(st.text(max_size=400), VALUES, max_size=8))
+def test_the_result_is_bounded_json(value: dict[str, Any]) -> None:
+    found = sanitise(value)
+    json.dumps(found, allow_nan=False)
+    assert depth_of(found) <= 4
+    assert all(len(text) <= 256 for text in texts_of(found))
+
+
+def test_claims_are_believed_within_reason() -> None:
+    metadata = {"a": 30, "b": 0, "c": -1, "d": 1e9, "e": "30", "f": True, "g": None, "h": 29.97}
+    believed = {name: claimed(metadata, name, most=1000) for name in (*metadata, "missing")}
+    assert {name for name, value in believed.items() if value is not None} == {"a", "h"}

@@ -1,0 +1,280 @@
+"""A player's queue: bounded, in order, video only from keyframes on, headers never lost."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.live import QueueLimits, Subscriber
+from ingest.live.shared import SharedMessage
+from ingest.live.subscriber import offer
+from tests.ingest.live.payloads import read_chunks
+
+HEADER, KEY, INTER, AUDIO, DATA = "header", "key", "inter", "audio", "data"
+
+
+def message(kind: str, number: int, *, at: float | None = None, size: int = 10, slot: int = 0) -> SharedMessage:
+    """Its payload says its kind and number."""
+    payload = f"{kind}:{number}:{slot}:".encode().ljust(size, b".")
+    arrived = number * 0.01 if at is None else at
+    stamp = number * 10
+    match kind:
+        case "header":
+            return SharedMessage("video", stamp, payload, arrived, is_header=True, slot=slot)
+        case "data":
+            return SharedMessage("data", stamp, payload, arrived)
+        case "audio":
+            return SharedMessage("audio", stamp, payload, arrived, is_frame=True)
+    return SharedMessage("video", stamp, payload, arrived, is_frame=True, is_keyframe=kind == KEY)
+
+
+def player(limits: QueueLimits | None = None) -> tuple[Subscriber, list[Subscriber]]:
+    woken: list[Subscriber] = []
+    return Subscriber(1, limits or QueueLimits(), woken.append), woken
+
+
+def read(subscriber: Subscriber, max_bytes: int | None = None) -> list[tuple[str, int]]:
+    """(kind, number) of what is taken."""
+    found = []
+    for received in read_chunks(b"".join(subscriber.take(max_bytes))):
+        kind, number, *_ = received.payload.decode().split(":")
+        found.append((kind, int(number)))
+    return found
+
+
+def test_everything_passes_in_order_and_wakes_once() -> None:
+    subscriber, woken = player()
+    kinds = [HEADER, KEY, AUDIO, INTER, DATA, AUDIO, INTER]
+    for number, kind in enumerate(kinds):
+        offer(message(kind, number), [subscriber])
+    assert woken == [subscriber]
+    assert subscriber.pending_messages == 7
+    assert read(subscriber) == [(kind, number) for number, kind in enumerate(kinds)]
+    assert (subscriber.pending_messages, subscriber.pending_bytes, subscriber.pending_ms) == (0, 0, 0)
+    offer(message(AUDIO, 7), [subscriber])
+    assert woken == [subscriber, subscriber]
+
+
+def test_video_begins_with_a_keyframe_and_that_is_no_drop() -> None:
+    subscriber, _ = player()
+    for number, kind in enumerate([INTER, AUDIO, INTER, KEY, INTER]):
+        offer(message(kind, number), [subscriber])
+    assert read(subscriber) == [(AUDIO, 1), (KEY, 3), (INTER, 4)]
+    assert subscriber.dropped_frames == 0
+
+
+def test_over_the_bound_video_before_the_newest_keyframe_goes() -> None:
+    subscriber, _ = player(QueueLimits(messages=8))
+    kinds = [KEY, AUDIO, INTER, INTER, KEY, AUDIO, INTER, INTER, INTER]
+    for number, kind in enumerate(kinds):
+        offer(message(kind, number), [subscriber])
+    assert read(subscriber) == [(AUDIO, 1), (KEY, 4), (AUDIO, 5), (INTER, 6), (INTER, 7), (INTER, 8)]
+    assert subscriber.dropped_frames == 3
+
+
+def test_without_a_newer_keyframe_video_stops_until_the_next() -> None:
+    subscriber, _ = player(QueueLimits(messages=4))
+    for number, kind in enumerate([KEY, AUDIO, INTER, INTER, INTER, INTER, AUDIO, KEY, INTER]):
+        offer(message(kind, number), [subscriber])
+    assert read(subscriber) == [(AUDIO, 1), (AUDIO, 6), (KEY, 7), (INTER, 8)]
+    assert subscriber.dropped_frames == 5
+
+
+def test_audio_is_dropped_last_and_its_oldest_first() -> None:
+    subscriber, _ = player(QueueLimits(messages=6))
+    for number in range(7):
+        offer(message(AUDIO, number), [subscriber])
+    assert read(subscriber) == [(AUDIO, 4), (AUDIO, 5), (AUDIO, 6)]
+    assert subscriber.dropped_frames == 4
+
+
+def test_the_newest_header_of_each_slot_is_never_lost() -> None:
+    subscriber, _ = player(QueueLimits(messages=5))
+    offer(message(HEADER, 0, slot=2), [subscriber])
+    for number in range(1, 50):
+        offer(message(HEADER, number, slot=1), [subscriber])
+    for number in range(50, 80):
+        offer(message(AUDIO, number), [subscriber])
+    found = read(subscriber)
+    headers = [number for kind, number in found if kind == HEADER]
+    assert headers[0] == 0
+    assert headers[-1] == 49
+    assert len(found) <= 5
+
+
+def test_bytes_are_a_bound() -> None:
+    subscriber, _ = player(QueueLimits(size_bytes=1000))
+    offer(message(KEY, 0, size=400), [subscriber])
+    offer(message(INTER, 1, size=400), [subscriber])
+    offer(message(AUDIO, 2, size=100), [subscriber])
+    offer(message(INTER, 3, size=400), [subscriber])
+    assert subscriber.pending_bytes == 100
+    assert read(subscriber) == [(AUDIO, 2)]
+
+
+def test_one_message_larger_than_the_bound_still_passes() -> None:
+    subscriber, _ = player(QueueLimits(size_bytes=1000))
+    offer(message(KEY, 0, size=4000), [subscriber])
+    assert read(subscriber) == [(KEY, 0)]
+
+
+def test_seconds_are_counted_by_arrival_so_that_timestamps_can_not_defeat_them() -> None:
+    subscriber, _ = player(QueueLimits(seconds=10.0))
+    offer(message(KEY, 0, at=0.0), [subscriber])
+    standing_still = [SharedMessage("video", 0, b"inter:1:0:", 0.5 * n, is_frame=True) for n in range(1, 40)]
+    for item in standing_still:
+        offer(item, [subscriber])
+    assert subscriber.pending_messages == 0
+    assert subscriber.dropped_frames == 40
+    offer(message(KEY, 100, at=20.0), [subscriber])
+    assert read(subscriber) == [(KEY, 100)]
+
+
+def test_a_jump_of_timestamps_drops_nothing() -> None:
+    subscriber, _ = player()
+    offer(message(KEY, 0, at=0.0), [subscriber])
+    offer(SharedMessage("video", 0xFFFFFFF0, b"inter:1:0:", 0.04, is_frame=True), [subscriber])
+    offer(SharedMessage("video", 5, b"inter:2:0:", 0.08, is_frame=True), [subscriber])
+    assert read(subscriber) == [(KEY, 0), (INTER, 1), (INTER, 2)]
+
+
+def test_the_first_burst_may_be_larger_than_the_bounds_until_it_is_taken() -> None:
+    subscriber, woken = player(QueueLimits(messages=10))
+    burst = [message(KEY, 0), *(message(INTER, number) for number in range(1, 30))]
+    subscriber.begin(burst, 0.3, at_keyframe=True)
+    assert woken == [subscriber]
+    offer(message(INTER, 30), [subscriber])
+    assert len(read(subscriber)) == 31
+    for number in range(31, 45):
+        offer(message(INTER, number), [subscriber])
+    assert subscriber.pending_messages <= 10
+    assert subscriber.dropped_frames > 0
+
+
+def test_an_old_group_of_pictures_counts_from_when_the_player_joined() -> None:
+    subscriber, _ = player(QueueLimits(seconds=10.0))
+    subscriber.begin([message(KEY, 0, at=0.0), message(INTER, 1, at=19.0)], 20.0, at_keyframe=True)
+    assert read(subscriber, max_bytes=1) == [(KEY, 0)]
+    offer(message(INTER, 2, at=29.0), [subscriber])
+    assert read(subscriber) == [(INTER, 1), (INTER, 2)]
+
+
+def test_a_part_is_taken_in_order_and_what_stays_can_still_be_dropped() -> None:
+    subscriber, _ = player(QueueLimits(messages=6))
+    for number, kind in enumerate([KEY, INTER, INTER, AUDIO, INTER, INTER]):
+        offer(message(kind, number, size=100), [subscriber])
+    assert read(subscriber, max_bytes=250) == [(KEY, 0), (INTER, 1)]
+    assert subscriber.pending_bytes == 400
+    for number in range(6, 9):
+        offer(message(INTER, number, size=100), [subscriber])
+    assert read(subscriber) == [(AUDIO, 3)]
+    assert subscriber.dropped_frames == 6
+
+
+def test_slow_and_stuck() -> None:
+    subscriber, _ = player()
+    assert subscriber.stuck_since(0.0) is None
+    offer(message(KEY, 0, at=0.0), [subscriber])
+    offer(message(INTER, 1, at=1.9), [subscriber])
+    assert subscriber.slow_since(2.0) is None
+    assert subscriber.stuck_since(2.0) == 2.0
+    offer(message(INTER, 2, at=2.1), [subscriber])
+    assert subscriber.slow_since(3.0) == 3.0
+    assert subscriber.slow_since(4.0) == 3.0
+    assert subscriber.stuck_since(4.0) == 2.0
+    assert subscriber.pending_ms == 2100
+    read(subscriber, max_bytes=1)
+    assert subscriber.stuck_since(5.0) == 5.0
+    assert subscriber.stuck_since(6.0) == 5.0
+    assert subscriber.slow_since(6.0) is None
+    read(subscriber)
+    assert subscriber.stuck_since(7.0) is None
+
+
+def test_totals_count_what_was_taken() -> None:
+    subscriber, _ = player(QueueLimits(messages=4))
+    subscriber.begin([], 1.0, at_keyframe=False)
+    for number, kind in enumerate([HEADER, KEY, AUDIO, INTER]):
+        offer(message(kind, number), [subscriber])
+    sent = len(b"".join(subscriber.take()))
+    for number, kind in enumerate([KEY, INTER, INTER, AUDIO, AUDIO, INTER], 4):
+        offer(message(kind, number), [subscriber])
+    assert subscriber.totals(3.5) == {
+        "bytes_in": 0,
+        "bytes_out": sent,
+        "video_frames": 2,
+        "audio_frames": 1,
+        "keyframes": 1,
+        "dropped_frames": 4,
+        "duration_ms": 2500,
+    }
+    assert sent == 11 + 10 + 10 + 10 + 4 * 12
+
+
+@pytest.mark.parametrize("stream_id", [1, 2, 3, 4, 5, 6])
+def test_each_message_stream_has_its_own_bytes(stream_id: int) -> None:
+    shared = message(KEY, 0, size=130_000)
+    subscribers = [Subscriber(number, QueueLimits(), lambda _: None) for number in (1, 2, 3, 4, 5, 6)]
+    offer(shared, subscribers)
+    received = read_chunks(b"".join(subscribers[stream_id - 1].take()))
+    assert [(item.stream_id, item.type_id, item.payload) for item in received] == [(stream_id, 9, shared.payload)]
+
+
+def test_players_of_one_message_stream_share_the_same_bytes() -> None:
+    one, other = (Subscriber(1, QueueLimits(), lambda _: None) for _ in range(2))
+    offer(message(KEY, 0), [one, other])
+    assert one.take()[0] is other.take()[0]
+
+
+# --- Whatever comes, in whatever order ---
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from([KEY, INTER, INTER, INTER, AUDIO, AUDIO, DATA, HEADER]), st.integers(10, 400))
+    | st.sampled_from(["take", "part"]),
+    max_size=120,
+)
+LIMITS = st.builds(
+    QueueLimits, messages=st.integers(4, 30), size_bytes=st.integers(800, 4000), seconds=st.floats(0.05, 2.0)
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(STEPS, LIMITS, st.lists(st.floats(0, 0.3), min_size=120, max_size=120))
+def test_the_invariants_of_the_queue(
+    steps: list[tuple[str, int] | str], limits: QueueLimits, pauses: list[float]
+) -> None:
+    subscriber, _ = player(limits)
+    offered: list[tuple[str, int]] = []
+    received: list[tuple[str, int]] = []
+    now = 0.0
+    for number, step in enumerate(steps):
+        now += pauses[number]
+        if isinstance(step, str):
+            received += read(subscriber, None if step == "take" else 300)
+        else:
+            kind, size = step
+            offered.append((kind, number))
+            offer(message(kind, number, at=now, size=size, slot=number % 2), [subscriber])
+        assert subscriber.pending_messages <= limits.messages
+        # A single message may be larger than the bound when nothing else is queued.
+        assert subscriber.pending_bytes <= limits.size_bytes
+    received += read(subscriber)
+
+    places = {item: place for place, item in enumerate(offered)}
+    order = [places[item] for item in received]
+    assert order == sorted(set(order)), "in order, and nothing twice"
+
+    for slot in (0, 1):
+        headers = [item for item in offered if item[0] == HEADER and item[1] % 2 == slot]
+        assert headers[-1:] == [item for item in received if item[0] == HEADER and item[1] % 2 == slot][-1:]
+
+    video = [item for item in offered if item[0] in (KEY, INTER)]
+    passed = [item for item in received if item[0] in (KEY, INTER)]
+    former = -1
+    for item in passed:
+        place = video.index(item)
+        assert place == former + 1 or item[0] == KEY, "after a gap video goes on with a keyframe"
+        former = place
+    first_key = next((place for place, item in enumerate(video) if item[0] == KEY), len(video))
+    frames = len(video) - first_key + sum(item[0] == AUDIO for item in offered)
+    taken = len(passed) + sum(item[0] == AUDIO for item in received)
+    assert subscriber.dropped_frames == frames - taken, "every frame is taken or counted as dropped"
