@@ -15,14 +15,15 @@ A refused connection is accepted first and closed at once, as a browser sees the
 
 import json
 import time
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 from channels.consumer import get_handler_name
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
 from django.contrib.auth import get_user
-from django.contrib.sessions.backends.base import SessionBase
 
 from dashboard.history import latest_events
 from dashboard.permissions import Ability, user_abilities
@@ -49,9 +50,9 @@ SETTLE_S = 5.0
 """For so long after a snapshot, an update that was made before it may still arrive from a node."""
 
 
-def _standing(session: SessionBase) -> int | None:
+def _standing(session_key: str | None) -> int | None:
     """The close code for a session whose user may not view (any more); None when it is in order. Reads it anew."""
-    fresh = type(session)(session.session_key)
+    fresh = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = get_user(SimpleNamespace(session=fresh))  # type: ignore[arg-type]  # All that it reads of a request.
     if not user.is_authenticated or not user.is_active:
         return LOG_IN_AGAIN
@@ -87,7 +88,7 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
 
     async def refusal(self) -> int | None:
         """The close code for who may not have this connection."""
-        code: int | None = await standing(self.scope["session"])
+        code: int | None = await standing(self.scope["session"].session_key)
         return code
 
     async def dispatch(self, message: dict[str, Any]) -> None:

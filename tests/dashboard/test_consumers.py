@@ -1,0 +1,395 @@
+"""The WebSockets of the wall and of a stream's page, through the routes, the session and the origin check in use."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
+from channels.testing import WebsocketCommunicator
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from dashboard import consumers
+from ingest.consumers import pages
+from ingest.livestore import get_livestore
+from ingest.models import StatusEvent, Stream
+from rtmpweb.asgi import application
+from tests.dashboard.conftest import client_of, figures, make_session, make_stream, make_user, snapshot
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ORIGIN = (b"origin", b"http://localhost")
+HOST = (b"host", b"localhost")
+
+
+def socket(path: str, client: Client | None = None, origin: tuple[bytes, bytes] = ORIGIN) -> WebsocketCommunicator:
+    cookie = client.cookies["sessionid"].value if client else ""
+    return WebsocketCommunicator(application, path, [HOST, origin, (b"cookie", f"sessionid={cookie}".encode())])
+
+
+@asynccontextmanager
+async def opened(path: str, client: Client) -> AsyncIterator[WebsocketCommunicator]:
+    page = socket(path, client)
+    connected, _ = await page.connect()
+    assert connected
+    try:
+        yield page
+    finally:
+        await page.disconnect()
+
+
+async def said(page: WebsocketCommunicator) -> Any:
+    return json.loads(await page.receive_from(timeout=5))
+
+
+async def close_code(page: WebsocketCommunicator) -> int:
+    message = await page.receive_output(timeout=5)
+    assert message["type"] == "websocket.close"
+    return int(message["code"])
+
+
+async def put(at: float, *snapshots: Any, node: str = "n1") -> None:
+    await get_livestore().put_node(figures(node, at), snapshots)
+
+
+async def tick(at: float, *snapshots: Any, gone: tuple[int, ...] = (), node: str = "n1") -> str:
+    """An update as a node sends it to the wall; returns its text."""
+    text = pages.update_text(
+        at=at,
+        nodes=pages.join([pages.to_json(figures(node, at))]),
+        streams=[pages.to_json(item) for item in snapshots],
+        gone=gone,
+    )
+    await get_channel_layer().group_send("live", {"type": "live.tick", "text": text})
+    return text
+
+
+def sample(at: float, **fields: Any) -> Any:
+    return {
+        "at": at,
+        "video_kbps": 2480.0,
+        "audio_kbps": 128.0,
+        "fps": 30.0,
+        "keyframe_interval": 2.0,
+        "drift_dev": 1.0,
+        "players": 3,
+        "health": "good",
+        **fields,
+    }
+
+
+async def second(stream: Stream, at: float) -> str:
+    """A sample as a node sends it to a stream's page; returns its text."""
+    text = pages.sample_text(at=at, stream=pages.to_json(snapshot(stream)), sample=sample(at))
+    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.sample", "text": text})
+    return text
+
+
+async def happen(stream: Stream, session: str, sequence: int) -> str:
+    text = pages.event_text({"session_id": session, "sequence": sequence, "at": 1.5, "kind": "onstatus"})
+    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.event", "text": text})
+    return text
+
+
+@pytest.fixture
+def user() -> User:
+    return make_user("viewer", name="vera")
+
+
+@pytest.fixture
+def browser(user: User) -> Client:
+    return client_of(user)
+
+
+@pytest.fixture
+def cam() -> Stream:
+    return make_stream("cam-1")
+
+
+# --- Who gets in ---
+
+
+@pytest.mark.parametrize("path", ["/ws/live/", "/ws/streams/{pk}/"])
+async def test_anonymous_is_told_to_log_in_and_hears_nothing_else(cam: Stream, path: str) -> None:
+    await put(time.time(), snapshot(cam))
+    page = socket(path.format(pk=cam.pk))
+    await page.connect()
+    assert await close_code(page) == 4401
+    await tick(time.time(), snapshot(cam))
+    await second(cam, time.time())
+    assert await page.receive_nothing(0.2)
+    await page.disconnect()
+
+
+@pytest.mark.parametrize("path", ["/ws/live/", "/ws/streams/{pk}/"])
+async def test_a_user_without_a_role_is_refused(cam: Stream, path: str) -> None:
+    page = socket(path.format(pk=cam.pk), await sync_to_async(lambda: client_of(make_user()))())
+    await page.connect()
+    assert await close_code(page) == 4403
+    await page.disconnect()
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "key manager", "analyst", "admin"])
+async def test_every_role_may_watch(cam: Stream, role: str) -> None:
+    client = await sync_to_async(lambda: client_of(make_user(role)))()
+    async with opened("/ws/live/", client) as wall, opened(f"/ws/streams/{cam.pk}/", client) as page:
+        assert (await said(wall))["kind"] == (await said(page))["kind"] == "snapshot"
+
+
+async def test_another_sites_page_is_refused(browser: Client) -> None:
+    page = socket("/ws/live/", browser, (b"origin", b"https://example.org"))
+    connected, _ = await page.connect()
+    assert not connected
+
+
+async def test_an_unknown_stream_is_4404(browser: Client) -> None:
+    page = socket("/ws/streams/4711/", browser)
+    await page.connect()
+    assert await close_code(page) == 4404
+    await page.disconnect()
+
+
+# --- The wall ---
+
+
+async def test_the_wall_gets_a_snapshot_then_what_changed_unaltered(browser: Client, cam: Stream) -> None:
+    idle = await sync_to_async(make_stream)("idle")
+    at = time.time()
+    await put(at, snapshot(cam))
+    async with opened("/ws/live/", browser) as wall:
+        first = await said(wall)
+        assert first["kind"] == "snapshot"
+        assert first["at"] == pytest.approx(at, abs=0.001)
+        assert [node["node"] for node in first["nodes"]] == ["n1"]
+        assert first["streams"] == [snapshot(cam)]
+        assert {item["id"]: item["name"] for item in first["known"]} == {cam.pk: "cam-1", idle.pk: "idle"}
+        text = await tick(at + 1, snapshot(cam, fps=25.0))
+        assert await wall.receive_from(timeout=5) == text
+
+
+async def test_an_update_before_the_snapshot_is_neither_lost_nor_a_step_back(browser: Client, cam: Stream) -> None:
+    at = time.time()
+    await put(at, snapshot(cam, fps=30.0))
+    store, layer = get_livestore(), get_channel_layer()
+    read = store.aread
+    sent: list[str] = []
+
+    async def late() -> Any:
+        """Between the subscription and the snapshot: one update that it has, one that it has not."""
+        assert layer.groups["live"]
+        await tick(at, snapshot(cam, fps=29.0))
+        view = await read()
+        sent.append(await tick(at + 1, snapshot(cam, fps=31.0)))
+        return view
+
+    store.aread = late  # type: ignore[method-assign]
+    async with opened("/ws/live/", browser) as wall:
+        assert (await said(wall))["streams"][0]["fps"] == 30.0
+        assert await wall.receive_from(timeout=5) == sent[0]
+        assert await wall.receive_nothing(0.2)
+
+
+async def test_that_a_stream_has_gone_is_always_told(browser: Client, cam: Stream) -> None:
+    at = time.time()
+    await put(at, snapshot(cam))
+    async with opened("/ws/live/", browser) as wall:
+        await said(wall)
+        await tick(at, gone=(cam.pk,))
+        assert (await said(wall))["gone"] == [cam.pk]
+
+
+async def test_one_nodes_clock_does_not_hide_another_nodes_updates(browser: Client, cam: Stream) -> None:
+    at = time.time()
+    await put(at, node="ahead")
+    async with opened("/ws/live/", browser) as wall:
+        await said(wall)
+        text = await tick(at - 30, snapshot(cam), node="behind")
+        assert await wall.receive_from(timeout=5) == text
+
+
+async def test_what_a_publisher_claims_can_not_break_the_snapshot(browser: Client, cam: Stream) -> None:
+    await put(time.time(), snapshot(cam, metadata={"duration": float("inf"), "title": "x"}))
+    async with opened("/ws/live/", browser) as wall:
+        text = await wall.receive_from(timeout=5)
+        assert "Infinity" not in text
+        assert json.loads(text)["streams"][0]["metadata"] == {"duration": None, "title": "x"}
+
+
+async def test_what_a_browser_says_is_ignored(browser: Client) -> None:
+    async with opened("/ws/live/", browser) as wall:
+        await said(wall)
+        await wall.send_to(text_data="[" * 1000)
+        await wall.send_to(bytes_data=b"\0\xff")
+        text = await tick(time.time())
+        assert await wall.receive_from(timeout=5) == text
+
+
+# --- A stream's page ---
+
+
+async def test_a_streams_page_gets_samples_and_events_first(browser: Client, cam: Stream) -> None:
+    at = time.time()
+    session = await sync_to_async(make_session)(cam)
+    for sequence in range(1, 61):
+        await StatusEvent.objects.acreate(
+            session=session, sequence=sequence, kind="onstatus", at=timezone.now(), code="NetStream.Publish.Start"
+        )
+    await put(at, snapshot(cam))
+    for seconds in (2, 1, 0):
+        await get_livestore().append_samples({cam.pk: sample(at - seconds)})
+    async with opened(f"/ws/streams/{cam.pk}/", browser) as page:
+        first = await said(page)
+        assert first["kind"] == "snapshot"
+        assert first["stream"] == snapshot(cam)
+        assert first["samples"].keys() == sample(0).keys()
+        assert first["samples"]["at"] == [at - 2, at - 1, at]
+        assert [event["sequence"] for event in first["events"]] == list(range(60, 10, -1))
+        assert first["events"][0].keys() == {
+            *("sequence", "at", "kind", "level", "code", "description", "detail", "session_id")
+        }
+        text = await second(cam, at + 1)
+        assert await page.receive_from(timeout=5) == text
+        text = await happen(cam, str(session.pk), 61)
+        assert await page.receive_from(timeout=5) == text
+
+
+async def test_it_hears_nothing_twice(browser: Client, cam: Stream) -> None:
+    at = time.time()
+    session = await sync_to_async(make_session)(cam)
+    await StatusEvent.objects.acreate(session=session, sequence=1, kind="onstatus")
+    await put(at, snapshot(cam))
+    await get_livestore().append_samples({cam.pk: sample(at)})
+    async with opened(f"/ws/streams/{cam.pk}/", browser) as page:
+        await said(page)
+        await second(cam, at)
+        await happen(cam, str(session.pk), 1)
+        text = await happen(cam, str(session.pk), 2)
+        assert await page.receive_from(timeout=5) == text
+
+
+async def test_it_hears_of_its_stream_only(browser: Client, cam: Stream) -> None:
+    other = await sync_to_async(make_stream)("cam-2")
+    async with opened(f"/ws/streams/{cam.pk}/", browser) as page:
+        assert (await said(page))["stream"] is None
+        await second(other, time.time())
+        await tick(time.time(), snapshot(cam))
+        text = await second(cam, time.time())
+        assert await page.receive_from(timeout=5) == text
+
+
+# --- Rights that end, pages that are slow ---
+
+
+async def _logged_out(user: User, browser: Client) -> None:
+    await sync_to_async(browser.logout)()
+
+
+async def _without_role(user: User, browser: Client) -> None:
+    await user.groups.aclear()
+
+
+async def _inactive(user: User, browser: Client) -> None:
+    await User.objects.filter(pk=user.pk).aupdate(is_active=False)
+
+
+async def _new_password(user: User, browser: Client) -> None:
+    user.set_password("another")
+    await user.asave()
+
+
+@pytest.mark.parametrize("path", ["/ws/live/", "/ws/streams/{pk}/"])
+@pytest.mark.parametrize(
+    ("loss", "code"), [(_logged_out, 4401), (_without_role, 4403), (_inactive, 4401), (_new_password, 4401)]
+)
+async def test_who_loses_the_right_is_closed_within_the_recheck(
+    user: User,
+    browser: Client,
+    cam: Stream,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    loss: Callable[[User, Client], Awaitable[None]],
+    code: int,
+) -> None:
+    monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
+    async with opened(path.format(pk=cam.pk), browser) as page:
+        await said(page)
+        await loss(user, browser)
+        await tick(time.time(), snapshot(cam))
+        await second(cam, time.time())
+        assert await close_code(page) == code
+        await tick(time.time(), snapshot(cam))
+        await second(cam, time.time())
+        assert await page.receive_nothing(0.2)
+
+
+async def test_a_recheck_sends_the_whole_picture_again(
+    browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened("/ws/live/", browser) as wall:
+        assert (await said(wall))["streams"] == []
+        await put(time.time(), snapshot(cam))
+        monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
+        await tick(0)
+        assert (await said(wall))["streams"] == [snapshot(cam)]
+
+
+async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
+    browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "STALL_S", 0.05)
+    monkeypatch.setattr(consumers, "GAP_S", 0.5)
+    taken = asyncio.Event()
+    taken.set()
+    got: list[Any] = []
+    inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def send(message: dict[str, Any]) -> None:
+        """A server that waits for the browser to take each text."""
+        await taken.wait()
+        if message["type"] == "websocket.send":
+            got.append(json.loads(message["text"]))
+
+    at = time.time()
+    await put(at, snapshot(cam))
+    page = socket("/ws/live/", browser)
+    inbox.put_nowait({"type": "websocket.connect"})
+    running = asyncio.ensure_future(application(page.scope, inbox.get, send))
+    await until(lambda: len(got) == 1)
+    taken.clear()
+    for seconds in range(1, 6):
+        await tick(at + seconds, snapshot(cam, players=seconds))
+    await asyncio.sleep(0.1)  # The stall itself: longer than STALL_S.
+    await put(at + 5, snapshot(cam, players=5))
+    taken.set()
+    await until(lambda: len(got) == 2)
+    assert got[1]["streams"][0]["players"] == 1
+    await asyncio.sleep(0.6)  # The gap itself: longer than GAP_S.
+    await put(at + 6, snapshot(cam, players=6))
+    await tick(at + 6, snapshot(cam, players=6))
+    await until(lambda: len(got) == 3)
+    assert (got[2]["kind"], got[2]["streams"][0]["players"]) == ("snapshot", 6)
+    await tick(at + 7, snapshot(cam, players=7))
+    await until(lambda: len(got) == 4)
+    assert (got[3]["kind"], got[3]["streams"][0]["players"]) == ("update", 7)
+    inbox.put_nowait({"type": "websocket.disconnect", "code": 1001})
+    await asyncio.wait_for(running, 5)
+
+
+async def test_a_page_that_went_leaves_nothing_behind(browser: Client, cam: Stream) -> None:
+    async with opened("/ws/live/", browser) as wall, opened(f"/ws/streams/{cam.pk}/", browser) as page:
+        await said(wall)
+        await said(page)
+        assert set(get_channel_layer().groups) == {"live", f"stream.{cam.pk}"}
+    assert not get_channel_layer().groups
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  # The condition has no event to wait for.
+            await asyncio.sleep(0.01)
