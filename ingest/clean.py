@@ -1,6 +1,7 @@
 """Peers' texts and values made fit for database rows, JSON and log lines: bounded, printable, encodable."""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,11 +9,12 @@ MAX_ITEMS = 64
 MAX_TEXT = 256
 MAX_DEPTH = 4
 
+UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
 
 def text(value: object, limit: int) -> str:
     """At most `limit` characters; control characters and lone surrogates become U+FFFD (PostgreSQL refuses NUL)."""
-    shown = "".join(character if character.isprintable() else "\ufffd" for character in str(value)[:limit])
-    return shown.encode("utf-8", "replace").decode()
+    return UNFIT.sub("\ufffd", str(value)[:limit])
 
 
 def jsonable(value: Any, depth: int = 0) -> Any:

@@ -148,6 +148,13 @@ class NodeConsumer(ControlConsumer):
 
     # --- The end ---
 
+    def ended(self) -> None:
+        """Without `node.stopped` before it, the server starts another application, which makes its own writer."""
+        if self.telemetry is not None:
+            set_writer(None)
+            asyncio.get_running_loop().run_in_executor(None, self.telemetry.close)
+            self.telemetry = None
+
     async def node_draining(self, event: NodeDraining) -> None:
         if self.upkeep is not None:
             self.spawn(self.upkeep.draining())
