@@ -1,5 +1,6 @@
 """Real encoders publish, real players play: what arrives equals what was sent, byte for byte."""
 
+import signal
 import subprocess
 import threading
 import time
@@ -51,7 +52,7 @@ PUBLISHERS: dict[str, Callable[[], Publisher]] = {
 
 PLAYERS: dict[str, Player] = {
     "ffmpeg": lambda url, out: ["ffmpeg", "-v", "error", "-i", url, "-t", "4", "-c", "copy", "-f", "flv", str(out)],
-    "rtmpdump": lambda url, out: ["rtmpdump", "-q", "--live", "--stop", "4", "-r", url, "-o", str(out)],
+    "rtmpdump": lambda url, out: ["rtmpdump", "-q", "--live", "-r", url, "-o", str(out)],
 }
 
 
@@ -88,6 +89,7 @@ def test_players_that_wait_get_every_packet_from_the_first(
         PUBLISHERS[publisher]()(clip, key_url(key, server, form))
         pyav.join(20)
         assert ffmpeg.wait(20) == 0
+        rtmpdump.send_signal(signal.SIGINT)  # It plays until it is told to end, and then closes its file.
         rtmpdump.wait(20)
     received = {player: read_packets(str(path)) for player, path in outputs.items()}
     for player, packets in received.items():
@@ -105,9 +107,9 @@ def test_a_player_that_joins_later_starts_at_a_keyframe(server: ServerProcess, c
     publish = threading.Thread(target=PUBLISHERS["ffmpeg-debian"](), args=(clip, key_url(key, server, "name")))
     publish.start()
     wait_for(
-        lambda: (server.stream("live/joined")["fps"] or 0) > 0,
+        lambda: server.stream("live/joined")["keyframe_interval"],
         timeout_s=10,
-        what="the stream has been live for a while",
+        what="a second keyframe has come",
     )
     packets = read_packets(f"{server.rtmp}/live/joined", limit=80)
     publish.join()
