@@ -1,0 +1,144 @@
+import sqlite3
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+
+from ingest.history import AttemptRow, DiscardRow, EndRow, EventRow, HistoryWriter
+from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
+from ingest.services import keys
+from tests.ingest.control import TOTALS
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def session(stream: Stream) -> Session:
+    node = Node.objects.create(name="node-a")
+    made = Session.objects.create(
+        kind="publish", app="live", name="cam1", stream=stream, node=node, started_at=NOW, summary={"media": {}}
+    )
+    Lease.objects.create(stream=stream, session=made, node=node, expires_at=NOW + timedelta(seconds=10))
+    return made
+
+
+def event(session: uuid.UUID, sequence: int, code: str = "") -> EventRow:
+    return EventRow(session, sequence, NOW, "onstatus", "status", code or f"code {sequence}")
+
+
+def end(session: uuid.UUID, reason: str = "client_unpublish") -> EndRow:
+    return EndRow(session, reason, "Said so.", NOW + timedelta(seconds=9), TOTALS)  # type: ignore[arg-type]
+
+
+def attempt(name: str, **fields: int) -> AttemptRow:
+    return AttemptRow(NOW, "publish", "live", name, "192.0.2.7", "OBS", "node-a", "key_unknown", "", "", **fields)
+
+
+def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Session) -> None:
+    for sequence in range(1, 501):
+        process.put(event(session.pk, sequence))
+    process.put(end(session.pk))
+    assert process.flush(10)
+    assert process.waiting == 0
+    codes = StatusEvent.objects.order_by("pk").values_list("code", flat=True)
+    assert list(codes) == [f"code {sequence}" for sequence in range(1, 501)]
+
+
+def test_an_end_is_written_once_and_frees_the_lease(process: HistoryWriter, session: Session) -> None:
+    process.put(end(session.pk))
+    process.put(end(session.pk, "tcp_reset"))
+    assert process.flush(5)
+    session.refresh_from_db()
+    assert (session.end_reason, session.end_description, session.video_frames) == ("client_unpublish", "Said so.", 30)
+    assert session.ended_at == NOW + timedelta(seconds=9)
+    assert session.summary == {"media": {}, "dropped_frames": 1, "duration_ms": 1500}
+    assert Lease.objects.get().session is None
+
+
+def test_repeating_a_batch_changes_nothing(process: HistoryWriter, session: Session) -> None:
+    for _ in range(2):
+        process.put(event(session.pk, 1))
+        process.put(end(session.pk))
+        assert process.flush(5)
+    assert StatusEvent.objects.count() == 1
+
+
+def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWriter, session: Session) -> None:
+    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        for sequence in range(1, 11):
+            process.put(event(session.pk, sequence))
+        process.put(end(session.pk))
+        assert not process.flush(2.5)  # Longer than a statement waits for a lock: at least one try has failed.
+        assert process.waiting == 11
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    assert process.flush(10)
+    assert process.dropped == 0
+    assert list(StatusEvent.objects.order_by("pk").values_list("sequence", flat=True)) == list(range(1, 11))
+    session.refresh_from_db()
+    assert session.end_reason == "client_unpublish"
+
+
+def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWriter, session: Session) -> None:
+    process.put(event(session.pk, 1))
+    process.put(event(uuid.uuid4(), 1))
+    process.put(event(session.pk, 2))
+    process.put(end(session.pk))
+    assert process.flush(5)
+    assert process.dropped == 1
+    assert StatusEvent.objects.count() == 2
+    session.refresh_from_db()
+    assert session.ended_at is not None
+
+
+def test_what_waits_is_bounded_but_ends_are_kept(session: Session) -> None:
+    writer = HistoryWriter(max_waiting=5)
+    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        for sequence in range(1, 1001):
+            writer.put(event(session.pk, sequence))
+        writer.put(end(session.pk))
+        assert writer.waiting <= 5 + 200 + 1
+        assert writer.dropped >= 1000 - 205
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    assert writer.close(10)
+    session.refresh_from_db()
+    assert session.end_reason == "client_unpublish"
+
+
+def test_an_undone_admission_leaves_nothing(process: HistoryWriter, session: Session) -> None:
+    process.put(DiscardRow(session.pk))
+    assert process.flush(5)
+    assert not Session.objects.exists()
+    assert Lease.objects.get().session is None
+
+
+def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:
+    """A known stream's name is shown; what is a key is masked, imported ones too."""
+    imported = keys.create(stream=stream, secret="oldserver-key-1").secret
+    generated = keys.generate()
+    process.put(attempt("rk_…", stream=stream.pk))
+    for name in (imported, generated, "cam9"):
+        process.put(attempt(name))
+    assert process.flush(5)
+    names = list(Attempt.objects.order_by("pk").values_list("name", flat=True))
+    assert (names[0], names[3]) == ("cam1", "cam9")
+    assert imported not in names[1]
+    assert names[2] == f"{generated[:7]}…"
+
+
+def test_closing_writes_what_is_left(session: Session) -> None:
+    writer = HistoryWriter()
+    for sequence in range(1, 301):
+        writer.put(event(session.pk, sequence))
+    assert writer.close(10)
+    assert StatusEvent.objects.count() == 300

@@ -1,0 +1,160 @@
+"""Both stores hold to the same behaviour; Redis is a server of its own on a free port."""
+
+import asyncio
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ingest import livestore
+from ingest.livestore import CompactSample, LiveStore, MemoryLiveStore, RedisLiveStore
+from tests.ingest.test_node import snapshot
+
+
+class Clock:
+    """Time that only the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("redis-server is not installed")
+    folder: Path = tmp_path_factory.mktemp("redis")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    assert any("eady to accept connections" in line for line in server.stdout)
+    yield f"redis://127.0.0.1:{port}/0"
+    server.terminate()
+    server.wait(10)
+    server.stdout.close()
+
+
+@pytest.fixture(params=["memory", "redis"])
+def store(request: pytest.FixtureRequest) -> Iterator[LiveStore]:
+    if request.param == "memory":
+        yield MemoryLiveStore()
+        return
+    made = RedisLiveStore(request.getfixturevalue("redis_url"))
+    yield made
+    made._sync.flushall()
+    made._sync.close()
+
+
+def figures(node: str) -> livestore.NodeFigures:
+    return {
+        "node": node,
+        "at": 100.0,
+        "streams": 1,
+        "publishers": 1,
+        "players": 0,
+        "connections": 1,
+        "in_kbps": 1.0,
+        "out_kbps": 0.0,
+        "loop_delay_ms": 0.1,
+        "cpu_percent": None,
+        "disk_free_percent": None,
+    }
+
+
+def point(at: float) -> CompactSample:
+    return {
+        "at": at,
+        "video_kbps": 2500.0,
+        "audio_kbps": 128.0,
+        "fps": 30.0,
+        "keyframe_interval": 2.0,
+        "drift_dev": None,
+        "players": 0,
+        "health": "good",
+    }
+
+
+def within_one_loop(store: LiveStore, *work: object) -> None:
+    async def run() -> None:
+        for each in work:
+            await each  # type: ignore[misc]
+        if isinstance(store, RedisLiveStore):
+            await store._client().aclose()
+
+    asyncio.run(run())
+
+
+def test_nodes_are_put_together(store: LiveStore) -> None:
+    one, two, three = snapshot(1), snapshot(2), snapshot(3)
+    within_one_loop(
+        store,
+        store.put_node(figures("a"), [one]),
+        store.put_node(figures("b"), [two]),
+        store.put_node(figures("a"), [one, three]),
+    )
+    found = store.read()
+    assert {node["node"] for node in found.nodes} == {"a", "b"}
+    assert sorted(stream["id"] for stream in found.streams) == [1, 2, 3]
+    assert one in found.streams
+
+
+def test_a_loop_reads_the_same(store: LiveStore) -> None:
+    async def run() -> None:
+        await store.put_node(figures("a"), [snapshot(1)])
+        await store.append_samples({1: point(100.0)})
+        assert await store.aread() == store.read()
+        assert await store.arecent(1) == store.recent(1) == [point(100.0)]
+        if isinstance(store, RedisLiveStore):
+            await store._client().aclose()
+
+    asyncio.run(run())
+
+
+def test_a_node_that_stopped_is_gone_at_once(store: LiveStore) -> None:
+    within_one_loop(store, store.put_node(figures("a"), [snapshot(1)]), store.put_node(figures("b"), [snapshot(2)]))
+    store.remove_node("a")
+    assert [stream["id"] for stream in store.read().streams] == [2]
+
+
+def test_the_last_five_minutes_are_kept(store: LiveStore) -> None:
+    points = [point(float(at)) for at in range(1000, 1400)]
+    within_one_loop(store, *(store.append_samples({1: each}) for each in points))
+    assert store.recent(1) == points[-300:]
+    assert store.recent(2) == []
+
+
+def test_old_points_of_a_stream_that_comes_back_are_left_out(store: LiveStore) -> None:
+    within_one_loop(store, store.append_samples({1: point(1000.0)}), store.append_samples({1: point(2000.0)}))
+    assert store.recent(1) == [point(2000.0)]
+
+
+def test_memory_forgets_a_node_after_five_seconds() -> None:
+    clock = Clock()
+    store = MemoryLiveStore(clock)
+    asyncio.run(store.put_node(figures("a"), [snapshot(1)]))
+    clock.now += 4.9
+    assert len(store.read().nodes) == 1
+    clock.now += 0.2
+    assert store.read() == ([], [])
+
+
+def test_redis_forgets_a_node_after_five_seconds(redis_url: str) -> None:
+    store = RedisLiveStore(redis_url)
+    within_one_loop(store, store.put_node(figures("a"), [snapshot(1)]))
+    assert 4 <= store._sync.ttl(f"{livestore.PREFIX}node:a") <= 5  # type: ignore[operator]
+    store._sync.delete(f"{livestore.PREFIX}node:a")
+    assert store.read() == ([], [])
+    store._sync.flushall()
+    store._sync.close()
