@@ -1,8 +1,6 @@
 """What the first start makes, and what each start tells the operator."""
 
-import os
 import secrets
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import transaction
 
+from analytics.java import JavaMissing, find_java
 from ingest.models import Application, Stream
 from ingest.services import keys, paste
 
@@ -56,11 +55,6 @@ def manage_command() -> str:
     return f"{python} manage.py"
 
 
-def has_java() -> bool:
-    home = os.environ.get("JAVA_HOME")
-    return bool((home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"))
-
-
 def greeting(made: Made, dashboard_url: str) -> list[str]:
     """The lines that an operator reads at start. Only a first start's contain secrets: they are shown once."""
     manage = manage_command()
@@ -85,8 +79,8 @@ def greeting(made: Made, dashboard_url: str) -> list[str]:
             f"OBS server: {paste.server(app=APPLICATION)}",
             f"  Lost a stream key? {manage} streamkey rotate {path}",
         ]
-    if not has_java():
-        lines += [
-            "Java is not installed: all but analytics works. Install Java 17 or newer (Debian: default-jre-headless)."
-        ]
+    try:
+        find_java()
+    except JavaMissing as missing:
+        lines += [f"All but analytics works. {missing}"]
     return lines

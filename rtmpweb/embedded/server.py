@@ -15,6 +15,7 @@ from django.db import connections
 from twisted.internet.defer import Deferred
 
 from ingest.server import RtmpServer, ServerConfig
+from ingest.services import nodes
 from rtmpweb.embedded import firststart, workers
 from rtmpweb.embedded.children import Child
 from rtmpweb.embedded.http import HttpServer
@@ -76,7 +77,7 @@ class Embedded:
         if address is None:
             return
         config = ServerConfig(
-            node=settings.NODE_NAME or socket.gethostname(),
+            node=nodes.own_name(),
             rtmp=address,
             flush_ms=settings.FLUSH_MS,
             disk=settings.DATA_DIR,

@@ -1,0 +1,53 @@
+"""Which processes there are, from /proc: what a server started, and what is left of it."""
+
+from pathlib import Path
+
+
+def parents() -> dict[int, int]:
+    """{pid: its parent's pid} of every process that runs; zombies count as ended."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue
+        state, parent = text.rpartition(") ")[2].split()[:2]
+        if state not in "ZX":
+            found[int(stat.parent.name)] = int(parent)
+    return found
+
+
+def children(pid: int) -> set[int]:
+    return {child for child, parent in parents().items() if parent == pid}
+
+
+def descendants(pid: int) -> set[int]:
+    """Children, and theirs."""
+    found: set[int] = set()
+    table = parents()
+    fresh = {pid}
+    while fresh:
+        fresh = {child for child, parent in table.items() if parent in fresh} - found
+        found |= fresh
+    return found
+
+
+def command(pid: int) -> str:
+    """The command line, blanks between its words; "" when the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def of_folder(folder: Path) -> set[int]:
+    """The processes whose environment names this data folder: also those that a dead server left behind."""
+    wanted = f"RTMPWEB_DATA_DIR={folder}".encode()
+    found = set()
+    for pid in parents():
+        try:
+            if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.add(pid)
+        except OSError:
+            continue
+    return found

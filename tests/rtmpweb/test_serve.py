@@ -1,0 +1,266 @@
+"""`manage.py serve` as an operator meets it: a first and a second start, Ctrl-C, crashes, a busy port."""
+
+import asyncio
+import contextlib
+import http.cookiejar
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rtmp_client import RtmpClient
+from tests.rtmpweb import processes
+from tests.server_process import ROOT, ServerProcess, wait_for
+
+pytestmark = [pytest.mark.serve, pytest.mark.timeout(180), pytest.mark.xdist_group("serve")]
+
+SECOND_START_S = 10
+STOP_S = 30
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server that is not started yet."""
+    made = ServerProcess(tmp_path / "var")
+    yield made
+    with contextlib.suppress(AttributeError):
+        if made.process.poll() is None:
+            made.stop()
+
+
+@pytest.fixture(scope="module")
+def used_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder in which a server was started and stopped once."""
+    server = ServerProcess(tmp_path_factory.mktemp("used") / "var")
+    server.start()
+    server.stop()
+    return server.folder
+
+
+@pytest.fixture
+def again(used_folder: Path) -> Iterator[ServerProcess]:
+    """A started server, not for the first time."""
+    server = ServerProcess(used_folder)
+    server.start()
+    yield server
+    if server.process.poll() is None:
+        server.stop()
+
+
+def get(server: ServerProcess, path: str) -> tuple[int, dict[str, str], bytes]:
+    try:
+        with urllib.request.urlopen(server.http + path, timeout=10) as answer:
+            return answer.status, dict(answer.headers), answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers), error.read()
+
+
+def shown(server: ServerProcess, label: str) -> str:
+    """What follows a label on the operator's screen."""
+    found = re.search(rf"^\s*{label}: (\S+)", server.log, re.MULTILINE)
+    assert found, f"{label} is not shown:\n{server.log}"
+    return found[1]
+
+
+def log_in(server: ServerProcess, user: str, password: str) -> str:
+    """The path of the page that follows the log-in form."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+    with browser.open(server.http + "/", timeout=10) as page:
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
+        assert token
+        form = {"csrfmiddlewaretoken": token[1], "username": user, "password": password}
+        url = page.url
+    with browser.open(url, urllib.parse.urlencode(form).encode(), timeout=10) as page:
+        return urllib.parse.urlsplit(page.url).path
+
+
+def workers(server: ServerProcess) -> dict[str, int]:
+    """{queue: pid} of the Celery workers that run as the server's children."""
+    found = {}
+    for pid in processes.children(server.process.pid):
+        queue = re.search(r" celery .* -Q (\w+)", processes.command(pid))
+        if queue:
+            found[queue[1]] = pid
+    return found
+
+
+def settled_workers(server: ServerProcess) -> dict[str, int]:
+    """The workers, once both have their pool process."""
+
+    def check() -> dict[str, int] | None:
+        found = workers(server)
+        return found if len(found) == 2 and all(processes.children(pid) for pid in found.values()) else None
+
+    return wait_for(check, timeout_s=60, what="both workers have their pools")
+
+
+async def publish(server: ServerProcess, app: str, name: str) -> RtmpClient:
+    host, _, port = server.rtmp.removeprefix("rtmp://").rpartition(":")
+    client = RtmpClient(host, port=int(port))
+    await client.open()
+    await client.connect(app)
+    stream_id = await client.publish(name)
+    await client.send_audio(stream_id, 0, b"\xaf\x00\x12\x10")
+    return client
+
+
+def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None:
+    server.start()
+    key = shown(server, "Stream Key")
+    assert shown(server, "Server") == f"{server.rtmp}/live"
+    assert shown(server, "Dashboard").rstrip("/") == server.http
+    assert log_in(server, shown(server, "User"), shown(server, "Password")) == "/"
+
+    wait_for(lambda: get(server, "/healthz")[0] == 200, timeout_s=10, what="/healthz is ok")
+    assert server.stream("live/demo")["state"] == "offline"
+
+    async def publish_and_stop() -> int:
+        client = await publish(server, "live", key)
+        await asyncio.to_thread(server.wait_for_state, "live/demo", "live")
+        code = await asyncio.to_thread(server.stop)
+        await client.wait_closed()
+        await client.close()
+        return code
+
+    assert asyncio.run(publish_and_stop()) == 0
+    assert not processes.of_folder(server.folder)
+
+    second = ServerProcess(server.folder)
+    began = time.monotonic()
+    second.start()
+    took = time.monotonic() - began
+    try:
+        assert took < SECOND_START_S, f"the second start took {took:.1f} s"
+        assert key not in second.log
+        assert "Password:" not in second.log
+        assert "streamkey rotate live/demo" in second.log
+        (session,) = second.items("/api/v1/sessions")
+        assert session["end_reason"] == "node_shutdown"
+        assert session["audio_frames"] == 1
+    finally:
+        second.stop()
+
+
+def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
+    for path, kind, start in (
+        ("/static/dashboard/favicon.svg", "image/svg+xml", b"<svg"),
+        ("/static/admin/css/base.css", "text/css", b"/*"),
+    ):
+        status, headers, body = get(again, path)
+        assert status == 200
+        assert headers["Content-Type"].startswith(kind)
+        assert int(headers["Content-Length"]) == len(body)
+        assert body.startswith(start)
+    page = get(again, "/")[2].decode()
+    wanted = set(re.findall(r'(?:href|src)="(/static/[^"]+\.(?:css|js))"', page))
+    assert wanted
+    for path in wanted:
+        assert get(again, path)[0] == 200, path
+    assert get(again, "/static/nothing.css")[0] == 404
+    assert "Warning" not in again.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_stop_leaves_nothing_running(again: ServerProcess, number: signal.Signals) -> None:
+    settled_workers(again)
+    started = processes.descendants(again.process.pid)
+    assert len(started) >= 5, "two workers, a pool process each, and the schedule"
+    os.kill(again.process.pid, number)
+    assert again.process.wait(STOP_S) == 0
+    assert not started & processes.parents().keys()
+    assert not processes.of_folder(again.folder)
+    assert "Traceback" not in again.log
+
+
+def test_the_second_ctrl_c_does_not_wait(again: ServerProcess) -> None:
+    settled_workers(again)
+    again.process.send_signal(signal.SIGINT)
+    wait_for(lambda: "Stopping" in again.log, timeout_s=5, what="the first Ctrl-C is seen")
+    again.process.send_signal(signal.SIGINT)
+    assert again.process.wait(3) == 1
+    wait_for(lambda: not processes.of_folder(again.folder), timeout_s=5, what="nothing is left")
+
+
+def test_workers_die_with_a_killed_server(again: ServerProcess) -> None:
+    settled_workers(again)
+    again.process.kill()
+    again.process.wait()
+    wait_for(lambda: not processes.of_folder(again.folder), timeout_s=20, what="nothing is left")
+
+
+def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
+    before = settled_workers(again)
+    assert os.getpriority(os.PRIO_PROCESS, before["analytics"]) > os.getpriority(os.PRIO_PROCESS, before["default"])
+    old_pool = processes.children(before["analytics"])
+    os.kill(before["analytics"], signal.SIGKILL)
+    wait_for(
+        lambda: workers(again).get("analytics") not in (None, before["analytics"]),
+        timeout_s=20,
+        what="the analytics worker runs again",
+    )
+    assert not old_pool & processes.parents().keys()
+    assert workers(again)["default"] == before["default"]
+    assert get(again, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("setting", ["RTMPWEB_HTTP", "RTMPWEB_RTMP"])
+def test_a_busy_port_is_named_in_one_sentence(tmp_path: Path, setting: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        server = ServerProcess(tmp_path / "var", **{setting: f"127.0.0.1:{port}"})
+        done = subprocess.run(
+            [sys.executable, "manage.py", "serve"],
+            cwd=ROOT,
+            env=server.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line]
+    assert str(port) in line
+    assert setting in line
+    assert "in use" in line
+    assert done.stdout == ""
+    assert not (server.folder / "rtmpweb.sqlite3").exists(), "nothing is made, so nothing is shown only once"
+
+
+def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "var", RTMPWEB_HTTP="8000")
+    done = subprocess.run(
+        [sys.executable, "manage.py", "serve"],
+        cwd=ROOT,
+        env=server.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "RTMPWEB_HTTP is '8000': expected host:port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_java_all_but_analytics_works(used_folder: Path, tmp_path: Path) -> None:
+    """PATH has no Java in it, as on a machine without one."""
+    server = ServerProcess(used_folder, PATH=str(tmp_path), JAVA_HOME="")
+    server.start()
+    try:
+        assert "Java 17" in server.log
+        wait_for(lambda: get(server, "/healthz")[0] == 200, timeout_s=10, what="/healthz is ok")
+        assert json.loads(get(server, "/healthz")[2])["status"] == "ok"
+    finally:
+        server.stop()
