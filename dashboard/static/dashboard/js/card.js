@@ -4,17 +4,12 @@ import { icon, element, setAttribute, setText } from "./dom.js";
 import { clock, duration, number, unit } from "./format.js";
 import { health } from "./health.js";
 import { SPAN_S, Spark } from "./spark.js";
+import { mediaWords } from "./words.js";
 
 const MAX_SENTENCES = 2;
 const SAME_S = 0.5; // Two texts of one tick: a snapshot and an update.
 const MEAN_OF = 5; // Snapshots carry means of 5 s.
 const template = document.getElementById("card");
-
-/** What arrives, in few words: "1920 × 1080, H.264 and AAC". */
-export function mediaWords(media) {
-  const codecs = [media.video_codec, media.audio_codec].filter(Boolean).join(" and ");
-  return [media.width ? `${media.width} × ${media.height}` : "", codecs].filter(Boolean).join(", ");
-}
 
 /** A waiting stream: who is there already, and what is missing. */
 function waitingWords(stream, now) {
@@ -33,7 +28,9 @@ export class Card {
     setText(this.link.querySelector("small"), `${stream.app}/`);
     setText(this.link.querySelector("span"), stream.name);
     this.article.dataset.stream = `${stream.app}/${stream.name}`;
-    this.fields = Object.fromEntries([...this.node.querySelectorAll("[data-field]")].map((field) => [field.dataset.field, field]));
+    this.fields = Object.fromEntries(
+      [...this.node.querySelectorAll("[data-field]")].map((field) => [field.dataset.field, field]),
+    );
     this.why = this.node.querySelector(".why");
     this.trace = this.node.querySelector(".trace");
     this.spark = new Spark(this.node.querySelector(".spark"));
@@ -95,9 +92,21 @@ export class Card {
     this.trace.hidden = waiting;
     fields.fps.parentElement.hidden = waiting;
     setText(fields["clock-label"], waiting ? "Waiting for" : "Up for");
-    setText(fields.about, this.attention || waiting ? this.aboutEncoder() : [stream.app, mediaWords(stream.media)].filter(Boolean).join(", "));
+    setText(
+      fields.about,
+      this.attention || waiting
+        ? this.aboutEncoder()
+        : [stream.app, mediaWords(stream.media)].filter(Boolean).join(", "),
+    );
     setText(fields.video_kbps, number(this.kbps()));
-    setText(fields.of, this.audioOnly() ? "kbit/s of audio" : this.attention && stream.target_kbps ? `of ${unit(stream.target_kbps, "kbit/s")}` : "kbit/s");
+    setText(
+      fields.of,
+      this.audioOnly()
+        ? "kbit/s of audio"
+        : this.attention && stream.target_kbps
+          ? `of ${unit(stream.target_kbps, "kbit/s")}`
+          : "kbit/s",
+    );
     setText(fields.players, number(stream.players));
     setText(fields.fps, number(stream.fps, 1));
     setText(fields.keyframe_interval, unit(stream.keyframe_interval, "s", 1));
@@ -117,20 +126,31 @@ export class Card {
 
   /** The worst issues, each as the fact in bold and the advice after it. */
   renderIssues() {
-    const issues = [...this.stream.issues].sort((a, b) => health(a.level).rank - health(b.level).rank).slice(0, MAX_SENTENCES);
-    const signature = JSON.stringify(issues.map((issue) => [issue.check, issue.level, issue.title, issue.actual, issue.expected]));
+    const issues = [...this.stream.issues]
+      .sort((a, b) => health(a.level).rank - health(b.level).rank)
+      .slice(0, MAX_SENTENCES);
+    const signature = JSON.stringify(
+      issues.map((issue) => [issue.check, issue.level, issue.title, issue.actual, issue.expected]),
+    );
     if (signature === this.issues) return;
     this.issues = signature;
     this.why.hidden = issues.length === 0;
-    this.why.replaceChildren(...issues.map((issue) => {
-      const name = health(issue.level).icon;
-      return element("li", {}, icon(name, `w-${name}`), element("div", {}, element("b", {}, issueFact(issue)), " ", element("span", {}, issue.advice)));
-    }));
+    this.why.replaceChildren(
+      ...issues.map((issue) => {
+        const name = health(issue.level).icon;
+        return element(
+          "li",
+          {},
+          icon(name, `w-${name}`),
+          element("div", {}, element("b", {}, issueFact(issue)), " ", element("span", {}, issue.advice)),
+        );
+      }),
+    );
   }
 }
 
 /** "Bitrate is far below its target: 2,310 kbit/s, 4,200 at least." A title that is a sentence already stays as it is. */
-export function issueFact(issue) {
+function issueFact(issue) {
   if (!issue.actual || issue.title.endsWith(".")) return issue.title;
   return `${issue.title}: ${issue.actual}${issue.expected ? `, expected ${issue.expected}` : ""}.`;
 }

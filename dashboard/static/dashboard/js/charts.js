@@ -24,7 +24,8 @@ export function niceScale(low, high, count) {
   const step = STEP_FACTORS.map((factor) => factor * power).find((one) => one >= raw * 0.999);
   const from = Math.floor(Math.min(low, 0) / step) * step;
   const ticks = [];
-  for (let value = from; value < high + step * (1 - OVER_LAST) || ticks.length < 2; value += step) ticks.push(Number(value.toPrecision(12)));
+  for (let value = from; value < high + step * (1 - OVER_LAST) || ticks.length < 2; value += step)
+    ticks.push(Number(value.toPrecision(12)));
   return ticks;
 }
 
@@ -68,7 +69,18 @@ export class Chart {
    */
   constructor(group, figure, options) {
     this.group = group;
-    this.options = { decimals: 0, tickDecimals: 0, ticks: 2, limits: {}, top: 0, stroke: "--series", nowWord: "now", tick: (at) => time(at).slice(0, 5), moment: time, ...options };
+    this.options = {
+      decimals: 0,
+      tickDecimals: 0,
+      ticks: 2,
+      limits: {},
+      top: 0,
+      stroke: "--series",
+      nowWord: "now",
+      tick: (at) => time(at).slice(0, 5),
+      moment: time,
+      ...options,
+    };
     this.host = figure.querySelector(".plot");
     this.host.chart = this;
     this.output = figure.querySelector("output");
@@ -78,10 +90,19 @@ export class Chart {
     this.yTicks = [0, 1];
     this.yTop = 1;
     this.recolour(false);
-    this.plot = new uPlot(this.settings(), [[0, 1], [null, null]], this.host);
+    this.plot = new uPlot(
+      this.settings(),
+      [
+        [0, 1],
+        [null, null],
+      ],
+      this.host,
+    );
     this.host.tabIndex = 0;
     this.host.addEventListener("keydown", (event) => this.onKey(event));
-    this.host.addEventListener("blur", () => { this.output?.setAttribute("aria-live", "off"); });
+    this.host.addEventListener("blur", () => {
+      this.output?.setAttribute("aria-live", "off");
+    });
   }
 
   get scale() {
@@ -89,7 +110,21 @@ export class Chart {
   }
 
   recolour(redraw = true) {
-    this.colours = Object.fromEntries(["--text", "--text-2", "--text-3", "--grid", "--band", "--sunken", "--surface", "--series", "--median", "--warn-mark", "--bad-mark"].map((token) => [token, colour(token)]));
+    this.colours = Object.fromEntries(
+      [
+        "--text",
+        "--text-2",
+        "--text-3",
+        "--grid",
+        "--band",
+        "--sunken",
+        "--surface",
+        "--series",
+        "--median",
+        "--warn-mark",
+        "--bad-mark",
+      ].map((token) => [token, colour(token)]),
+    );
     if (redraw) this.plot.redraw(false, true);
   }
 
@@ -106,15 +141,39 @@ export class Chart {
         y: false,
         drag: { x: false, y: false },
         sync: { key: this.group.key, scales: ["x", null], setSeries: false },
-        points: { size: 8 * scale, width: 2, fill: () => this.colours["--surface"], stroke: () => this.colours["--text"] },
+        points: {
+          size: 8 * scale,
+          width: 2,
+          fill: () => this.colours["--surface"],
+          stroke: () => this.colours["--text"],
+        },
       },
       scales: { x: { time: false, range: () => this.range }, y: { range: () => [this.yTicks[0], this.yTop] } },
       axes: [
-        { ...axis, show: Boolean(this.options.axis), size: AXIS * scale, gap: 4 * scale, grid: { show: false }, splits: () => this.timeTicks(), values: (_plot, splits) => splits.map((at) => this.options.tick(at, this.timeStep())) },
-        { ...axis, size: GUTTER * scale, gap: 8 * scale, grid: { stroke: () => this.colours["--grid"], width: 1 }, splits: () => this.yTicks, values: (_plot, splits) => splits.map((value) => number(value, this.options.tickDecimals)) },
+        {
+          ...axis,
+          show: Boolean(this.options.axis),
+          size: AXIS * scale,
+          gap: 4 * scale,
+          grid: { show: false },
+          splits: () => this.timeTicks(),
+          values: (_plot, splits) => splits.map((at) => this.options.tick(at, this.timeStep())),
+        },
+        {
+          ...axis,
+          size: GUTTER * scale,
+          gap: 8 * scale,
+          grid: { stroke: () => this.colours["--grid"], width: 1 },
+          splits: () => this.yTicks,
+          values: (_plot, splits) => splits.map((value) => number(value, this.options.tickDecimals)),
+        },
       ],
       series: [{}, { stroke: colours["--series"], paths: () => null, points: { show: false } }],
-      hooks: { drawAxes: [() => this.paintBack()], draw: [() => this.paintFront()], setCursor: [() => this.paintValue()] },
+      hooks: {
+        drawAxes: [() => this.paintBack()],
+        draw: [() => this.paintFront()],
+        setCursor: [() => this.paintValue()],
+      },
     };
   }
 
@@ -182,13 +241,23 @@ export class Chart {
       if (to <= from) continue;
       ctx.fillStyle = this.colours["--sunken"];
       ctx.fillRect(from, bbox.top, to - from, bbox.height);
-      for (const edge of [from, to]) if (edge > bbox.left && edge < bbox.left + bbox.width) this.dashed(edge, bbox.top, edge, bbox.top + bbox.height, "--text-2", [1, 3]);
+      for (const edge of [from, to])
+        if (edge > bbox.left && edge < bbox.left + bbox.width)
+          this.dashed(edge, bbox.top, edge, bbox.top + bbox.height, "--text-2", [1, 3]);
     }
     if (this.options.dashed !== undefined && this.options.dashed !== null) {
       const y = this.y(this.options.dashed);
       this.dashed(bbox.left, y, bbox.left + bbox.width, y, "--text-3", [3, 4]);
     }
-    for (const mark of this.marks) this.dashed(this.x(mark.at), bbox.top - 4 * uPlot.pxRatio, this.x(mark.at), bbox.top + bbox.height, "--text-2", [1, 3]);
+    for (const mark of this.marks)
+      this.dashed(
+        this.x(mark.at),
+        bbox.top - 4 * uPlot.pxRatio,
+        this.x(mark.at),
+        bbox.top + bbox.height,
+        "--text-2",
+        [1, 3],
+      );
     ctx.restore();
   }
 
@@ -273,7 +342,8 @@ export class Chart {
     };
     for (const zone of this.zones) {
       const [from, to] = [Math.max(bbox.left, this.x(zone.from)), Math.min(bbox.left + bbox.width, this.x(zone.to))];
-      if (zone.label && this.options.labels && to - from > ctx.measureText(zone.label).width) write(zone.label, (from + to) / 2, bbox.top + bbox.height - 6 * ratio, "center");
+      if (zone.label && this.options.labels && to - from > ctx.measureText(zone.label).width)
+        write(zone.label, (from + to) / 2, bbox.top + bbox.height - 6 * ratio, "center");
     }
     for (const mark of this.marks) {
       if (!mark.label || !this.options.labels || mark.at < this.range[0]) continue;
@@ -291,10 +361,18 @@ export class Chart {
     const [times, values] = this.plot.data;
     const index = this.plot.cursor.left >= 0 ? this.plot.cursor.idx : null;
     const pointed = index !== null && index !== undefined;
-    const value = pointed ? values[index] : this.options.now !== undefined ? this.options.now : values.findLast((one) => one !== null);
-    if (!this.output.firstElementChild) this.output.append(document.createElement("small"), document.createElement("span"));
+    const value = pointed
+      ? values[index]
+      : this.options.now !== undefined
+        ? this.options.now
+        : values.findLast((one) => one !== null);
+    if (!this.output.firstElementChild)
+      this.output.append(document.createElement("small"), document.createElement("span"));
     setText(this.output.firstElementChild, `${pointed ? this.options.moment(times[index]) : this.options.nowWord} `);
-    const text = value === null || value === undefined ? "no data" : number(value, this.options.decimals) + (this.options.unit ? `\u00a0${this.options.unit}` : "");
+    const text =
+      value === null || value === undefined
+        ? "no data"
+        : number(value, this.options.decimals) + (this.options.unit ? `\u00a0${this.options.unit}` : "");
     setText(this.output.lastElementChild, text);
   }
 

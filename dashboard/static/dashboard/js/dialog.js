@@ -14,7 +14,9 @@ export function toast(text) {
   setText(box, text);
   box.hidden = false;
   clearTimeout(toastTimer);
-  toastTimer = setTimeout(() => { box.hidden = true; }, TOAST_MS);
+  toastTimer = setTimeout(() => {
+    box.hidden = true;
+  }, TOAST_MS);
 }
 
 export function openDialog(id) {
@@ -53,7 +55,11 @@ export function listen() {
     } else if (event.target instanceof HTMLDialogElement) {
       // A press on the backdrop hits the dialog itself, outside of its box.
       const box = event.target.getBoundingClientRect();
-      const inside = event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom;
+      const inside =
+        event.clientX >= box.left &&
+        event.clientX <= box.right &&
+        event.clientY >= box.top &&
+        event.clientY <= box.bottom;
       if (!inside) event.target.close();
     }
   });

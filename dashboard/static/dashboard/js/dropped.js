@@ -18,7 +18,10 @@ export class DroppedStrip {
     this.streamUrl = streamUrl;
     this.items = [];
     this.signature = "";
-    if (url) setInterval(() => { if (!document.hidden) this.refresh(); }, REFRESH_MS);
+    if (url)
+      setInterval(() => {
+        if (!document.hidden) this.refresh();
+      }, REFRESH_MS);
   }
 
   refreshSoon() {
@@ -32,7 +35,9 @@ export class DroppedStrip {
       const response = await fetch(this.url, { headers: { Accept: "application/json" } });
       if (!response.ok) return;
       const { items } = await response.json();
-      this.items = items.filter((session) => session.ended_at).map((session) => ({ ...session, at: Date.parse(session.ended_at) / 1000 }));
+      this.items = items
+        .filter((session) => session.ended_at)
+        .map((session) => ({ ...session, at: Date.parse(session.ended_at) / 1000 }));
     } catch {
       // The link's banner says that the server is away; the strip keeps what it knew.
     }
@@ -61,14 +66,25 @@ export class DroppedStrip {
         row.dataset.state = state;
         row.replaceChildren(icon(back ? "good" : "bad", back ? "w-good" : "w-bad"), " ", element("span"));
       }
-      setText(row.lastElementChild, back ? `Back after ${duration(Math.max(0, stream.since - item.at))}` : `Off for ${duration(now - item.at)}`);
+      setText(
+        row.lastElementChild,
+        back ? `Back after ${duration(Math.max(0, stream.since - item.at))}` : `Off for ${duration(now - item.at)}`,
+      );
     });
   }
 
   row(item) {
-    return element("li", { "data-dropped": `${item.app}/${item.name}` },
-      element("div", { class: "row" }, element("a", { class: "clip", href: this.streamUrl(item) }, `${item.app}/${item.name}`), element("time", { class: "dim" }, time(item.at))),
+    return element(
+      "li",
+      { "data-dropped": `${item.app}/${item.name}` },
+      element(
+        "div",
+        { class: "row" },
+        element("a", { class: "clip", href: this.streamUrl(item) }, `${item.app}/${item.name}`),
+        element("time", { class: "dim" }, time(item.at)),
+      ),
       element("span", { class: "sub" }, END_WORDS[item.end_reason] ?? "Ended"),
-      element("span", { class: "nowrap" }));
+      element("span", { class: "nowrap" }),
+    );
   }
 }

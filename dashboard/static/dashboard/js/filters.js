@@ -35,7 +35,9 @@ export class Filters {
 
   changed() {
     this.read();
-    const query = new URLSearchParams(NAMES.map((name) => [name, this.form.elements[name].value]).filter(([, value]) => value));
+    const query = new URLSearchParams(
+      NAMES.map((name) => [name, this.form.elements[name].value]).filter(([, value]) => value),
+    );
     history.replaceState(null, "", query.size ? `?${query}` : location.pathname);
     this.onChange();
   }
@@ -66,7 +68,12 @@ export class Filters {
   /** How cards are ordered; equal ones by name, so that nothing jumps about. */
   compare = (a, b) => {
     const [x, y] = [a.stream, b.stream];
-    const first = this.order === "players" ? y.players - x.players : this.order === "name" ? 0 : this.severity(x) - this.severity(y);
+    const first =
+      this.order === "players"
+        ? y.players - x.players
+        : this.order === "name"
+          ? 0
+          : this.severity(x) - this.severity(y);
     return first || byName(this.path(x), this.path(y));
   };
 
@@ -92,7 +99,10 @@ export class Filters {
     if (signature === this.applications) return;
     this.applications = signature;
     const select = this.form.elements.app;
-    select.replaceChildren(element("option", { value: "" }, "All applications"), ...known.map((name) => element("option", { value: name }, name)));
+    select.replaceChildren(
+      element("option", { value: "" }, "All applications"),
+      ...known.map((name) => element("option", { value: name }, name)),
+    );
     select.value = this.app;
   }
 }

@@ -8,7 +8,10 @@ const formats = new Map();
 export function number(value, decimals = 0, none = "–") {
   if (value === null || value === undefined || !Number.isFinite(value)) return none;
   if (!formats.has(decimals)) {
-    formats.set(decimals, new Intl.NumberFormat("en-GB", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+    formats.set(
+      decimals,
+      new Intl.NumberFormat("en-GB", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
+    );
   }
   return formats.get(decimals).format(value);
 }
@@ -42,7 +45,10 @@ export function clock(seconds) {
 export function duration(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return unit(s, "s");
-  if (s < 3600) return s % 60 && s < 600 ? `${unit(Math.floor(s / 60), "min")} ${unit(s % 60, "s")}` : unit(Math.floor(s / 60), "min");
+  if (s < 3600)
+    return s % 60 && s < 600
+      ? `${unit(Math.floor(s / 60), "min")} ${unit(s % 60, "s")}`
+      : unit(Math.floor(s / 60), "min");
   if (s < 172800) {
     const minutes = Math.floor((s % 3600) / 60);
     return minutes ? `${unit(Math.floor(s / 3600), "h")} ${unit(minutes, "min")}` : unit(Math.floor(s / 3600), "h");

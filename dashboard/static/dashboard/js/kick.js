@@ -9,7 +9,9 @@ export function listenKick() {
   const dialog = document.getElementById("kick");
   const error = document.getElementById("kick-error");
   const button = document.getElementById("kick-submit");
-  document.getElementById("kick-open").addEventListener("click", () => { error.hidden = true; });
+  document.getElementById("kick-open").addEventListener("click", () => {
+    error.hidden = true;
+  });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     button.disabled = true;
@@ -28,7 +30,11 @@ export function listenKick() {
 /** null when the server took it, else why not. */
 async function send(form) {
   try {
-    const response = await fetch(form.action, { method: "POST", body: new FormData(form), headers: { Accept: "application/json" } });
+    const response = await fetch(form.action, {
+      method: "POST",
+      body: new FormData(form),
+      headers: { Accept: "application/json" },
+    });
     if (response.ok) return null;
     if (response.status === 403) return "Your role doesn’t allow this, or you are logged out. Load the page again.";
     const { detail } = await response.json();

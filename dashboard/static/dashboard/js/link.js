@@ -60,7 +60,10 @@ export class LinkView {
     setText(what, REFUSED[refused] ?? LOST);
     const wait = Math.ceil((retryAt - Date.now()) / 1000);
     setText(next, refused ? "" : wait > 0 ? `Next try in ${duration(wait)}.` : "Trying now.");
-    setText(this.banner.querySelector("button"), refused === "logged-out" ? "Log in" : refused ? "Load again" : "Try now");
+    setText(
+      this.banner.querySelector("button"),
+      refused === "logged-out" ? "Log in" : refused ? "Load again" : "Try now",
+    );
   }
 }
 

@@ -15,7 +15,9 @@ export class Samples {
   /** Take a snapshot's columns {at: [...], ...}: all that is known of the stream, so it replaces what was here. */
   replace(columns) {
     const times = columns?.at ?? [];
-    this.rows = times.map((at, index) => Object.fromEntries([["at", at], ...COLUMNS.map((name) => [name, columns[name]?.[index] ?? null])]));
+    this.rows = times.map((at, index) =>
+      Object.fromEntries([["at", at], ...COLUMNS.map((name) => [name, columns[name]?.[index] ?? null])]),
+    );
   }
 
   push(sample) {

@@ -26,9 +26,13 @@ export class LiveSocket {
     this.watch = setInterval(() => this.checkSilence(), SILENCE_CHECK_MS);
     // The page was asleep, or the network came back: don't wait for the backoff to end.
     addEventListener("online", () => this.retry());
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) this.retry(); });
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.retry();
+    });
     addEventListener("pagehide", () => this.socket?.close());
-    addEventListener("pageshow", (event) => { if (event.persisted) this.retry(); });
+    addEventListener("pageshow", (event) => {
+      if (event.persisted) this.retry();
+    });
   }
 
   open() {
@@ -68,7 +72,12 @@ export class LiveSocket {
 
   /** Try now: unless the connection stands, or was refused for good. */
   retry() {
-    if (this.state.refused || this.socket.readyState === WebSocket.OPEN || this.socket.readyState === WebSocket.CONNECTING) return;
+    if (
+      this.state.refused ||
+      this.socket.readyState === WebSocket.OPEN ||
+      this.socket.readyState === WebSocket.CONNECTING
+    )
+      return;
     this.tries = 0;
     this.open();
   }

@@ -21,7 +21,9 @@ export class Spark {
     this.target = svg("path", { class: "target" });
     this.area = svg("path", { class: "area" });
     this.line = svg("path", { class: "line" });
-    this.lanes = Object.fromEntries(Object.entries(CLASSES).map(([name, classes]) => [name, svg("path", { class: classes })]));
+    this.lanes = Object.fromEntries(
+      Object.entries(CLASSES).map(([name, classes]) => [name, svg("path", { class: classes })]),
+    );
     host.replaceChildren(this.target, this.area, this.line, ...Object.values(this.lanes));
   }
 
@@ -40,7 +42,8 @@ export class Spark {
       const next = points[index + 1];
       const until = Math.min(now, next ? (next.at - point.at > GAP_S ? point.at + 1 : next.at) : point.at + 1);
       const tall = TALL[point.health] ?? TALL.none;
-      lanes[point.health in lanes ? point.health : "none"] += `M${x(point.at)} ${HEIGHT}V${HEIGHT - tall}H${x(until)}V${HEIGHT}Z`;
+      lanes[point.health in lanes ? point.health : "none"] +=
+        `M${x(point.at)} ${HEIGHT}V${HEIGHT - tall}H${x(until)}V${HEIGHT}Z`;
       if (point.kbps === null || point.kbps === undefined) {
         if (last) area += `L${x(last.at)} ${BASE}Z`;
         last = null;

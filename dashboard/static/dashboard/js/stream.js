@@ -20,12 +20,14 @@ const BITRATE_BAD = 0.4;
 const FPS_LOW = 0.9;
 const FPS_BAD = 0.6;
 const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
-const RENDERED = ["last-end", "sessions", "attempts"]; // What the server renders.
+const RENDERED = ["session-key", "last-end", "sessions", "attempts"]; // What the server renders.
 const SETTLE_MS = 1500; // What happened is in the database by then.
 const REFRESH_MS = 10000;
 
 const head = document.getElementById("stream");
-const fields = Object.fromEntries([...document.querySelectorAll("[data-field]")].map((field) => [field.dataset.field, field]));
+const fields = Object.fromEntries(
+  [...document.querySelectorAll("[data-field]")].map((field) => [field.dataset.field, field]),
+);
 const section = (id) => document.getElementById(id);
 const link = new LinkView();
 const samples = new Samples();
@@ -42,14 +44,14 @@ function onMessage(message) {
 
 function apply(message) {
   if (message.kind === "event") {
-    feed.add([message.event]);
+    feed.push(message.event, stream?.session_id);
     if (SESSION_EVENTS.has(message.event.kind)) refreshSoon();
     paint();
     return;
   }
   if (message.kind === "snapshot") {
     samples.replace(message.samples);
-    feed.add(message.events);
+    feed.replace(message.events);
   } else if (message.sample) {
     samples.push({ ...message.sample, at: seconds(message.sample.at) });
   }
@@ -66,9 +68,20 @@ function refreshSoon() {
 
 function take(next) {
   const before = stream;
-  stream = next ?? { ...(stream ?? {}), state: "offline", health: "none", issues: [], players: 0, session_id: null, since: null };
+  stream = next ?? {
+    ...(stream ?? {}),
+    state: "offline",
+    health: "none",
+    issues: [],
+    players: 0,
+    session_id: null,
+    since: null,
+  };
   if (before && before.state !== stream.state) refreshSoon();
-  if (before && before.state !== stream.state) announce({ live: "The stream is live.", waiting: "Waiting for media.", offline: "The stream is off air." }[stream.state]);
+  if (before && before.state !== stream.state)
+    announce(
+      { live: "The stream is live.", waiting: "Waiting for media.", offline: "The stream is off air." }[stream.state],
+    );
   else if (before && before.health !== stream.health) announce(`Health: ${health(stream.health).word}.`);
 }
 
@@ -83,8 +96,18 @@ const figure = (name) => document.querySelector(`[data-chart="${name}"]`);
 const plots = {
   bitrate: charts.add(figure("bitrate"), { unit: "kbit/s", ticks: 4, labels: true }),
   fps: charts.add(figure("fps"), { unit: "fps", decimals: 1, tickDecimals: 0 }),
-  keyframe_interval: charts.add(figure("keyframe_interval"), { unit: "s", decimals: 1, dashed: 4, limits: { warnAbove: 4, badAbove: 10 } }),
-  drift_dev: charts.add(figure("drift_dev"), { unit: "ms", dashed: 500, top: 1000, limits: { warnAbove: 500, badAbove: 1000 } }),
+  keyframe_interval: charts.add(figure("keyframe_interval"), {
+    unit: "s",
+    decimals: 1,
+    dashed: 4,
+    limits: { warnAbove: 4, badAbove: 10 },
+  }),
+  drift_dev: charts.add(figure("drift_dev"), {
+    unit: "ms",
+    dashed: 500,
+    top: 1000,
+    limits: { warnAbove: 500, badAbove: 1000 },
+  }),
   players: charts.add(figure("players"), { unit: "", axis: true, top: 2 }),
 };
 
@@ -107,7 +130,9 @@ function paint() {
   if (live) {
     paintIssues(now);
     paintTiles();
-    section("claims").querySelector("tbody").replaceChildren(...compare(stream).map(claimRow));
+    section("claims")
+      .querySelector("tbody")
+      .replaceChildren(...compare(stream).map(claimRow));
   }
   if (live || seen) paintCharts(view);
 }
@@ -125,7 +150,8 @@ function paintHead(now, onAir) {
   setText(fields.source, [stream.address, stream.encoder].filter(Boolean).join(", "));
   setText(fields.node, stream.node ?? "");
   for (const part of document.querySelectorAll("[data-only-live]")) part.hidden = !onAir;
-  for (const part of document.querySelectorAll("[data-of-session]")) part.hidden = part.dataset.ofSession !== stream.session_id;
+  for (const part of document.querySelectorAll("[data-of-session]"))
+    part.hidden = part.dataset.ofSession !== stream.session_id;
   const kick = section("kick-open");
   if (kick) {
     kick.hidden = !onAir;
@@ -134,8 +160,10 @@ function paintHead(now, onAir) {
 }
 
 function waitingWords(now) {
-  if (stream.state === "waiting" && stream.session_id) return `An encoder is accepted${stream.since ? `, ${duration(now - stream.since)} ago` : ""}, but no media has arrived. Start streaming in it.`;
-  if (stream.state === "waiting") return `${count(stream.players, "player waits", "players wait")} for it. Start streaming; this page turns to the live stream by itself.`;
+  if (stream.state === "waiting" && stream.session_id)
+    return `An encoder is accepted${stream.since ? `, ${duration(now - stream.since)} ago` : ""}, but no media has arrived. Start streaming in it.`;
+  if (stream.state === "waiting")
+    return `${count(stream.players, "player waits", "players wait")} for it. Start streaming; this page turns to the live stream by itself.`;
   return "Start streaming. This page turns to the live stream by itself.";
 }
 
@@ -149,19 +177,40 @@ function paintIssues(now) {
   if (signature !== issueSignature) {
     issueSignature = signature;
     const bad = issues.filter((issue) => issue.level === "bad").length;
-    const chips = [["bad", bad, `${bad} bad`], ["warning", issues.length - bad, count(issues.length - bad, "warning")]];
-    fields["issue-counts"].replaceChildren(...chips.filter(([, n]) => n).map(([level, , words]) => element("span", { class: `chip ${health(level).icon}` }, icon(health(level).icon), words)));
+    const chips = [
+      ["bad", bad, `${bad} bad`],
+      ["warning", issues.length - bad, count(issues.length - bad, "warning")],
+    ];
+    fields["issue-counts"].replaceChildren(
+      ...chips
+        .filter(([, n]) => n)
+        .map(([level, , words]) =>
+          element("span", { class: `chip ${health(level).icon}` }, icon(health(level).icon), words),
+        ),
+    );
     list.replaceChildren(...issues.map(issueRow));
   }
-  issues.forEach((issue, index) => setText(list.children[index].querySelector("time"), `open for ${duration(now - issue.since)}`));
+  issues.forEach((issue, index) =>
+    setText(list.children[index].querySelector("time"), `open for ${duration(now - issue.since)}`),
+  );
 }
 
 function issueRow(issue) {
   const { icon: look, word } = health(issue.level);
-  return element("li", { class: "issue", "data-check": issue.check, "data-level": issue.level }, icon(look, `w-${look}`),
-    element("h3", {}, element("span", { class: "vh" }, `${word}: `), issue.title), element("time"),
-    element("dl", { class: "ave" }, element("div", {}, element("dt", {}, "Actual"), " ", element("dd", { class: `w-${look}` }, issue.actual)), element("div", {}, element("dt", {}, "Expected"), " ", element("dd", {}, issue.expected))),
-    element("p", {}, issue.advice));
+  return element(
+    "li",
+    { class: "issue", "data-check": issue.check, "data-level": issue.level },
+    icon(look, `w-${look}`),
+    element("h3", {}, element("span", { class: "vh" }, `${word}: `), issue.title),
+    element("time"),
+    element(
+      "dl",
+      { class: "ave" },
+      element("div", {}, element("dt", {}, "Actual"), " ", element("dd", { class: `w-${look}` }, issue.actual)),
+      element("div", {}, element("dt", {}, "Expected"), " ", element("dd", {}, issue.expected)),
+    ),
+    element("p", {}, issue.advice),
+  );
 }
 
 function nominalFps() {
@@ -174,7 +223,10 @@ function paintTiles() {
   setText(fields["video-limit"], stream.target_kbps ? `of ${number(stream.target_kbps)}, 5 s mean` : "5 s mean");
   setText(fields.audio_kbps, number(stream.audio_kbps));
   const claimed = stream.metadata?.audiodatarate;
-  setText(fields["audio-limit"], typeof claimed === "number" && claimed > 0 ? `of ${number(claimed)}, 5 s mean` : "5 s mean");
+  setText(
+    fields["audio-limit"],
+    typeof claimed === "number" && claimed > 0 ? `of ${number(claimed)}, 5 s mean` : "5 s mean",
+  );
   setText(fields.fps, number(stream.fps, 1));
   setText(fields["fps-limit"], nominalFps() ? `of ${number(nominalFps(), nominalFps() % 1 ? 2 : 0)}` : "by wall time");
   setText(fields.keyframe_interval, number(stream.keyframe_interval, 1));
@@ -184,33 +236,55 @@ function paintTiles() {
   setText(fields.out_kbps, out);
   setText(fields["out-unit"], outUnit);
   setText(fields["players-tile"], number(stream.players));
-  setText(fields.slow, stream.slow_players ? `${number(stream.slow_players)} slow, ${count(stream.dropped_frames, "frame")} dropped` : "none is slow");
+  setText(
+    fields.slow,
+    stream.slow_players
+      ? `${number(stream.slow_players)} slow, ${count(stream.dropped_frames, "frame")} dropped`
+      : "none is slow",
+  );
 }
 
 function paintCharts({ times, columns, zones, range }) {
   const target = stream.target_kbps || null;
   const nominal = nominalFps();
   setText(figure("bitrate").querySelector(".clip"), target ? `5 s mean; dashed: target ${number(target)}` : "5 s mean");
-  setText(figure("fps").querySelector(".clip"), nominal ? `by wall time, nominal ${number(nominal, nominal % 1 ? 2 : 0)}` : "by wall time");
+  setText(
+    figure("fps").querySelector(".clip"),
+    nominal ? `by wall time, nominal ${number(nominal, nominal % 1 ? 2 : 0)}` : "by wall time",
+  );
   const marks = healthMarks(range);
   const live = stream.state === "live";
-  const show = (name, values, options = {}, extra = {}) => plots[name].show({ times, values, range, zones, ...extra, options: { now: live ? undefined : null, ...options } });
-  show("bitrate", columns.bitrate, {
-    dashed: target,
-    band: target ? BAND.map((part) => part * target) : null,
-    limits: target ? { warnBelow: BAND[0] * target, badBelow: BITRATE_BAD * target } : {},
-  }, { marks });
-  show("fps", columns.fps, { top: nominal ?? 30, limits: nominal ? { warnBelow: FPS_LOW * nominal, badBelow: FPS_BAD * nominal } : {} });
+  const show = (name, values, options = {}, extra = {}) =>
+    plots[name].show({ times, values, range, zones, ...extra, options: { now: live ? undefined : null, ...options } });
+  show(
+    "bitrate",
+    columns.bitrate,
+    {
+      dashed: target,
+      band: target ? BAND.map((part) => part * target) : null,
+      limits: target ? { warnBelow: BAND[0] * target, badBelow: BITRATE_BAD * target } : {},
+    },
+    { marks },
+  );
+  show("fps", columns.fps, {
+    top: nominal ?? 30,
+    limits: nominal ? { warnBelow: FPS_LOW * nominal, badBelow: FPS_BAD * nominal } : {},
+  });
   show("keyframe_interval", columns.keyframe_interval);
-  show("drift_dev", columns.drift_dev.map((value) => (value === null ? null : Math.abs(value))));
+  show(
+    "drift_dev",
+    columns.drift_dev.map((value) => (value === null ? null : Math.abs(value))),
+  );
   show("players", columns.players);
   if (asTable) paintTable(times, columns);
 }
 
 /** When issues opened, as the feed knows it. */
 function healthMarks([from, to]) {
-  const opened = [...feed.events.values()].filter((event) => event.kind === "health.opened" && event.at > from && event.at <= to);
-  return opened.slice(0, MARKS).map((event) => ({ at: event.at, label: String(event.detail?.check ?? event.code ?? "").replaceAll("_", " ") }));
+  const opened = [...feed.events.values()].filter(
+    (event) => event.kind === "health.opened" && event.at > from && event.at <= to,
+  );
+  return opened.slice(0, MARKS).map((event) => ({ at: event.at, label: event.code.replaceAll("_", " ") }));
 }
 
 function paintTable(times, columns) {
@@ -221,10 +295,26 @@ function paintTable(times, columns) {
       continue;
     }
     const look = health(columns.health[i]);
-    const cells = [number(columns.bitrate[i]), number(columns.fps[i], 1), number(columns.keyframe_interval[i], 1), number(columns.drift_dev[i]), number(columns.players[i])];
-    rows.push(element("tr", {}, element("td", {}, time(times[i])), ...cells.map((cell) => element("td", { class: "num" }, cell)), element("td", { class: "nowrap" }, icon(look.icon, `w-${look.icon}`), " ", look.word)));
+    const cells = [
+      number(columns.bitrate[i]),
+      number(columns.fps[i], 1),
+      number(columns.keyframe_interval[i], 1),
+      number(columns.drift_dev[i]),
+      number(columns.players[i]),
+    ];
+    rows.push(
+      element(
+        "tr",
+        {},
+        element("td", {}, time(times[i])),
+        ...cells.map((cell) => element("td", { class: "num" }, cell)),
+        element("td", { class: "nowrap" }, icon(look.icon, `w-${look.icon}`), " ", look.word),
+      ),
+    );
   }
-  section("plot-table").querySelector("tbody").replaceChildren(...rows);
+  section("plot-table")
+    .querySelector("tbody")
+    .replaceChildren(...rows);
 }
 
 section("table-toggle").addEventListener("click", (event) => {

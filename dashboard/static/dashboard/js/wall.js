@@ -19,8 +19,16 @@ const bootstrap = pageData("bootstrap");
 const link = new LinkView();
 const cards = new Map(); // By stream id: those that are live or waiting.
 const offline = new Map(); // By stream id: the others.
-const parts = Object.fromEntries(["nodes", "attention", "well", "offline", "no-match", "no-streams", "announce"].map((id) => [id, document.getElementById(id)]));
-const streamUrl = (stream) => bootstrap.stream_url.replace("__APP__", encodeURIComponent(stream.app)).replace("__NAME__", encodeURIComponent(stream.name));
+const parts = Object.fromEntries(
+  ["nodes", "attention", "well", "offline", "no-match", "no-streams", "announce"].map((id) => [
+    id,
+    document.getElementById(id),
+  ]),
+);
+const streamUrl = (stream) =>
+  bootstrap.stream_url
+    .replace("__APP__", encodeURIComponent(stream.app))
+    .replace("__NAME__", encodeURIComponent(stream.name));
 const dropped = new DroppedStrip(document.getElementById("dropped"), bootstrap.sessions_url, streamUrl);
 const filters = new Filters(document.getElementById("filters"), () => render());
 let ready = false;
@@ -28,9 +36,12 @@ let scheduled = false;
 let rendered = 0;
 
 // A card out of sight draws no sparkline: with hundreds of them that is most of the work.
-const sight = new IntersectionObserver((entries) => {
-  for (const entry of entries) entry.target.card.visible = entry.isIntersecting;
-}, { rootMargin: "200px" });
+const sight = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) entry.target.card.visible = entry.isIntersecting;
+  },
+  { rootMargin: "200px" },
+);
 
 function put(stream, at) {
   if (stream.state === "offline") {
@@ -85,7 +96,9 @@ function onMessage(message) {
 /** The sparklines' last minute, once. Without it they grow from now on. */
 async function seed() {
   try {
-    const response = await fetch(document.getElementById("wall").dataset.recentUrl, { headers: { Accept: "application/json" } });
+    const response = await fetch(document.getElementById("wall").dataset.recentUrl, {
+      headers: { Accept: "application/json" },
+    });
     if (!response.ok) return;
     const { items } = await response.json();
     for (const [id, columns] of Object.entries(items)) cards.get(Number(id))?.seed(columns);
@@ -97,14 +110,20 @@ async function seed() {
 function schedule() {
   if (scheduled) return;
   scheduled = true;
-  requestAnimationFrame(() => { scheduled = false; render(); });
+  requestAnimationFrame(() => {
+    scheduled = false;
+    render();
+  });
 }
 
 let announced = [];
 function announce(text) {
   announced.push(text);
   if (announced.length > 1) return;
-  setTimeout(() => { setText(parts.announce, announced.slice(0, 3).join(" ")); announced = []; }, 500);
+  setTimeout(() => {
+    setText(parts.announce, announced.slice(0, 3).join(" "));
+    announced = [];
+  }, 500);
 }
 
 /* ---- painting ---- */
@@ -115,23 +134,42 @@ function render() {
   const now = link.now();
   const all = [...cards.values()].filter((card) => filters.fitsPlace(card.stream));
   filters.showCounts(all.map((card) => card.stream.health));
-  filters.showApplications([...cards.values(), ...[...offline.values()].map((stream) => ({ stream }))].map((card) => card.stream.app));
+  filters.showApplications(
+    [...cards.values(), ...[...offline.values()].map((stream) => ({ stream }))].map((card) => card.stream.app),
+  );
   const shown = all.filter((card) => filters.fitsHealth(card.stream)).sort(filters.compare);
-  place(parts.attention, shown.filter((card) => card.attention), (list) => `${count(list.length, "stream")}, ${filters.orderWords}`);
-  place(parts.well, shown.filter((card) => !card.attention), wellWords);
+  place(
+    parts.attention,
+    shown.filter((card) => card.attention),
+    (list) => `${count(list.length, "stream")}, ${filters.orderWords}`,
+  );
+  place(
+    parts.well,
+    shown.filter((card) => !card.attention),
+    wellWords,
+  );
   for (const card of shown) card.render(now);
   parts["no-streams"].hidden = cards.size > 0;
   parts["no-match"].hidden = cards.size === 0 || shown.length > 0;
   renderOffline();
   showBadCount([...cards.values()].filter((card) => card.stream.health === "bad").length);
-  dropped.paint(now, (app, name) => [...cards.values()].find((card) => card.stream.app === app && card.stream.name === name)?.stream);
+  dropped.paint(
+    now,
+    (app, name) => [...cards.values()].find((card) => card.stream.app === app && card.stream.name === name)?.stream,
+  );
 }
 
 function wellWords(list) {
   const good = list.filter((card) => card.stream.health === "good").length;
   const waiting = list.filter((card) => card.stream.state === "waiting").length;
   const others = list.length - good - waiting;
-  return [good || !list.length ? `${number(good)} good` : "", others ? `${number(others)} not judged yet` : "", waiting ? `${number(waiting)} waiting for media` : ""].filter(Boolean).join(", ");
+  return [
+    good || !list.length ? `${number(good)} good` : "",
+    others ? `${number(others)} not judged yet` : "",
+    waiting ? `${number(waiting)} waiting for media` : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 /** Put the cards into a section in their order. Only those that stand wrong are moved; the focus stays where it was. */
@@ -159,7 +197,28 @@ function renderOffline() {
   if (signature === offlineSignature) return;
   offlineSignature = signature;
   setText(parts.offline.querySelector(".sec span"), count(list.length, "stream"));
-  parts.offline.querySelector("ul").replaceChildren(...list.map((stream) => element("li", {}, element("a", { class: "clip", href: streamUrl(stream), title: `${stream.app}/${stream.name}`, "data-stream": `${stream.app}/${stream.name}`, "data-state": "offline" }, element("small", {}, `${stream.app}/`), stream.name))));
+  parts.offline
+    .querySelector("ul")
+    .replaceChildren(
+      ...list.map((stream) =>
+        element(
+          "li",
+          {},
+          element(
+            "a",
+            {
+              class: "clip",
+              href: streamUrl(stream),
+              title: `${stream.app}/${stream.name}`,
+              "data-stream": `${stream.app}/${stream.name}`,
+              "data-state": "offline",
+            },
+            element("small", {}, `${stream.app}/`),
+            stream.name,
+          ),
+        ),
+      ),
+    );
 }
 
 function renderNodes(nodes) {
@@ -173,11 +232,27 @@ function renderNodes(nodes) {
       ["Out", bitrate(node.out_kbps), true],
       ["Players", number(node.players), true],
     ];
-    return element("dl", { class: "node", "data-node": node.node },
-      element("div", { class: "id" }, icon(strained ? "warn" : "good", strained ? "w-warn" : "w-good"), element("span", { class: "vh" }, strained ? "Strained:" : "Running:"), node.node),
-      ...figures.filter(([, , known]) => known).map(([name, value, , classes]) => element("div", { class: classes }, element("dt", {}, name), " ", element("dd", {}, value))));
+    return element(
+      "dl",
+      { class: "node", "data-node": node.node },
+      element(
+        "div",
+        { class: "id" },
+        icon(strained ? "warn" : "good", strained ? "w-warn" : "w-good"),
+        element("span", { class: "vh" }, strained ? "Strained:" : "Running:"),
+        node.node,
+      ),
+      ...figures
+        .filter(([, , known]) => known)
+        .map(([name, value, , classes]) =>
+          element("div", { class: classes }, element("dt", {}, name), " ", element("dd", {}, value)),
+        ),
+    );
   });
-  if (!rows.length) rows.push(element("p", { class: "node" }, icon("warn", "w-warn"), "No media node is running: encoders can’t connect."));
+  if (!rows.length)
+    rows.push(
+      element("p", { class: "node" }, icon("warn", "w-warn"), "No media node is running: encoders can’t connect."),
+    );
   parts.nodes.replaceChildren(...rows);
 }
 
@@ -211,7 +286,13 @@ document.getElementById("show-all").addEventListener("click", () => filters.clea
 /* ---- go ---- */
 
 // Clocks and sparklines move on even when nothing comes.
-setInterval(() => { if (performance.now() - rendered > TICK_MS) schedule(); }, TICK_MS);
+setInterval(() => {
+  if (performance.now() - rendered > TICK_MS) schedule();
+}, TICK_MS);
 dropped.refresh();
-const socket = new LiveSocket(bootstrap.ws, { onMessage, onState: (state) => link.show(state), silenceS: () => SILENCE_S });
+const socket = new LiveSocket(bootstrap.ws, {
+  onMessage,
+  onState: (state) => link.show(state),
+  silenceS: () => SILENCE_S,
+});
 retryWith(link, socket);

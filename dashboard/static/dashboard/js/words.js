@@ -13,35 +13,54 @@ export const END_WORDS = {
   lease_lost: "Lease lost",
 };
 
+/** What arrives, in few words: "1920 × 1080, H.264 and AAC". */
+export function mediaWords(media) {
+  const codecs = [media.video_codec, media.audio_codec].filter(Boolean).join(" and ");
+  return [media.width ? `${media.width} × ${media.height}` : "", codecs].filter(Boolean).join(", ");
+}
+
+const lower = (text) => text[0].toLowerCase() + text.slice(1);
+
 // An event's kind: what it says where the event itself brings no description, and its icon.
 const EVENT_KINDS = {
-  "connect.accepted": ["Connection accepted", "check"],
-  "connect.rejected": ["Connection refused", "ban"],
-  "publish.accepted": ["Publish accepted", "check"],
-  "publish.rejected": ["Publish refused", "ban"],
-  "publish.takeover": ["Another encoder took over", "rotate"],
   "session.started": ["Session started", "live"],
   "session.ended": ["Session ended", "out"],
   "health.opened": ["Issue opened", "warn"],
   "health.cleared": ["Issue cleared", "good"],
-  "config.changed": ["Media changed", "info"],
   metadata: ["The encoder described its media", "info"],
   onstatus: ["Status sent", "info"],
-  "operator.kick": ["Kicked by an operator", "kick"],
 };
 
 // Levels as the health checks and as onStatus name them.
-const LEVEL_LOOK = { bad: ["bad", "w-bad"], error: ["bad", "w-bad"], warning: ["warn", "w-warn"], good: ["good", "w-good"] };
+const LEVEL_LOOK = {
+  bad: ["bad", "w-bad"],
+  error: ["bad", "w-bad"],
+  warning: ["warn", "w-warn"],
+  good: ["good", "w-good"],
+};
+
+const plain = (event, words) => event.description || words;
+
+// Kinds whose words come from more than their description.
+const SENTENCES = {
+  "session.ended": (event, words) =>
+    [`${words}: ${lower(END_WORDS[event.code] ?? "for an unknown reason")}.`, event.description]
+      .filter(Boolean)
+      .join(" "),
+  "health.cleared": (event) => `Cleared: ${lower(event.description || event.code)}`,
+  metadata: (event, words) => mediaWords(event.detail?.media ?? {}) || words,
+};
 
 /** {text, code, icon, classes} of an event. */
 export function describeEvent(event) {
   const [words, plainIcon] = EVENT_KINDS[event.kind] ?? [event.kind, "info"];
-  const detail = event.detail ?? {};
-  const reason = event.kind === "session.ended" ? END_WORDS[detail.reason ?? event.code] : null;
-  const [icon, classes] = (event.kind === "health.cleared" ? null : LEVEL_LOOK[event.level]) ?? [plainIcon, plainIcon === "good" ? "w-good" : ""];
+  const [icon, classes] = (event.kind === "health.cleared" ? null : LEVEL_LOOK[event.level]) ?? [
+    plainIcon,
+    plainIcon === "good" ? "w-good" : "",
+  ];
   return {
-    text: reason ? `${words}: ${reason[0].toLowerCase()}${reason.slice(1)}` : event.description || words,
-    code: event.code || event.kind,
+    text: (SENTENCES[event.kind] ?? plain)(event, words),
+    code: event.kind === "session.started" ? event.kind : event.code || event.kind,
     icon,
     classes,
   };
