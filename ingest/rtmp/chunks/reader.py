@@ -54,8 +54,7 @@ class _ChunkStream:
         "delta",
         "extended",
         "length",
-        "parts",
-        "received",
+        "partial",
         "stream_id",
         "timestamp",
         "type_id",
@@ -71,10 +70,8 @@ class _ChunkStream:
         """The extended timestamp of the last type 0, 1 or 2 header as sent (4 bytes), or nothing."""
         self.continuation = b""
         """How a type 3 chunk of this stream begins: its basic header and the extended timestamp."""
-        self.parts: list[bytes | bytearray] | None = None
-        """Payloads of the message under way; None between messages."""
-        self.received = 0
-        """Bytes in `parts`."""
+        self.partial: bytearray | None = None
+        """What has come of the message under way; None between messages."""
 
 
 class ChunkReader:
@@ -154,19 +151,20 @@ class ChunkReader:
                         position = start
                         break
                 length = stream.length
-                remaining = length - stream.received
+                partial = stream.partial
+                remaining = length if partial is None else length - len(partial)
                 size = remaining if remaining < chunk_size else chunk_size
                 stop = position + size
                 if stop > end:
                     position = start
                     break
-                if stream.parts is None:
+                if partial is None:
                     stream.timestamp = (stream.timestamp + stream.delta) & 0xFFFFFFFF
             else:
                 # Types 0, 1 and 2 begin a message (5.3.1.2).
                 if stream is None:
                     stream = self._add_stream(chunk_stream_id, first >> 6)
-                elif stream.parts is not None:
+                elif stream.partial is not None:
                     raise RemoteProtocolError("a message begins within another one of its chunk stream")
                 fields = position
                 position += HEADER_SIZES[first >> 6]
@@ -214,25 +212,23 @@ class ChunkReader:
                 payload = data[position:stop].tobytes()
                 position = stop
             else:
-                parts = stream.parts
-                if parts is None:
-                    parts = stream.parts = []
-                parts.append(data[position:stop].tobytes())
-                stream.received += size
-                self._partial_bytes += size
+                partial = stream.partial
+                if partial is None:
+                    partial = stream.partial = bytearray()
+                partial += data[position:stop]
                 position = stop
-                remaining = length - stream.received
+                self._partial_bytes += size
+                remaining = length - len(partial)
                 if remaining >= SHORTEST_RUN * chunk_size and end - position >= SHORTEST_RUN * chunk_size:
-                    position = self._take_run(stream, parts, position, chunk_size)
-                    remaining = length - stream.received
+                    position = self._take_run(partial, stream.continuation, remaining, position)
+                    remaining = length - len(partial)
                 if self._partial_bytes > self._limits.partial_bytes:
                     raise LimitExceeded(f"more than {self._limits.partial_bytes} bytes in unfinished messages")
                 if remaining:
                     continue
-                payload = b"".join(parts)
+                payload = bytes(partial)
                 self._partial_bytes -= length
-                stream.parts = None
-                stream.received = 0
+                stream.partial = None
 
             type_id = stream.type_id
             if type_id in _CHUNK_CONTROL:
@@ -245,31 +241,36 @@ class ChunkReader:
         self._position = position
         return messages
 
-    def _take_run(self, stream: _ChunkStream, parts: list[bytes | bytearray], position: int, chunk_size: int) -> int:
-        """Takes whole type 3 chunks of `stream` that follow one another, and gives the position after them.
+    def _take_run(self, partial: bytearray, header: bytes, remaining: int, position: int) -> int:
+        """Takes whole type 3 chunks that follow one another in one chunk stream; gives the position after them.
 
         Small chunks would cost more in headers than in payload. All headers of the run lie at one distance: one strided
-        slice compares them and another removes them.
+        slice compares them and another removes them. `header` is how each of them begins.
         """
-        header = stream.continuation
-        stride = chunk_size + len(header)
         data = self._data
+        chunk_size = self.chunk_size
+        stride = chunk_size + len(header)
         while True:
-            count = min((len(data) - position) // stride, (stream.length - stream.received) // chunk_size, RUN)
-            stop = position + count * stride
-            for offset in range(len(header)):
-                column = data[position + offset : stop : stride].tobytes()
-                count = min(count, len(column) - len(column.lstrip(header[offset : offset + 1])))
-            if count < SHORTEST_RUN:
+            count = min((len(data) - position) // stride, remaining // chunk_size, RUN)
+            # A few are looked at first: little is lost when this is no run, as chunk streams are interleaved.
+            if count < SHORTEST_RUN or self._alike(header, position, stride, SHORTEST_RUN) < SHORTEST_RUN:
                 return position
+            count = self._alike(header, position, stride, count)
             stop = position + count * stride
             run = bytearray(data[position:stop])
             for removed in range(len(header)):
                 del run[:: stride - removed]
-            parts.append(run)
-            stream.received += len(run)
+            partial += run
+            remaining -= len(run)
             self._partial_bytes += len(run)
             position = stop
+
+    def _alike(self, header: bytes, position: int, stride: int, count: int) -> int:
+        """How many of `count` chunks, one at each `stride` from `position` on, begin with `header`."""
+        for offset in range(len(header)):
+            column = self._data[position + offset : position + count * stride : stride].tobytes()
+            count = len(column) - len(column.lstrip(header[offset : offset + 1]))
+        return count
 
     def _add_stream(self, chunk_stream_id: int, chunk_type: int) -> _ChunkStream:
         """A chunk stream's first header. Type 1 is accepted: librtmp begins with it; message stream and time are 0."""
@@ -293,7 +294,6 @@ class ChunkReader:
             self.chunk_size = min(value, self._limits.chunk_size_bytes)
         else:
             stream = self._streams.get(value)
-            if stream is not None and stream.parts is not None:
-                self._partial_bytes -= stream.received
-                stream.parts = None
-                stream.received = 0
+            if stream is not None and stream.partial is not None:
+                self._partial_bytes -= len(stream.partial)
+                stream.partial = None
