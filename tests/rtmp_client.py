@@ -9,6 +9,8 @@ async with RtmpClient(port=port) as client:
 import asyncio
 import contextlib
 import os
+import socket
+import struct
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
@@ -71,6 +73,7 @@ class RtmpClient:
 
     def abort(self) -> None:
         """Vanish: the server sees a reset."""
+        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
     async def flush(self) -> None:
@@ -135,6 +138,10 @@ class RtmpClient:
         event = found()
         assert event is not None
         return event
+
+    async def wait_count(self, kind: type[E], count: int, timeout_s: float | None = None) -> None:
+        """Return as soon as `count` events of the kind were received."""
+        await self.wait_until(lambda: len(self.of(kind)) >= count, timeout_s)
 
     def of(self, kind: type[E], *, stream_id: int | None = None) -> list[E]:
         """What was received of a kind, in order, of one message stream or of all."""

@@ -150,7 +150,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def collect_statuses(self, now: float) -> None:
         """Report the onStatus messages that were just queued; other events keep their turn."""
-        for event in self.rtmp.events():
+        try:
+            found = self.rtmp.events()
+        except RemoteProtocolError:  # From bytes that waited for the decision; the connection ends anyway.
+            found = self.rtmp.events()
+        for event in found:
             if type(event) is events.StatusSent:
                 self.control.status_sent(event, now)
             else:
@@ -219,7 +223,8 @@ class Connection(asyncio.BufferedProtocol):
         self.process((), now)
 
     def fail(self, error: RemoteProtocolError) -> None:
-        """The peer broke the protocol: nothing more can be said to it."""
+        """The peer broke the protocol. What came before counts; nothing more can be said to it."""
+        self.process(self.rtmp.events(), self.loop.time())
         self.end("protocol_error", str(error), tell=False, linger_s=0 if self.ready_since is None else None)
 
     def end(

@@ -161,6 +161,8 @@ class Control:
         """The transport is gone; the last event goes out as soon as nothing is pending."""
         if self.request is None:
             self._finish()
+        if self._returned:
+            self.connection.server.forget(self.connection)
 
     # --- From the clock ---
 
@@ -263,7 +265,7 @@ class Control:
         """How logs name the connection."""
         return f"rtmp {self.connection.peer[0]}:{self.connection.peer[1]}"
 
-    def _start(self, *, tc_url: str = "", query: dict[str, str] | None = None, connect: dict[str, Any]) -> None:
+    def _start(self, *, tc_url: str = "", query: dict[str, str] | None = None, connect: dict[str, Any]) -> Driver:
         connection, server = self.connection, self.connection.server
         command = connect.get("object", {})
         scope: RtmpScope = {
@@ -288,6 +290,7 @@ class Control:
             inbox_events=server.config.inbox_events,
             label=self.label,
         )
+        return self.driver
 
     def _ask(
         self, kind: Literal["connect", "publish", "play"], request_id: int, stream_id: int, now: float, message: Any
@@ -375,17 +378,12 @@ class Control:
         """The last event; a connection that never got to `connect` has its scope made for it."""
         connection = self.connection
         ending = connection.ending
-        if ending is None:
+        if ending is None or (self.driver and self.driver.finishing):
             return
-        if self.driver is None:
-            self._start(connect={})
         logger.info("%s closed: %s: %s", self.label, ending.reason, ending.description)
-        if self.driver:
-            event = {"type": "rtmp.disconnect", "reason": ending.reason, "description": ending.description}
-            self.driver.finish(event, connection.server.config.deadlines.application_s)
-
-        if self._returned:
-            connection.server.forget(connection)
+        driver = self.driver or self._start(connect={})
+        event = {"type": "rtmp.disconnect", "reason": ending.reason, "description": ending.description}
+        driver.finish(event, connection.server.config.deadlines.application_s)
 
     def _application_ended(self, driver: Driver) -> None:
         """It returned. Before its last event that is a failure: nobody is left to decide, so the connection ends."""

@@ -74,8 +74,8 @@ def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) 
 
 
 def _ping(connection: Connection, deadlines: Deadlines, now: float) -> bool:
-    """Any received byte counts as life."""
-    if connection.ping_sent is None or connection.last_received > connection.ping_sent:
+    """Any received byte counts as life. It may carry the ping's own time: uvloop's clock goes by milliseconds."""
+    if connection.ping_sent is None or connection.last_received >= connection.ping_sent:
         connection.ping_sent = None
         if now - connection.last_received >= deadlines.ping_after_s and connection.ready_since is not None:
             connection.ping_sent = now

@@ -1,10 +1,13 @@
 """Bad input and vanishing clients: a clean close, one event with its reason, no traceback, no effect on others."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
 import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,8 +19,21 @@ from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.rtmp_client import Refused, RtmpClient
 
 
-async def raw(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection("127.0.0.1", port)
+@asynccontextmanager
+async def raw(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A TCP connection without any protocol."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def reset_on_close(writer: asyncio.StreamWriter) -> None:
+    """Closing then sends RST instead of FIN."""
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 async def read_to_end(reader: asyncio.StreamReader) -> bytes:
@@ -42,8 +58,8 @@ async def only_event(app: ScriptedApplication) -> Message:
 
 
 async def test_a_port_scanner(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
-    _, writer = await raw(port)
-    writer.close()
+    async with raw(port):
+        pass
     event = await only_event(app)
     assert event == {
         "type": "rtmp.disconnect",
@@ -56,10 +72,8 @@ async def test_a_port_scanner(app: ScriptedApplication, port: int, caplog: pytes
 async def test_a_port_scanner_that_resets(
     app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _, writer = await raw(port)
-    sock = writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
+    async with raw(port) as (_, writer):
+        reset_on_close(writer)
     assert (await only_event(app))["reason"] == "tcp_reset"
     assert_quiet(caplog)
 
@@ -78,22 +92,20 @@ async def test_a_port_scanner_that_resets(
 async def test_another_protocol(
     app: ScriptedApplication, port: int, data: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader, writer = await raw(port)
-    writer.write(data)
-    await read_to_end(reader)
-    assert (await only_event(app))["reason"] == "protocol_error"
-    writer.close()
+    async with raw(port) as (reader, writer):
+        writer.write(data)
+        await read_to_end(reader)
+        assert (await only_event(app))["reason"] == "protocol_error"
     assert_quiet(caplog)
 
 
 @pytest.mark.parametrize("sent", [1, 1000, 1537, 3000])
 async def test_a_half_open_handshake(app: ScriptedApplication, serve: Serve, sent: int) -> None:
     server = await serve(handshake_s=0.1)
-    reader, writer = await raw(server.addresses[0][1])
-    writer.write((b"\x03" + bytes(3072))[:sent])
-    await read_to_end(reader)
-    assert (await only_event(app))["reason"] == "idle_timeout"
-    writer.close()
+    async with raw(server.addresses[0][1]) as (reader, writer):
+        writer.write((b"\x03" + bytes(3072))[:sent])
+        await read_to_end(reader)
+        assert (await only_event(app))["reason"] == "idle_timeout"
 
 
 @pytest.mark.parametrize("garbage", [os.urandom(5000), b"\x02" * 5000, b"\xc3" * 5000, b"GET / HTTP/1.1\r\n\r\n" * 100])
@@ -101,14 +113,13 @@ async def test_garbage_after_the_handshake(
     app: ScriptedApplication, serve: Serve, garbage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = await serve(publish_or_play_s=0.3)
-    reader, writer = await raw(server.addresses[0][1])
-    writer.write(b"\x03" + bytes(1536))
-    s0s1s2 = await reader.readexactly(3073)
-    writer.write(s0s1s2[1:1537] + garbage)
-    await read_to_end(reader)
-    # Some garbage is an unfinished message: then the deadline ends it.
-    assert (await only_event(app))["reason"] in ("protocol_error", "idle_timeout")
-    writer.close()
+    async with raw(server.addresses[0][1]) as (reader, writer):
+        writer.write(b"\x03" + bytes(1536))
+        s0s1s2 = await reader.readexactly(3073)
+        writer.write(s0s1s2[1:1537] + garbage)
+        await read_to_end(reader)
+        # Some garbage is an unfinished message: then the deadline ends it.
+        assert (await only_event(app))["reason"] in ("protocol_error", "idle_timeout")
     assert_quiet(caplog)
 
 
@@ -145,8 +156,6 @@ async def test_a_publisher_that_vanishes(app: ScriptedApplication, port: int, ca
     stream_id = await client.publish("cam1")
     await client.send_video(stream_id, 0, AVC_HEADER)
     await client.send_video(stream_id, 0, key_frame(1))
-    sock = client._writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.abort()
     await app.event("rtmp.disconnect")
     instance = app.connections[-1]
@@ -229,10 +238,8 @@ async def test_an_application_that_does_not_decide(app: ScriptedApplication, ser
 async def test_too_many_connections(app: ScriptedApplication, serve: Serve) -> None:
     server = await serve(config={"max_connections_per_address": 2})
     port = server.addresses[0][1]
-    async with RtmpClient(port=port), RtmpClient(port=port):
-        reader, writer = await raw(port)
+    async with RtmpClient(port=port), RtmpClient(port=port), raw(port) as (reader, _):
         assert await read_to_end(reader) == b""
-        writer.close()
     await app.wait_until(lambda: len(app.connections) == 2)
     await app.wait_until(lambda: all(c.kinds == ["rtmp.disconnect"] for c in app.connections))
     async with RtmpClient(port=port) as client:
@@ -248,9 +255,8 @@ async def test_faults_leave_a_live_stream_alone(app: ScriptedApplication, port: 
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         frames = [key_frame(number) for number in range(20)]
         for number, frame in enumerate(frames):
-            _reader, writer = await raw(port)
-            writer.write((b"\x03" + bytes(1536) if number % 2 else b"") + os.urandom(3000))
-            await publisher.send_video(stream_id, number * 40, frame)
-            writer.close()
-        await player.wait_until(lambda: len(player.of(events.VideoReceived)) >= 21)
+            async with raw(port) as (_, writer):
+                writer.write((b"\x03" + bytes(1536) if number % 2 else b"") + os.urandom(3000))
+                await publisher.send_video(stream_id, number * 40, frame)
+        await player.wait_count(events.VideoReceived, 21)
         assert [event.payload for event in player.of(events.VideoReceived)] == [AVC_HEADER, *frames]

@@ -30,7 +30,7 @@ async def test_a_player_gets_what_was_published(app: ScriptedApplication, port: 
         for (video_at, frame), (audio_at, block) in zip(video, audio, strict=True):
             await publisher.send_video(stream_id, video_at, frame)
             await publisher.send_audio(stream_id, audio_at, block)
-        await player.wait_until(lambda: len(player.of(events.AudioReceived)) >= 21)
+        await player.wait_count(events.AudioReceived, 21)
         assert [(e.timestamp, e.payload) for e in player.of(events.VideoReceived)] == [(0, AVC_HEADER), *video]
         assert [(e.timestamp, e.payload) for e in player.of(events.AudioReceived)] == [(0, AAC_HEADER), *audio]
         (metadata,) = [event for event in player.of(events.DataReceived) if event.name == "onMetaData"]
@@ -47,7 +47,7 @@ async def test_play_start_comes_before_any_media(app: ScriptedApplication, port:
         await app.event("rtmp.metadata")
         await player.connect("live")
         await player.play("cam1")
-        await player.wait_until(lambda: len(player.of(events.VideoReceived)) >= 2)
+        await player.wait_count(events.VideoReceived, 2)
         kinds = [type(event) for event in player.received]
         started = next(
             number
@@ -65,7 +65,7 @@ async def test_a_player_waits_for_its_publisher(app: ScriptedApplication, port: 
         stream_id = await publisher.publish("cam1")
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         await publisher.send_video(stream_id, 0, key_frame(1))
-        await player.wait_until(lambda: len(player.of(events.VideoReceived)) == 2)
+        await player.wait_count(events.VideoReceived, 2)
 
 
 async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplication, port: int) -> None:
@@ -78,7 +78,7 @@ async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplica
                 stream_id = await publisher.publish("cam1")
                 await publisher.send_video(stream_id, 0, AVC_HEADER)
                 await publisher.send_video(stream_id, 0, key_frame(number))
-                await player.wait_until(lambda sent=number: len(player.of(events.VideoReceived)) >= 2 * sent + 2)  # type: ignore[misc]
+                await player.wait_count(events.VideoReceived, 2 * number + 2)
             await app.event("rtmp.disconnect")
         assert [e.code for e in player.of(events.StatusReceived)] == ["NetStream.Play.Start"]
         times = [event.timestamp for event in player.of(events.VideoReceived)]
@@ -94,7 +94,7 @@ async def test_one_connection_publishes_and_plays_several_streams(app: ScriptedA
         for number, stream_id in enumerate(ids.values()):
             await publisher.send_video(stream_id, 0, AVC_HEADER)
             await publisher.send_video(stream_id, 0, key_frame(number))
-        await player.wait_until(lambda: len(player.of(events.VideoReceived)) == 6)
+        await player.wait_count(events.VideoReceived, 6)
         for number, stream_id in enumerate(played.values()):
             got = [event.payload for event in player.of(events.VideoReceived, stream_id=stream_id)]
             assert got == [AVC_HEADER, key_frame(number)]
@@ -178,7 +178,7 @@ async def test_no_success_before_the_decision(app: ScriptedApplication, port: in
         assert publisher.of(events.StatusReceived) == []
         assert player.of(events.VideoReceived) == []
         decide.set()
-        await player.wait_until(lambda: len(player.of(events.VideoReceived)) == 2)
+        await player.wait_count(events.VideoReceived, 2)
 
 
 async def connect(client: RtmpClient) -> None:
@@ -231,7 +231,7 @@ async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: Scrip
         stream_id = await first.publish("cam1")
         await first.send_video(stream_id, 0, AVC_HEADER)
         await first.send_video(stream_id, 0, key_frame(1))
-        await player.wait_until(lambda: len(player.of(events.VideoReceived)) == 2)
+        await player.wait_count(events.VideoReceived, 2)
         await second.connect("live")
         stream_id = await second.publish("cam1")
         await second.send_video(stream_id, 0, AVC_HEADER)
