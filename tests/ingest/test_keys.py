@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.exceptions import ValidationError
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django import Settings
 
 from ingest.models import Stream, StreamKey
 from ingest.services import keys
@@ -33,7 +33,7 @@ def test_a_row_holds_nothing_of_the_secret_but_its_beginning(key: NewKey) -> Non
     assert key.secret not in repr(key)
 
 
-def test_the_digest_depends_on_the_pepper(settings: SettingsWrapper) -> None:
+def test_the_digest_depends_on_the_pepper(settings: Settings) -> None:
     secret = keys.generate()
     before = keys.digest(secret)
     settings.KEY_PEPPER = "another pepper"

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
-from pytest_django.fixtures import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries
 
 from ingest.models import Lease, Node, Session, Stream
 from ingest.services import leases, nodes, sessions

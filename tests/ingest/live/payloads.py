@@ -1,11 +1,12 @@
 """FLV tag bodies written bit by bit, a reader of what players get, and a stream under test."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from ingest.contracts import PublishLimits
+from ingest.contracts import Labels, PublishLimits
 from ingest.live import LiveSettings, LiveStream, Publisher, QueueLimits, Registry, SocketFigures, Subscriber
 
-LABELS = {"stream": 7, "key": 9}
+LABELS: Labels = {"stream": 7, "key": 9}
 PATH = "live/demo"
 START_WALL = 1_700_000_000.0
 
@@ -165,14 +166,14 @@ class Player:
 
 
 def make_stream(settings: LiveSettings | None = None) -> LiveStream:
-    return make_registry(settings).get_or_create(PATH, LABELS)  # type: ignore[arg-type]
+    return make_registry(settings).get_or_create(PATH, LABELS)
 
 
 def make_registry(settings: LiveSettings | None = None) -> Registry:
     return Registry("node-1", settings)
 
 
-def publisher(session_id: str = "session-1", **limits: object) -> Publisher:
+def publisher(session_id: str = "session-1", **limits: Any) -> Publisher:
     allowed: PublishLimits = {
         "max_kbps": None,
         "idle_timeout_s": 10.0,
@@ -185,7 +186,7 @@ def publisher(session_id: str = "session-1", **limits: object) -> Publisher:
         session_id=session_id,
         address="192.0.2.7",
         encoder="test encoder",
-        labels=LABELS,  # type: ignore[arg-type]
+        labels=LABELS,
         limits=allowed,
         started=START_WALL,
     )

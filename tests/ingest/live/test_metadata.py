@@ -4,16 +4,17 @@ import json
 import math
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.live.metadata import claimed, sanitise
 from ingest.rtmp import amf0
 
+TEXTS = st.text(max_size=5) | st.sampled_from(["long" * 100, ""])
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=400) | st.binary(max_size=5) | st.just(amf0.UNDEFINED),
-    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=400), inner, max_size=8),
-    max_leaves=60,
+    st.none() | st.booleans() | st.floats() | TEXTS | st.binary(max_size=5) | st.just(amf0.UNDEFINED),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=20,
 )
 
 
@@ -56,7 +57,8 @@ def test_many_values_are_cut_off() -> None:
     assert len(json.dumps(nested)) < 3000
 
 
-@given(st.dictionaries(st.text(max_size=400), VALUES, max_size=8))
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_the_result_is_bounded_json(value: dict[str, Any]) -> None:
     found = sanitise(value)
     json.dumps(found, allow_nan=False)

@@ -1,0 +1,242 @@
+"""The commands' contract for scripts, and what they tell people."""
+
+import io
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+from pytest_django import Settings
+
+from ingest.management import arguments
+from ingest.models import Application, Stream, StreamKey
+from ingest.services import keys
+from ingest.services.keys import NewKey
+
+
+def run(*words: str) -> str:
+    out = io.StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
+
+
+def run_json(*words: str) -> Any:
+    return json.loads(run(*words, "--json"))
+
+
+@pytest.fixture(autouse=True)
+def address(settings: Settings) -> None:
+    settings.RTMP_ADDRESS = ("0.0.0.0", 1935)
+    settings.RTMP_HOST = ""
+
+
+# --- streamkey ---
+
+
+@pytest.mark.usefixtures("application")
+def test_create_prints_what_to_paste() -> None:
+    made = run_json("streamkey", "create", "live/cam1", "--label", "van")
+    secret = made["key"]
+    assert made == {
+        "stream": "live/cam1",
+        "key": secret,
+        "server": "rtmp://127.0.0.1/live",
+        "publish_url": f"rtmp://127.0.0.1/live/{secret}",
+        "play_url": "rtmp://127.0.0.1/live/cam1",
+    }
+    key = keys.find(secret=secret)
+    assert key is not None
+    assert (key.stream.path, key.label) == ("live/cam1", "van")
+
+
+@pytest.mark.usefixtures("application")
+@pytest.mark.parametrize(
+    ("listener", "host", "server"),
+    [
+        (("0.0.0.0", 1935), "", "rtmp://127.0.0.1/live"),
+        (("0.0.0.0", 1936), "media.example.net", "rtmp://media.example.net:1936/live"),
+        (("192.0.2.1", 1935), "", "rtmp://192.0.2.1/live"),
+        (("::1", 1940), "", "rtmp://[::1]:1940/live"),
+        (None, "media.example.net", "rtmp://media.example.net/live"),
+    ],
+)
+def test_addresses(settings: Settings, listener: object, host: str, server: str) -> None:
+    settings.RTMP_ADDRESS, settings.RTMP_HOST = listener, host
+    assert run_json("streamkey", "create", "live/cam1")["server"] == server
+
+
+@pytest.mark.usefixtures("application")
+def test_create_with_rights() -> None:
+    made = run_json(
+        *("streamkey", "create", "live/cam1", "--expires", "2030-01-31", "--max-kbps", "6000"),
+        *("--allow", "192.0.2.0/24", "--allow", "2001:db8::/32"),
+    )
+    key = keys.find(secret=made["key"])
+    assert key is not None
+    assert (key.max_kbps, key.allowed_networks) == (6000, ["192.0.2.0/24", "2001:db8::/32"])
+    assert key.expires_at == datetime(2030, 1, 31, tzinfo=UTC)
+
+
+@pytest.mark.usefixtures("application")
+def test_a_key_from_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_json("streamkey", "create", "live/cam1", "--secret", "oldserver-key-1")["key"] == "oldserver-key-1"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("oldserver-key-2\n"))
+    assert run_json("streamkey", "create", "live/cam1", "--secret", "-")["key"] == "oldserver-key-2"
+    assert [row["prefix"] for row in run_json("streamkey", "list")["items"]] == ["", ""]
+
+
+@pytest.mark.usefixtures("stream")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("create", "studio/cam1"), "application set studio"),
+        (("create", "cam1"), "APP/NAME"),
+        (("create", "live/"), "APP/NAME"),
+        (("create", "live/two words"), "can't be a stream's name"),
+        (("create", "live/cam1", "--allow", "192.0.2.7/24"), "host bits"),
+        (("create", "live/cam1", "--expires", "soon"), "is no time"),
+        (("create", "live/cam1", "--expires", "2030-02-31"), "is no time"),
+        (("create", "live/cam1", "--max-kbps", "0"), "above 0"),
+        (("create", "live/cam1", "--secret", "cam1"), "public name"),
+        (("list", "live/cam9"), "There is no stream"),
+        (("revoke", "live/cam1"), "no such key"),
+        (("revoke", "99"), "no such key"),
+        (("rotate", "rk_" + "A" * 32), "no such key"),
+    ],
+)
+def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        run("streamkey", *words)
+    assert not StreamKey.objects.exists()
+
+
+def test_list(key: NewKey) -> None:
+    assert key.secret not in run("streamkey", "list")
+    found = run_json("streamkey", "list", "live/cam1")
+    assert found["count"] == 1
+    item = found["items"][0]
+    assert (item["stream"], item["label"], item["prefix"]) == ("live/cam1", "camera", key.secret[:7])
+    assert (item["state"], item["expires_at"], item["last_used_at"]) == ("active", None, None)
+    assert item["created_at"].endswith("Z")
+    assert key.secret not in json.dumps(found)
+
+
+def test_revoke_by_id_secret_or_stream(stream: Stream) -> None:
+    made = [keys.create(stream=stream) for _ in range(4)]
+    ids = [each.key.pk for each in made]
+    assert run_json("streamkey", "revoke", str(ids[0])) == {"revoked": [ids[0]]}
+    assert run_json("streamkey", "revoke", made[1].secret) == {"revoked": [ids[1]]}
+    assert set(run_json("streamkey", "revoke", "live/cam1")["revoked"]) == set(ids[2:])
+    assert {keys.state(key=key) for key in StreamKey.objects.all()} == {"revoked"}
+
+
+def test_rotate(stream: Stream, key: NewKey) -> None:
+    made = run_json("streamkey", "rotate", "live/cam1", "--grace", "24h")
+    assert keys.find(secret=made["key"]) is not None
+    assert made["stream"] == "live/cam1"
+    assert keys.state(key=StreamKey.objects.get(pk=key.key.pk)) == "active"
+    with pytest.raises(CommandError, match="several active keys"):
+        run("streamkey", "rotate", "live/cam1")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("90s", timedelta(seconds=90)), ("24h", timedelta(days=1)), ("2w", timedelta(weeks=2)), ("0", timedelta(0))],
+)
+def test_durations(text: str, expected: timedelta) -> None:
+    assert arguments.duration(text) == expected
+
+
+def test_moments() -> None:
+    assert arguments.moment("2030-01-31T12:00+02:00") == datetime(2030, 1, 31, 10, 0, tzinfo=UTC)
+    assert arguments.moment("2030-01-31T12:00") == datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
+    assert abs(arguments.moment("30d") - timezone.now() - timedelta(days=30)) < timedelta(seconds=10)
+
+
+# --- application ---
+
+
+@pytest.mark.django_db
+def test_an_application_is_made_and_changed() -> None:
+    made = run_json("application", "set", "studio")
+    assert made == {"name": "studio", "enabled": True, "publish": "key", "play": "public", "record": False}
+    run("application", "set", "studio", "--publish", "open", "--play", "token", "--record", "on")
+    changed = run_json("application", "set", "studio", "--enabled", "off")
+    assert changed == {"name": "studio", "enabled": False, "publish": "open", "play": "token", "record": True}
+    assert run_json("application", "list") == {"items": [changed], "count": 1}
+    assert Application.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_an_applications_name() -> None:
+    with pytest.raises(CommandError, match="letters, digits"):
+        run("application", "set", "two words")
+    with pytest.raises(CommandError):
+        run("application", "set", "live", "--publish", "everyone")
+    assert not Application.objects.exists()
+
+
+# --- testpattern, runrtmp ---
+
+
+@pytest.mark.usefixtures("stream")
+def test_a_test_pattern_without_a_server_leaves_no_working_key(settings: Settings) -> None:
+    settings.RTMP_ADDRESS = ("127.0.0.1", 9)
+    with pytest.raises(CommandError, match="Nothing answers"):
+        run("testpattern", "live/cam1")
+    assert [keys.state(key=key) for key in StreamKey.objects.all()] == ["revoked"]
+
+
+@pytest.mark.usefixtures("application")
+def test_a_test_picture_has_a_size() -> None:
+    with pytest.raises(CommandError, match="WIDTHxHEIGHT"):
+        run("testpattern", "live/cam1", "--size", "big")
+
+
+def test_nothing_to_listen_on(settings: Settings) -> None:
+    settings.RTMP_ADDRESS = None
+    with pytest.raises(CommandError, match="RTMPWEB_RTMP is off"):
+        run("runrtmp")
+
+
+# --- System checks ---
+
+
+def check(settings: Settings, **kwargs: Any) -> set[str]:
+    from django.core.checks import run_checks
+
+    return {message.id or "" for message in run_checks(**kwargs)}
+
+
+def test_checks_of_settings(settings: Settings) -> None:
+    assert not {found for found in check(settings) if found.startswith("ingest.")}
+    settings.KEY_PEPPER = "short"
+    settings.RTMP_ADDRESS = ("0.0.0.0", 8000)
+    settings.HTTP_ADDRESS = ("127.0.0.1", 8000)
+    assert {found for found in check(settings) if found.startswith("ingest.")} == {"ingest.E001", "ingest.E002"}
+
+
+@pytest.mark.django_db
+def test_checks_of_a_deployment(settings: Settings) -> None:
+    assert "ingest.W001" in check(settings, include_deployment_checks=True)
+    settings.RTMP_HOST = "media.example.net"
+    assert "ingest.W001" not in check(settings, include_deployment_checks=True)
+    Application.objects.create(name="bench", publish_policy="open")
+    found = check(settings, include_deployment_checks=True, databases=["default"])
+    assert "ingest.W002" in found
+
+
+def test_models_and_migrations_agree() -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run", "ingest"],
+        cwd=django_settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
