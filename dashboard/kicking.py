@@ -33,7 +33,8 @@ def kick_publisher(
         return Kick.OFF_AIR, None
     if session_id and str(session.pk) != session_id:
         return Kick.OTHER, session
-    sentence = f"Ended by {by_name}: {note}" if note else f"Ended by {by_name}."
+    said = note.rstrip(" .")
+    sentence = f"Ended by {by_name}: {said}." if said else f"Ended by {by_name}."
     if not request_stop(session_id=session.pk, reason="kicked", by=by, note=sentence):
         return Kick.OFF_AIR, None
     logger.info("Kick of %s, session %s. %s", stream.path, session.pk, clean.text(sentence, 255))

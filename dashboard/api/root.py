@@ -8,6 +8,8 @@ from ninja import NinjaAPI
 from redis.exceptions import RedisError
 
 from dashboard.api import history, streams
+from dashboard.api.auth import allow
+from dashboard.permissions import Ability
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +19,14 @@ DESCRIPTION = (
     'Lists are `{"items": [...], "count": N}`, newest first; times are ISO 8601 in UTC.'
 )
 
-api = NinjaAPI(title="rtmpweb", version="1", description=DESCRIPTION, urls_namespace="api-1", docs_url="/docs")
+api = NinjaAPI(
+    title="rtmpweb",
+    version="1",
+    description=DESCRIPTION,
+    urls_namespace="api-1",
+    docs_url="/docs",
+    auth=allow(Ability.VIEW),  # For an operation that names no ability of its own: none is open by oversight.
+)
 api.add_router("", streams.router)
 api.add_router("", history.router)
 

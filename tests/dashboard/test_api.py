@@ -304,7 +304,7 @@ def test_a_kick_asks_for_the_end_of_the_publisher_and_keeps_the_note(stream: Str
     publisher.refresh_from_db()
     assert (publisher.stop_requested, publisher.stop_note) == (
         "kicked",
-        "Ended by token operator-script: wrong scene",
+        "Ended by token operator-script: wrong scene.",
     )
     player.refresh_from_db()
     assert player.stop_requested == ""

@@ -120,7 +120,7 @@ def test_a_kick_by_form_comes_back_to_the_page_and_says_what_happened(operator: 
     assert answer.redirect_chain == [("/streams/live/cam-1/", 302)]
     assert "The publisher of live/cam-1 is being disconnected." in answer.content.decode()
     session.refresh_from_db()
-    assert (session.stop_requested, session.stop_note) == ("kicked", "Ended by omar: wrong scene")
+    assert (session.stop_requested, session.stop_note) == ("kicked", "Ended by omar: wrong scene.")
 
 
 def test_a_kick_of_the_publisher_before_leaves_the_new_one_alone(operator: Client, stream: Stream) -> None:
