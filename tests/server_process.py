@@ -71,8 +71,9 @@ class ServerProcess:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append(line.rstrip("\n"))
 
     def _ready(self) -> re.Match[str] | None:
         if self.process.poll() is not None:
