@@ -247,6 +247,11 @@ class Connection(asyncio.BufferedProtocol):
         if not linger:
             self.transport.close()
 
+    def broken(self, error: Exception) -> None:
+        """Our own fault: this connection is given up, the others go on."""
+        logger.error("%s: given up", self.control.label, exc_info=error)
+        self.transport.abort()
+
     def half_close(self) -> None:
         """Say that nothing more will come, after all that was written; what still arrives is read and forgotten."""
         if not self.lost and not self.transport.is_closing() and self.transport.can_write_eof():

@@ -6,7 +6,7 @@ is still pending when the peer vanishes is waited for, so that an accepted sessi
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ingest.contracts import (
@@ -67,6 +67,7 @@ class Request:
     kind: Literal["connect", "publish", "play"]
     request_id: int
     stream_id: int
+    credential: str = field(repr=False)
     deadline: float
 
 
@@ -148,9 +149,8 @@ class Control:
         )
 
     def description_changed(self, session: Publishing, metadata: dict[str, Any], media: MediaInfo) -> None:
-        masked = credentials.scrub(metadata, self._credential)
         self._put(
-            {"type": "rtmp.metadata", "stream_id": session.stream_id, "metadata": masked, "media": media},
+            {"type": "rtmp.metadata", "stream_id": session.stream_id, "metadata": metadata, "media": media},
             droppable=True,
         )
 
@@ -212,7 +212,7 @@ class Control:
         former = server.sessions.get(live.publisher.session_id) if live.publisher else None
         if former:  # The application decides who publishes: the former one is displaced.
             former.connection.stop_session(former, "replaced", keep_open=former.connection is connection)
-        session = Publishing(connection, request.stream_id, accept, live)
+        session = Publishing(connection, request.stream_id, request.credential, accept, live)
         self._begin(session, now)
         name = self._public_name(accept["path"])
         connection.rtmp.accept_publish(request.request_id, f"{name} is now published.", public_name=name)
@@ -293,12 +293,17 @@ class Control:
         return self.driver
 
     def _ask(
-        self, kind: Literal["connect", "publish", "play"], request_id: int, stream_id: int, now: float, message: Any
+        self,
+        kind: Literal["connect", "publish", "play"],
+        request_id: int,
+        stream_id: int,
+        now: float,
+        message: Any,
     ) -> None:
         if kind != "connect":
             self.connection.asked = True
         deadline = now + self.connection.server.config.deadlines.decision_s
-        self.request = Request(kind, request_id, stream_id, deadline)
+        self.request = Request(kind, request_id, stream_id, message["credential"], deadline)
         self._put(message)
 
     def _answered(

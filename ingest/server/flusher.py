@@ -12,6 +12,9 @@ from typing import Protocol
 class Flushable(Protocol):
     def flush(self) -> None: ...
 
+    def broken(self, error: Exception) -> None:
+        """`flush` raised this."""
+
 
 class Flusher:
     """The players that have something to be written."""
@@ -34,7 +37,10 @@ class Flusher:
     def flush(self) -> None:
         dirty, self._dirty, self._handle = self._dirty, [], None
         for player in dirty:
-            player.flush()
+            try:
+                player.flush()
+            except Exception as error:
+                player.broken(error)  # Our own fault; the other players still get theirs.
 
     def close(self) -> None:
         if self._handle:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
+from collections.abc import Callable
 
 from ingest.live import Registry
 from ingest.server.config import ServerConfig
@@ -74,9 +75,7 @@ class RtmpServer:
             return
         self.drain()
         self.stopping = True
-        for connection in list(self.connections):
-            connection.end("node_shutdown", "The server stopped.")
-            connection.half_close()
+        self._each(_shut_down)
         await self._wait_until_empty(grace_s)
         for connection in list(self.connections):
             if not connection.lost:
@@ -144,6 +143,17 @@ class RtmpServer:
     def _sweep(self) -> None:
         now = self.loop.time()
         self._loop_delay_s = max(self._loop_delay_s, now - self._sweep_due)
-        for connection in list(self.connections):
-            sweep(connection, self.config.deadlines, now)
         self._schedule_sweep()
+        self._each(lambda connection: sweep(connection, self.config.deadlines, now))
+
+    def _each(self, act: Callable[[Connection], None]) -> None:
+        for connection in list(self.connections):
+            try:
+                act(connection)
+            except Exception as error:
+                connection.broken(error)
+
+
+def _shut_down(connection: Connection) -> None:
+    connection.end("node_shutdown", "The server stopped.")
+    connection.half_close()

@@ -39,6 +39,9 @@ class Playing:
             connection.write_media(self.subscriber.take(self._batch_bytes))
             self.resume()
 
+    def broken(self, error: Exception) -> None:
+        self.connection.broken(error)
+
     def resume(self) -> None:
         """Go on with what is left, if there is anything and the peer takes it."""
         if self.subscriber.pending_messages and self.connection.write_blocked_since is None:

@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from ingest.contracts import EndReason, MediaInfo, PublishAccept, Totals
 from ingest.live import LiveStream, Publisher, SocketFigures
+from ingest.server.credentials import scrub
 from ingest.server.endings import PUBLISHER_STATUS, Status
 from ingest.server.tcpinfo import tcp_info
 
 if TYPE_CHECKING:
     from ingest.server.connection import Connection
+
+METADATA = "onMetaData"
 
 
 class Publishing:
@@ -17,7 +20,9 @@ class Publishing:
 
     event = "rtmp.unpublish"
 
-    def __init__(self, connection: "Connection", stream_id: int, accept: PublishAccept, live: LiveStream) -> None:
+    def __init__(
+        self, connection: "Connection", stream_id: int, credential: str, accept: PublishAccept, live: LiveStream
+    ) -> None:
         self.connection = connection
         self.stream_id = stream_id
         self.session_id = accept["session_id"]
@@ -34,6 +39,7 @@ class Publishing:
             socket=self._socket,
             described=self._described,
         )
+        self._credential = credential
         self.last_media = 0.0
         self.has_media = False
         self._description: tuple[dict[str, Any], MediaInfo] | None = None
@@ -53,6 +59,8 @@ class Publishing:
         self.live.video(timestamp, payload, now)
 
     def data(self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float) -> None:
+        if name == METADATA:  # It reaches pages and history, and some encoders put the whole URL into it.
+            values = scrub(values, self._credential)
         self.live.data(timestamp, name, values, payload, now)
 
     def stop(self, now: float) -> Totals:
