@@ -31,8 +31,11 @@ class Figures:
     no_video_s: float | None
     keyframe_intervals: Sequence[float]
     """The latest, newest last."""
-    open_gop_age: float | None
-    """None: there is no video."""
+    open_gop_s: float | None
+    """From the latest keyframe, or the first video, to the latest frame. None: there is no video.
+
+    It stands still while nothing arrives: that is starving, and no long group of pictures.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +68,29 @@ CLEARING_GOPS: Final = 4
 
 def _long_gops(figures: Figures) -> float | None:
     """The shorter of the last two groups of pictures; an open one counts as two of half its length."""
-    if figures.open_gop_age is None:
+    if figures.open_gop_s is None:
         return None
     last = figures.keyframe_intervals[-2:]
-    return max(min(last) if len(last) == 2 else 0.0, figures.open_gop_age / 2)
+    return max(min(last) if len(last) == 2 else 0.0, figures.open_gop_s / 2)
 
 
 def _any_long_gop(figures: Figures) -> float | None:
     """The longest of the last four groups of pictures and the open one."""
-    if figures.open_gop_age is None:
+    if figures.open_gop_s is None:
         return None
     last = figures.keyframe_intervals[-CLEARING_GOPS:]
-    return max(figures.open_gop_age, *last) if len(last) == CLEARING_GOPS else inf
+    return max(figures.open_gop_s, *last) if len(last) == CLEARING_GOPS else inf
 
 
 def _gop_is_open(figures: Figures) -> bool:
     """Whether the group of pictures under way is already longer than the last whole one."""
-    age = figures.open_gop_age or 0.0
+    age = figures.open_gop_s or 0.0
     return not figures.keyframe_intervals or age > figures.keyframe_intervals[-1]
 
 
 def _gop_actual(figures: Figures) -> str:
     if _gop_is_open(figures):
-        return span(figures.open_gop_age or 0.0)
+        return span(figures.open_gop_s or 0.0)
     return f"{figures.keyframe_intervals[-1]:.1f}{NBSP}s"
 
 

@@ -147,6 +147,11 @@ class Meter:
         return now - (self._first_video if self.last_keyframe is None else self.last_keyframe)
 
     @property
+    def open_gop_s(self) -> float | None:
+        """The same up to the latest frame, which stands still while nothing comes."""
+        return None if self.last_video is None else self.open_gop_age(self.last_video)
+
+    @property
     def without_audio_s(self) -> float:
         """How long other media has come without audio. It stands still while nothing comes at all."""
         return self._without(self.last_audio)

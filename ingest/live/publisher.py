@@ -22,7 +22,7 @@ class Publisher:
     session_id: str
     address: str
     encoder: str
-    """As the client names itself (flashVer, or the metadata's encoder)."""
+    """As the client names itself: flashVer."""
     labels: Labels
     limits: PublishLimits
     started: float

@@ -27,8 +27,6 @@ class SharedMessage:
 
     __slots__ = (
         "_others",
-        "_wire",
-        "_wire_id",
         "arrived",
         "is_frame",
         "is_header",
@@ -39,6 +37,8 @@ class SharedMessage:
         "size",
         "slot",
         "timestamp",
+        "wire",
+        "wire_id",
     )
 
     def __init__(
@@ -67,22 +67,23 @@ class SharedMessage:
         self.is_header = is_header
         """A sequence header or metadata: never dropped, but for a newer one of its kind and slot."""
         self.slot = slot
-        self._wire_id = -1
-        self._wire = b""
+        self.wire_id = -1
+        self.wire = b""
+        """What `encoded` gives for `wire_id`, once it was asked for: saves nearly every player a call."""
         self._others: dict[int, bytes] | None = None
 
     def encoded(self, stream_id: int) -> bytes:
         """The message in chunks under a type 0 header, on this message stream."""
-        if stream_id == self._wire_id:
-            return self._wire
+        if stream_id == self.wire_id:
+            return self.wire
         others = self._others
         if others is not None and stream_id in others:
             return others[stream_id]
         type_id, chunk_stream_id = WIRE[self.kind]
         message = Message(type_id, self.timestamp, stream_id, self.payload)
         encoded = encode_message(message, chunk_stream_id=chunk_stream_id, chunk_size=OUT_CHUNK_SIZE)
-        if self._wire_id < 0:
-            self._wire_id, self._wire = stream_id, encoded
+        if self.wire_id < 0:
+            self.wire_id, self.wire = stream_id, encoded
         elif others is None:
             self._others = {stream_id: encoded}
         elif len(others) < MAX_OTHERS:

@@ -75,7 +75,7 @@ class LiveStream:
         self._pictures = PictureCache(settings.cache)
         self._finished: list[Sample] = []
         self._departed = Audience()
-        self._main_track = FRESH_TRACK
+        self._video_track = self._audio_track = FRESH_TRACK
         self._audio_form = -1
         self._last_timestamp = 0
         self._last_arrival = 0.0
@@ -95,7 +95,7 @@ class LiveStream:
         self.labels = publisher.labels
         self.meter = Meter(publisher, now, self.audience(now))
         self.health = HealthEngine(now)
-        self._main_track = FRESH_TRACK
+        self._video_track = self._audio_track = FRESH_TRACK
         self._audio_form = -1
         self._shift = 0
         self._must_rebase = any(subscriber.has_media for subscriber in self.subscribers)
@@ -131,9 +131,9 @@ class LiveStream:
             return
         tag = video_tag(payload)
         # The lowest track stands for the stream: others add to the bitrate, not to frames and keyframes.
-        is_main = tag.track <= self._main_track
+        is_main = tag.track <= self._video_track
         if is_main:
-            self._main_track = tag.track
+            self._video_track = tag.track
         is_keyframe = tag.is_keyframe and is_main
         is_frame = tag.is_frame and is_main
         meter.video(timestamp, len(payload), now, is_frame=is_frame, is_keyframe=is_keyframe)
@@ -155,11 +155,14 @@ class LiveStream:
         if meter is None:
             return
         tag = audio_tag(payload)
-        is_frame = tag.is_frame and tag.track == 0
+        is_main = tag.track <= self._audio_track
+        if is_main:
+            self._audio_track = tag.track
+        is_frame = tag.is_frame and is_main
         meter.audio(timestamp, len(payload), now, is_frame=is_frame)
         if tag.is_header:
             self._header("audio", tag, timestamp, payload, now)
-            if tag.track == 0 and tag.is_sequence_start:
+            if is_main and tag.is_sequence_start:
                 self._audio_form = payload[0]
                 self._describe(describe_audio(tag, payload), "audio_codec", "sample_rate", "channels")
             return
@@ -289,7 +292,7 @@ class LiveStream:
                     no_audio_s=meter.without_audio_s if publisher.limits["expect_audio"] else None,
                     no_video_s=meter.without_video_s if publisher.limits["expect_video"] else None,
                     keyframe_intervals=tuple(meter.keyframe_intervals),
-                    open_gop_age=meter.open_gop_age(now),
+                    open_gop_s=meter.open_gop_s,
                 ),
                 now,
                 wall,

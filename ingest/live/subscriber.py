@@ -58,9 +58,6 @@ class Subscriber:
         "_queue",
         "_seconds_limit",
         "_slow_since",
-        "_stuck_mark",
-        "_stuck_since",
-        "_taken",
         "_video",
         "_wake",
         "dropped_frames",
@@ -102,9 +99,6 @@ class Subscriber:
         self._video = 0
         self._audio = 0
         self._keyframes = 0
-        self._taken = 0
-        self._stuck_mark = -1
-        self._stuck_since: float | None = None
         self._slow_since: float | None = None
 
     # --- The stream's side ---
@@ -148,35 +142,36 @@ class Subscriber:
         if not queue:
             return []
         stream_id = self.stream_id
-        self._taken += 1
         if len(queue) == 1:
-            encoded = queue.popleft().encoded(stream_id)
-            self.sent_bytes += len(encoded)
-            self._emptied()
-            return [encoded]
-        if max_bytes is None or self.pending_bytes <= max_bytes:
-            taken = [message.encoded(stream_id) for message in queue]
+            message = queue.popleft()
+            taken = [message.wire if message.wire_id == stream_id else message.encoded(stream_id)]
+            self.sent_bytes += len(taken[0])
+        elif max_bytes is None or self.pending_bytes <= max_bytes:
+            taken = [message.wire if message.wire_id == stream_id else message.encoded(stream_id) for message in queue]
             queue.clear()
-            self._emptied()
+            self.sent_bytes += sum(map(len, taken))
         else:
-            taken = []
-            size = 0
-            while queue and (not taken or size + queue[0].size <= max_bytes):
-                message = queue.popleft()
-                size += message.size
-                taken.append(message.encoded(stream_id))
-            self.pending_bytes -= size
-            self._find_oldest_video()
-        self.sent_bytes += sum(map(len, taken))
-        return taken
-
-    def _emptied(self) -> None:
+            return self._take_part(max_bytes)
         self.pending_bytes = 0
         self._oldest_video = inf
         if self._is_raised:
             self._is_raised = False
             self._messages_limit = self.limits.messages
             self._bytes_limit = self.limits.size_bytes
+        return taken
+
+    def _take_part(self, max_bytes: int) -> list[bytes]:
+        queue = self._queue
+        taken: list[bytes] = []
+        size = 0
+        while queue and (not taken or size + queue[0].size <= max_bytes):
+            message = queue.popleft()
+            size += message.size
+            taken.append(message.encoded(self.stream_id))
+        self.pending_bytes -= size
+        self._find_oldest_video()
+        self.sent_bytes += sum(map(len, taken))
+        return taken
 
     @property
     def pending_messages(self) -> int:
@@ -207,15 +202,6 @@ class Subscriber:
         elif self._slow_since is None:
             self._slow_since = now
         return self._slow_since
-
-    def stuck_since(self, now: float) -> float | None:
-        """Since when there is something queued and nothing was taken, likewise."""
-        if not self._queue:
-            self._stuck_since = None
-        elif self._stuck_since is None or self._stuck_mark != self._taken:
-            self._stuck_since = now
-            self._stuck_mark = self._taken
-        return self._stuck_since
 
     def totals(self, now: float) -> Totals:
         """Of the player's session so far; frames are those that were taken."""

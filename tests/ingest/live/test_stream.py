@@ -1,0 +1,388 @@
+"""A live stream: what its players get, in which order, and what happens when publishers come and go."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.contracts import MediaInfo
+from ingest.live import Busy, LiveSettings, LiveStream, NotPublishing
+from ingest.live.cache import CacheLimits
+from tests.ingest.live.payloads import (
+    AAC_HEADER,
+    Player,
+    avc_header,
+    inter,
+    keyframe,
+    make_stream,
+    publisher,
+    sound,
+    sps,
+)
+
+METADATA = b"\x02\x00\x0aonMetaData\x08..."
+OTHER_METADATA = b"\x02\x00\x0aonMetaData\x08,,,"
+AVC_HEADER = avc_header()
+OTHER_AVC_HEADER = avc_header(sps(width_mbs=80, height_units=45))
+HEADERS = [METADATA, AAC_HEADER, AVC_HEADER]
+
+
+def send_headers(stream: LiveStream, now: float = 0.0) -> None:
+    """In the order of OBS: metadata, audio, video."""
+    stream.data(0, "onMetaData", [{"width": 1920.0}], METADATA, now)
+    stream.audio(0, AAC_HEADER, now)
+    stream.video(0, AVC_HEADER, now)
+
+
+def on_air(settings: LiveSettings | None = None) -> LiveStream:
+    stream = make_stream(settings)
+    stream.start(publisher(), 0.0)
+    send_headers(stream)
+    return stream
+
+
+def test_a_player_that_was_there_first_gets_everything_as_it_comes() -> None:
+    stream = make_stream()
+    player = Player(stream)
+    stream.start(publisher(), 1.0)
+    send_headers(stream, 1.0)
+    stream.video(5, keyframe(1), 1.0)
+    stream.audio(7, sound(2), 1.0)
+    stream.video(38, inter(3), 1.1)
+    assert [(message.type_id, message.timestamp, message.payload) for message in player.read()] == [
+        (18, 0, METADATA),
+        (8, 0, AAC_HEADER),
+        (9, 0, AVC_HEADER),
+        (9, 5, keyframe(1)),
+        (8, 7, sound(2)),
+        (9, 38, inter(3)),
+    ]
+    assert stream.state == "live"
+
+
+def test_a_late_player_gets_the_headers_then_the_group_of_pictures() -> None:
+    stream = on_air()
+    stream.video(0, keyframe(1), 0.0)
+    stream.video(33, inter(2), 0.03)
+    stream.video(2000, keyframe(3), 2.0)
+    stream.audio(2010, sound(4), 2.01)
+    stream.video(2033, inter(5), 2.03)
+    player = Player(stream, 2.04)
+    stream.video(2066, inter(6), 2.06)
+    found = player.read()
+    assert [message.payload for message in found] == [*HEADERS, keyframe(3), sound(4), inter(5), inter(6)]
+    assert [message.timestamp for message in found] == [2000, 2000, 2000, 2000, 2010, 2033, 2066]
+    assert player.subscriber.dropped_frames == 0
+
+
+def test_without_a_keyframe_a_late_player_gets_audio_and_waits_for_video() -> None:
+    stream = on_air()
+    stream.video(0, inter(1), 0.0)
+    player = Player(stream, 0.1)
+    stream.video(33, inter(2), 0.1)
+    stream.audio(40, sound(3), 0.1)
+    stream.video(66, keyframe(4), 0.1)
+    assert player.payloads() == [*HEADERS, sound(3), keyframe(4)]
+
+
+def test_audio_alone_starts_at_once() -> None:
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    stream.audio(0, AAC_HEADER, 0.0)
+    stream.audio(0, sound(1), 0.0)
+    player = Player(stream, 0.5)
+    stream.audio(21, sound(2), 0.5)
+    assert player.payloads() == [AAC_HEADER, sound(2)]
+    assert stream.state == "live"
+
+
+def test_silence_is_relayed() -> None:
+    stream = on_air()
+    player = Player(stream)
+    player.read()
+    stream.audio(10, b"", 0.1)
+    assert [(message.type_id, message.payload) for message in player.read()] == [(8, b"")]
+
+
+def test_newer_headers_replace_the_cached_ones_and_reach_the_players() -> None:
+    stream = on_air()
+    stream.video(0, keyframe(1), 0.0)
+    early = Player(stream)
+    early.read()
+    stream.data(10, "onMetaData", [{"width": 1280.0}], OTHER_METADATA, 0.1)
+    stream.video(10, OTHER_AVC_HEADER, 0.1)
+    late = Player(stream, 0.1)
+    stream.video(20, keyframe(2), 0.2)
+    assert early.payloads() == [OTHER_METADATA, OTHER_AVC_HEADER, keyframe(2)]
+    # The group of pictures under the former header is of no use under the new one.
+    assert late.payloads() == [OTHER_METADATA, AAC_HEADER, OTHER_AVC_HEADER, keyframe(2)]
+    assert stream.metadata == {"width": 1280}
+    assert (stream.media["width"], stream.media["height"]) == (1280, 720)
+
+
+def test_a_repeated_header_keeps_the_group_of_pictures() -> None:
+    stream = on_air()
+    stream.video(0, keyframe(1), 0.0)
+    stream.video(10, AVC_HEADER, 0.1)
+    stream.video(33, inter(2), 0.1)
+    assert Player(stream, 0.2).payloads() == [*HEADERS, keyframe(1), inter(2)]
+
+
+def test_cleared_metadata_is_gone() -> None:
+    stream = on_air()
+    early = Player(stream)
+    early.read()
+    stream.data(10, "@clearDataFrame", ["onMetaData"], b"clear", 0.1)
+    assert stream.metadata == {}
+    assert early.payloads() == []
+    assert Player(stream).payloads() == [AAC_HEADER, AVC_HEADER]
+
+
+@pytest.mark.parametrize("name", ["|RtmpSampleAccess", "onStatus", "onPlayStatus"])
+def test_what_a_server_says_to_players_is_not_taken_from_publishers(name: str) -> None:
+    stream = on_air()
+    player = Player(stream)
+    player.read()
+    stream.data(10, name, [], b"forged", 0.1)
+    stream.data(10, "onCuePoint", [{}], b"cue", 0.1)
+    assert player.payloads() == [b"cue"]
+
+
+def test_what_the_headers_say_is_told_when_it_changes() -> None:
+    told: list[tuple[dict[str, object], MediaInfo]] = []
+    stream = make_stream()
+    session = publisher()
+    session.described = lambda metadata, media: told.append((metadata, media))
+    stream.start(session, 0.0)
+    send_headers(stream)
+    stream.video(5, AVC_HEADER, 0.1)
+    stream.video(6, keyframe(1), 0.1)
+    assert told[-1] == (
+        {"width": 1920},
+        {
+            "video_codec": "H.264",
+            "width": 1920,
+            "height": 1080,
+            "profile": "High 4.0",
+            "audio_codec": "AAC-LC",
+            "sample_rate": 48000,
+            "channels": 2,
+        },
+    )
+    assert len(told) == 3
+
+
+def test_codecs_without_headers_are_told_from_their_frames() -> None:
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    stream.audio(0, b"\x2f\xff\xfb", 0.0)
+    stream.video(0, b"\x12\x00\x00\x84", 0.0)
+    assert stream.media == {"audio_codec": "MP3", "sample_rate": 44100, "channels": 2, "video_codec": "H.263"}
+    player = Player(stream)
+    stream.video(33, b"\x22\x00\x00\x84", 0.03)
+    assert player.payloads() == [b"\x12\x00\x00\x84", b"\x22\x00\x00\x84"]
+
+
+def test_tracks_have_their_own_headers_and_only_the_main_one_is_measured() -> None:
+    second_header = bytes.fromhex("960061766331 01") + AVC_HEADER[5:]
+    second_key = bytes.fromhex("960161766331 01 000000")
+    stream = on_air()
+    stream.video(0, second_header, 0.0)
+    stream.video(0, keyframe(1), 0.0)
+    stream.video(0, second_key, 0.0)
+    assert Player(stream).payloads() == [*HEADERS, second_header, keyframe(1), second_key]
+    assert stream.stop("session-1", 1.0)["video_frames"] == 1
+
+
+# --- Bounds of the cache ---
+
+
+def test_a_group_of_pictures_over_the_bound_is_dropped_until_the_next_keyframe() -> None:
+    stream = on_air(LiveSettings(cache=CacheLimits(frames=5)))
+    stream.video(0, keyframe(0), 0.0)
+    for number in range(1, 5):
+        stream.video(number, inter(number), 0.0)
+    assert len(Player(stream).payloads()) == 3 + 5
+    stream.video(5, inter(5), 0.0)
+    assert Player(stream).payloads() == HEADERS
+    stream.video(6, inter(6), 0.0)
+    assert Player(stream).payloads() == HEADERS
+    stream.video(7, keyframe(7), 0.0)
+    assert Player(stream).payloads() == [*HEADERS, keyframe(7)]
+
+
+def test_the_cache_is_bounded_in_bytes() -> None:
+    stream = on_air(LiveSettings(cache=CacheLimits(size_bytes=1000)))
+    stream.video(0, keyframe(0, 600), 0.0)
+    stream.audio(0, sound(1, 400), 0.0)
+    assert len(Player(stream).payloads()) == 3 + 2
+    stream.audio(1, sound(2, 30), 0.0)
+    assert Player(stream).payloads() == HEADERS
+
+
+def test_headers_are_bounded_and_those_over_it_pass_as_ordinary_messages() -> None:
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    early = Player(stream)
+    headers = [b"\x96\x00avc1" + bytes((track,)) + b"header" for track in range(100)]
+    for header in headers:
+        stream.video(0, header, 0.0)
+    stream.video(0, keyframe(0), 0.0)
+    assert len(Player(stream).payloads()) == 32 + 1
+    # As ordinary video they wait for the keyframe.
+    assert early.payloads() == [*headers[:32], keyframe(0)]
+
+
+# --- Publishers come and go ---
+
+
+def test_a_second_publisher_is_refused() -> None:
+    stream = on_air()
+    with pytest.raises(Busy):
+        stream.start(publisher("session-2"), 1.0)
+
+
+def test_only_the_session_that_publishes_can_stop() -> None:
+    stream = on_air()
+    with pytest.raises(NotPublishing):
+        stream.stop("another", 1.0)
+    stream.stop("session-1", 1.0)
+    with pytest.raises(NotPublishing):
+        stream.stop("session-1", 1.0)
+
+
+def test_media_without_a_publisher_goes_nowhere() -> None:
+    stream = make_stream()
+    player = Player(stream)
+    send_headers(stream)
+    stream.video(0, keyframe(0), 0.0)
+    assert player.payloads() == []
+
+
+def test_after_a_publisher_nothing_of_it_is_given_to_new_players() -> None:
+    stream = on_air()
+    stream.video(0, keyframe(0), 0.0)
+    stream.stop("session-1", 1.0)
+    assert (stream.metadata, dict(stream.media), stream.state) == ({}, {}, "offline")
+    assert Player(stream).payloads() == []
+
+
+def test_players_stay_and_their_time_goes_on() -> None:
+    stream = on_air()
+    player = Player(stream)
+    stream.video(50_000, keyframe(0), 10.0)
+    stream.audio(50_020, sound(1), 10.02)
+    stream.stop("session-1", 10.5)
+    assert stream.state == "waiting"
+    player.read()
+
+    stream.start(publisher("session-2"), 13.0)
+    send_headers(stream, 13.0)
+    stream.audio(700, sound(2), 13.02)
+    stream.video(690, inter(3), 13.03)
+    stream.video(710, keyframe(4), 13.04)
+    stream.audio(721, sound(5), 13.05)
+    found = player.read()
+    assert [message.payload for message in found] == [*HEADERS, sound(2), keyframe(4), sound(5)]
+    # The last frame came at 10.02 as 50,020, the next one 3 s later.
+    assert [message.timestamp for message in found[3:]] == [53_020, 53_030, 53_041]
+    assert all(50_020 <= message.timestamp <= 53_020 for message in found[:3])
+
+
+def test_a_later_player_shares_the_shifted_time() -> None:
+    stream = on_air()
+    Player(stream)
+    stream.video(1000, keyframe(0), 1.0)
+    stream.stop("session-1", 1.5)
+    stream.start(publisher("session-2"), 2.0)
+    stream.video(0, keyframe(1), 2.0)
+    assert [message.timestamp for message in Player(stream).read()] == [2000]
+
+
+def test_a_long_absence_becomes_a_bounded_gap() -> None:
+    stream = on_air(LiveSettings(absence_s=60.0))
+    player = Player(stream)
+    stream.video(1000, keyframe(0), 1.0)
+    stream.stop("session-1", 2.0)
+    player.read()
+    stream.start(publisher("session-2"), 5000.0)
+    stream.video(0, keyframe(1), 5000.0)
+    assert [message.timestamp for message in player.read()] == [61_000]
+
+
+def test_time_goes_on_across_the_wrap() -> None:
+    stream = on_air()
+    player = Player(stream)
+    stream.video(0xFFFFFFF0, keyframe(0), 1.0)
+    stream.stop("session-1", 1.0)
+    stream.start(publisher("session-2"), 1.0)
+    stream.video(5000, keyframe(1), 1.1)
+    stream.video(5033, inter(2), 1.1)
+    assert [message.timestamp for message in player.read()][-3:] == [0xFFFFFFF0, 84, 117]
+
+
+def test_time_never_goes_back_before_the_change_of_publishers() -> None:
+    stream = on_air()
+    player = Player(stream)
+    stream.video(10, keyframe(0), 0.0)
+    stream.stop("session-1", 0.1)
+    player.read()
+    stream.start(publisher("session-2"), 0.1)
+    stream.audio(3000, sound(1), 0.1)
+    stream.video(0, keyframe(2), 0.1)
+    stream.video(3033, inter(3), 0.2)
+    assert [message.timestamp for message in player.read()] == [110, 110, 143]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_where_nobody_has_a_timeline_timestamps_are_relayed_as_they_are(waits: bool) -> None:
+    stream = on_air()
+    stream.video(9000, keyframe(0), 1.0)
+    stream.stop("session-1", 2.0)
+    player = Player(stream) if waits else None
+    stream.start(publisher("session-2"), 3.0)
+    stream.video(123, keyframe(1), 3.0)
+    assert [message.timestamp for message in (player or Player(stream)).read()] == [123]
+
+
+def test_a_player_that_left_gets_nothing_more() -> None:
+    stream = on_air()
+    player = Player(stream)
+    player.read()
+    stream.unsubscribe(player.subscriber)
+    stream.unsubscribe(player.subscriber)
+    stream.video(0, keyframe(0), 0.0)
+    assert player.payloads() == []
+    assert stream.subscribers == ()
+
+
+# --- Whatever a publisher sends ---
+
+MESSAGES = st.lists(
+    st.tuples(st.sampled_from(["audio", "video"]), st.integers(0, 0xFFFFFFFF), st.binary(max_size=30)), max_size=40
+)
+
+
+def chosen(messages: list[tuple[str, int, bytes]]) -> Iterator[tuple[str, int, bytes]]:
+    """Some of them made to look like what encoders send."""
+    likely = {0: AVC_HEADER, 1: keyframe(1), 2: inter(2), 3: AAC_HEADER, 4: sound(4)}
+    for kind, timestamp, payload in messages:
+        yield kind, timestamp, likely.get(timestamp % 9, payload)
+
+
+@settings(max_examples=100, deadline=None)
+@given(MESSAGES, st.integers(0, 40))
+def test_no_message_is_too_strange(messages: list[tuple[str, int, bytes]], change_at: int) -> None:
+    stream = make_stream()
+    player = Player(stream)
+    stream.start(publisher(), 0.0)
+    for number, (kind, timestamp, payload) in enumerate(chosen(messages)):
+        if number == change_at:
+            stream.stop("session-1", 1.0)
+            stream.start(publisher("session-2"), 1.0)
+        (stream.audio if kind == "audio" else stream.video)(timestamp, payload, 1.0)
+        stream.tick(1.0 + number, 5000.0 + number)
+    sent = [payload for _, _, payload in chosen(messages)]
+    remaining = iter(sent)
+    assert all(payload in remaining for payload in player.payloads()), "in order, and nothing that was not sent"

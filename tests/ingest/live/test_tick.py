@@ -1,0 +1,166 @@
+"""The registry, and what a node tells each second."""
+
+import json
+
+from ingest.live import LiveSettings, Registry, tick
+from tests.ingest.live.payloads import (
+    AAC_HEADER,
+    LABELS,
+    START_WALL,
+    Player,
+    avc_header,
+    keyframe,
+    make_registry,
+    publisher,
+    sound,
+)
+
+IDENTITY = ("id", "app", "name", "state", "health", "issues", "players", "node")
+
+
+def create(registry: Registry, path: str = "live/demo", stream: int = 7) -> object:
+    return registry.get_or_create(path, {"stream": stream, "key": None})
+
+
+def test_a_stream_is_made_once() -> None:
+    registry = make_registry()
+    assert registry.get("live/demo") is None
+    stream = registry.get_or_create("live/demo", LABELS)
+    assert registry.get("live/demo") is stream
+    assert registry.get_or_create("live/demo", LABELS) is stream
+    assert (stream.app, stream.name) == ("live", "demo")
+    assert create(registry, "live/other") is not stream
+
+
+def test_what_nobody_uses_is_forgotten_after_a_while() -> None:
+    registry = make_registry(LiveSettings(absence_s=60.0))
+    used = registry.get_or_create("live/used", LABELS)
+    used.start(publisher(), 0.0)
+    watched = registry.get_or_create("live/watched", LABELS)
+    player = Player(watched)
+    left = registry.get_or_create("live/left", LABELS)
+    left.start(publisher("session-2"), 0.0)
+    left.stop("session-2", 10.0)
+    for now in range(10, 71):
+        tick(registry, float(now), START_WALL)
+    # Its last sample was handed out at 10 s, so it is first seen idle at 11 s.
+    assert set(registry.streams) == {"live/used", "live/watched", "live/left"}
+    tick(registry, 72.0, START_WALL)
+    assert set(registry.streams) == {"live/used", "live/watched"}
+    used.stop("session-1", 72.0)
+    watched.unsubscribe(player.subscriber)
+    tick(registry, 73.0, START_WALL)
+    Player(watched, 100.0)
+    for now in range(74, 200):
+        tick(registry, float(now), START_WALL)
+    assert set(registry.streams) == {"live/watched"}
+
+
+def test_the_snapshot_of_a_live_stream() -> None:
+    registry = make_registry()
+    stream = registry.get_or_create("live/demo", LABELS)
+    stream.start(publisher(target_kbps=None), 0.0)
+    stream.data(0, "onMetaData", [{"videodatarate": 2500.0, "framerate": 30.0}], b"metadata", 0.0)
+    stream.audio(0, AAC_HEADER, 0.0)
+    stream.video(0, avc_header(), 0.0)
+    Player(stream)
+    for second in range(12):
+        size = 1000 if second < 5 else 3000
+        stream.video(second * 1000, keyframe(second, size), second + 0.1)
+        stream.audio(second * 1000, sound(second, 100), second + 0.1)
+        found = tick(registry, second + 1.0, START_WALL + second + 1)
+        if second == 7:
+            # Five seconds: two of 1000 bytes and three of 3000.
+            assert found.streams[0]["video_kbps"] == 8 * (2 * 1000 + 3 * 3000) / 5 / 1000
+    (card,) = found.streams
+    assert {key: value for key, value in card.items() if key in IDENTITY} == {
+        "id": 7,
+        "app": "live",
+        "name": "demo",
+        "state": "live",
+        "health": "good",
+        "issues": [],
+        "players": 1,
+        "node": "node-1",
+    }
+    assert (card["session_id"], card["since"], card["address"], card["encoder"]) == (
+        "session-1", START_WALL, "192.0.2.7", "test encoder"
+    )  # fmt: skip
+    assert (card["target_kbps"], card["video_kbps"], card["audio_kbps"]) == (2500, 24.0, 0.8)
+    assert (card["fps"], card["keyframe_interval"], card["open_gop_age"], card["idle_ms"]) == (1.0, 1.0, 0.9, 900)
+    assert card["media"]["width"] == 1920
+    assert card["metadata"] == {"videodatarate": 2500, "framerate": 30}
+    json.dumps(found.streams, allow_nan=False)
+
+
+def test_the_target_of_the_key_comes_before_the_metadata() -> None:
+    registry = make_registry()
+    stream = registry.get_or_create("live/demo", LABELS)
+    stream.start(publisher(target_kbps=6000), 0.0)
+    stream.data(0, "onMetaData", [{"videodatarate": 2500.0}], b"metadata", 0.0)
+    assert tick(registry, 1.0, START_WALL).streams[0]["target_kbps"] == 6000
+
+
+def test_states_and_what_is_null_in_them() -> None:
+    registry = make_registry()
+    stream = registry.get_or_create("live/demo", LABELS)
+
+    def card(now: float) -> tuple[str, str, float | None, str | None]:
+        (found,) = tick(registry, now, START_WALL).streams
+        return found["state"], found["health"], found["video_kbps"], found["session_id"]
+
+    assert card(0.0) == ("offline", "none", None, None)
+    player = Player(stream)
+    assert card(1.0) == ("waiting", "none", None, None)
+    stream.start(publisher(), 1.5)
+    assert card(2.0) == ("waiting", "none", None, "session-1")
+    stream.video(0, keyframe(0, 125), 2.5)
+    assert card(3.0) == ("live", "good", kbps(125, 1.5), "session-1")
+    stream.stop("session-1", 3.5)
+    assert card(4.0) == ("waiting", "none", None, None)
+    stream.unsubscribe(player.subscriber)
+    assert card(5.0) == ("offline", "none", None, None)
+
+
+def kbps(size: int, seconds: float) -> float:
+    """Rounded as it is shown."""
+    return round(size * 8 / seconds / 1000, 3)
+
+
+def test_a_publisher_that_never_sends_is_starving() -> None:
+    registry = make_registry()
+    stream = registry.get_or_create("live/demo", LABELS)
+    stream.start(publisher(), 0.0)
+    tick(registry, 9.0, START_WALL)
+    (found,) = tick(registry, 12.0, START_WALL).streams
+    assert (found["state"], found["health"], [issue["check"] for issue in found["issues"]]) == (
+        "waiting", "bad", ["starving"]
+    )  # fmt: skip
+
+
+def test_players() -> None:
+    registry = make_registry()
+    stream = registry.get_or_create("live/demo", LABELS)
+    stream.start(publisher(), 0.0)
+    player = Player(stream)
+    stream.video(0, keyframe(0, 100), 0.1)
+    player.subscriber.take()
+    stream.video(33, keyframe(1, 100), 0.2)
+    stream.video(66, keyframe(2, 100), 0.5)
+    assert tick(registry, 1.0, START_WALL).players == [
+        {"session_id": "player", "path": "live/demo", "out_bytes": 112, "dropped_frames": 0, "queued_ms": 300}
+    ]
+
+
+def test_samples_of_all_streams() -> None:
+    registry = make_registry()
+    for number in range(3):
+        stream = registry.get_or_create(f"live/cam{number}", {"stream": number, "key": number})
+        session = publisher(f"session-{number}")
+        session.labels = {"stream": number, "key": number}
+        stream.start(session, 0.0)
+    found = tick(registry, 1.0, START_WALL)
+    assert [(sample.session, sample.name, sample.stream) for sample in found.samples] == [
+        (f"session-{number}", f"cam{number}", number) for number in range(3)
+    ]
+    assert len(found.streams) == 3
