@@ -5,16 +5,19 @@ Nodes serialise each second's text once and send it to a channel layer group; he
 - A consumer joins the group before it reads the snapshot, so that no update falls between the two. The layer keeps what
   comes meanwhile; what is no newer than the snapshot is then left out, so that no figure goes backwards.
 - The layer keeps a bounded number of messages for a consumer and drops the rest. A consumer whose send took long
-  (STALL_S) sends nothing of what came meanwhile; then it sends a fresh snapshot, which heals what was dropped.
+  (STALL_S) sends nothing of what came meanwhile; then it sends a fresh snapshot. So it does each RECHECK_S: whatever
+  was dropped is healed by then.
 - Daphne takes a text at once and closes a connection whose browser no longer reads, as its ping stays unanswered for
   30 s; that bounds what waits there.
 
 A refused connection is accepted first and closed at once, as a browser sees the code of a close (4401: log in again;
-4403: the role does not allow it; 4404: no such stream) only on an accepted one.
+4403: the role does not allow it; 4404: no such stream; 1013: later) only on an accepted one.
 """
 
 import json
+import logging
 import time
+from contextlib import suppress
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +27,8 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.contrib.auth import get_user
+from django.db import DatabaseError
+from redis.exceptions import RedisError
 
 from dashboard.history import latest_events
 from dashboard.permissions import Ability, user_abilities
@@ -33,9 +38,15 @@ from ingest.consumers.pages import WALL, stream_group, to_json
 from ingest.livestore import get_livestore
 from ingest.models import Stream
 
+logger = logging.getLogger(__name__)
+
 LOG_IN_AGAIN = 4401
 NOT_ALLOWED = 4403
 NO_STREAM = 4404
+TRY_LATER = 1013
+
+AWAY = (DatabaseError, RedisError)
+"""What is raised while the database, the LiveStore or the channel layer does not answer."""
 
 RECHECK_S = 60.0
 """How often an open connection's user is looked up again, and its whole picture sent."""
@@ -100,22 +111,29 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
 
     async def connect(self) -> None:
         await self.accept()
-        code = await self.refusal()
-        if code is not None:
-            await self.refuse(code)
-            return
-        self.checked = time.monotonic()
-        await self.channel_layer.group_add(self.group(), self.channel_name)
-        await self.send_snapshot()
+        try:
+            code = await self.refusal()
+            if code is None:
+                self.checked = time.monotonic()
+                await self.channel_layer.group_add(self.group(), self.channel_name)
+                await self.send_snapshot()
+                return
+        except AWAY as error:
+            logger.warning("No snapshot for %s: %s", self.scope["path"], type(error).__name__)
+            code = TRY_LATER
+        await self.refuse(code)
 
     async def refuse(self, code: int) -> None:
-        self.closed = True
-        await self.channel_layer.group_discard(self.group(), self.channel_name)
+        await self.leave()
         await self.close(code)
 
     async def disconnect(self, code: int) -> None:
+        await self.leave()
+
+    async def leave(self) -> None:
         self.closed = True
-        await self.channel_layer.group_discard(self.group(), self.channel_name)
+        with suppress(RedisError):  # A membership that stays in Redis expires there.
+            await self.channel_layer.group_discard(self.group(), self.channel_name)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Browsers have nothing to say here."""
@@ -125,10 +143,13 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
         if self.closed:
             return
         now = time.monotonic()
-        if now - self.checked >= RECHECK_S:
-            await self.recheck()
-        elif self.behind and now - self.idle_since > GAP_S:
-            await self.send_snapshot()
+        try:
+            if now - self.checked >= RECHECK_S:
+                await self.recheck()
+            elif self.behind and now - self.idle_since > GAP_S:
+                await self.send_snapshot()
+        except AWAY as error:  # Who was let in keeps hearing what is live; the next check is RECHECK_S later.
+            logger.warning("No check of %s: %s", self.scope["path"], type(error).__name__)
         settling = time.monotonic() - self.snapshot_sent < SETTLE_S
         if not (self.closed or self.behind or (settling and self.is_told(message["text"]))):
             await self.send_timed(message["text"])

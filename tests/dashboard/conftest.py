@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from channels.layers import channel_layers
@@ -105,7 +105,7 @@ def figures(node: str = "n1", at: float | None = None) -> NodeFigures:
 
 def snapshot(stream: Stream, **fields: Any) -> StreamSnapshot:
     """What a node says of a stream on air."""
-    return {  # type: ignore[return-value]
+    base: StreamSnapshot = {
         "id": stream.pk,
         "app": stream.application.name,
         "name": stream.name,
@@ -140,5 +140,5 @@ def snapshot(stream: Stream, **fields: Any) -> StreamSnapshot:
         "dropped_frames": 0,
         "media": {"video_codec": "H.264", "audio_codec": "AAC", "width": 1280, "height": 720},
         "metadata": {},
-        **fields,
     }
+    return cast(StreamSnapshot, base | fields)

@@ -16,8 +16,9 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard import consumers
+from ingest import livestore
 from ingest.consumers import pages
-from ingest.livestore import get_livestore
+from ingest.livestore import LiveView, MemoryLiveStore, RedisLiveStore, get_livestore
 from ingest.models import StatusEvent, Stream
 from rtmpweb.asgi import application
 from tests.dashboard.conftest import client_of, figures, make_session, make_stream, make_user, snapshot
@@ -379,6 +380,33 @@ async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
     assert (got[3]["kind"], got[3]["streams"][0]["players"]) == ("update", 7)
     inbox.put_nowait({"type": "websocket.disconnect", "code": 1001})
     await asyncio.wait_for(running, 5)
+
+
+class AwayStore(MemoryLiveStore):
+    """A LiveStore in Redis on a port where nobody listens."""
+
+    async def aread(self) -> LiveView:
+        return await RedisLiveStore("redis://127.0.0.1:1/0").aread()
+
+
+async def test_without_the_live_store_a_page_is_told_to_come_later(
+    browser: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    livestore._store = AwayStore()
+    wall = socket("/ws/live/", browser)
+    await wall.connect()
+    assert await close_code(wall) == 1013
+    assert "Traceback" not in caplog.text
+    await wall.disconnect()
+
+
+async def test_a_page_outlives_the_live_store(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened("/ws/live/", browser) as wall:
+        await said(wall)
+        livestore._store = AwayStore()
+        monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
+        text = await tick(time.time())
+        assert await wall.receive_from(timeout=5) == text
 
 
 async def test_a_page_that_went_leaves_nothing_behind(browser: Client, cam: Stream) -> None:

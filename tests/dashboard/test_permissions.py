@@ -1,5 +1,8 @@
 """Who may do what, asked of every page, of the API and of no one else's memory: the rows are the roles."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -55,10 +58,11 @@ def test_a_role_kicks_by_page_session_and_token(
     stream: Stream, role: str, _view: bool, kick: bool, _tokens: bool
 ) -> None:
     client = client_of(make_user(role))
-    ways = (
+    api = "/api/v1/streams/live/cam-1/kick"
+    ways: tuple[Callable[[], Any], ...] = (
         lambda: client.post("/streams/live/cam-1/kick", headers={"Accept": "application/json"}),
-        lambda: client.generic("POST", "/api/v1/streams/live/cam-1/kick"),
-        lambda: Client().generic("POST", "/api/v1/streams/live/cam-1/kick", headers=api_token(role)),
+        lambda: client.generic("POST", api),
+        lambda: Client().generic("POST", api, headers=api_token(role)),
     )
     for way in ways:
         session = make_session(stream)
