@@ -26,26 +26,12 @@ from ingest.server.driver import ASGI_VERSION, Driver, Message
 from ingest.server.endings import Ending
 from ingest.server.playing import Playing
 from ingest.server.publishing import Publishing
+from ingest.server.scope import Caller, read_caller
 
 if TYPE_CHECKING:
     from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
-
-CAPABILITIES = (
-    "capabilities",
-    "audioCodecs",
-    "videoCodecs",
-    "videoFunction",
-    "fourCcList",
-    "videoFourCcInfoMap",
-    "audioFourCcInfoMap",
-    "capsEx",
-    "supportsGoAway",
-)
-"""What the client says in `connect` that it can do."""
-
-URLS = ("tcUrl", "swfUrl", "pageUrl")
 
 NO_DECISION = "The server could not decide in time."
 
@@ -79,34 +65,24 @@ class Control:
         self.driver: Driver | None = None
         self.request: Request | None = None
         self.had_session = False
-        self.app = ""
+        self._caller = Caller()
         self._returned = False
-        self._credential = ""
 
     # --- From the protocol ---
 
     def connect_requested(self, event: events.ConnectRequested, now: float) -> None:
         if self.connection.ending:
             return
-        target = credentials.split_app(event.app)
-        self.app = target.name
-        self._credential = target.credential
-        self.connection.flash_ver = credentials.scrub_text(event.flash_ver, target.credential)[:255]
-        raw_app = event.app.partition("?")[0].strip("/")
-        urls = {name: credentials.scrub_url(url, raw_app, target.credential) for name, url in _urls(event.properties)}
-        command = credentials.scrub(event.properties, target.credential) | urls | {"app": target.name}
-        self._start(
-            tc_url=urls.get("tcUrl", ""),
-            query=target.query,
-            connect={"object": command, "arguments": credentials.scrub(event.arguments, target.credential)},
-        )
-        message: ConnectEvent = {"type": "rtmp.connect", "credential": target.credential}
+        self._caller = read_caller(event)
+        self.connection.flash_ver = self._caller.flash_ver
+        self._start()
+        message: ConnectEvent = {"type": "rtmp.connect", "credential": self._caller.credential}
         self._ask("connect", event.request_id, 0, now, message)
 
     def publish_requested(self, event: events.PublishRequested, now: float) -> None:
         if self.connection.ending:
             return
-        found = credentials.split_publish(event.name, self._credential)
+        found = credentials.split_publish(event.name, self._caller.credential)
         message: PublishEvent = {
             "type": "rtmp.publish",
             "request_id": event.request_id,
@@ -122,7 +98,7 @@ class Control:
     def play_requested(self, event: events.PlayRequested, now: float) -> None:
         if self.connection.ending:
             return
-        found = credentials.split_play(event.name, self._credential)
+        found = credentials.split_play(event.name, self._caller.credential)
         message: PlayEvent = {
             "type": "rtmp.play",
             "request_id": event.request_id,
@@ -265,21 +241,20 @@ class Control:
         """How logs name the connection."""
         return f"rtmp {self.connection.peer[0]}:{self.connection.peer[1]}"
 
-    def _start(self, *, tc_url: str = "", query: dict[str, str] | None = None, connect: dict[str, Any]) -> Driver:
-        connection, server = self.connection, self.connection.server
-        command = connect.get("object", {})
+    def _start(self) -> Driver:
+        connection, server, caller = self.connection, self.connection.server, self._caller
         scope: RtmpScope = {
             "type": "rtmp",
             "asgi": ASGI_VERSION,
             "scheme": "rtmp",
             "client": connection.peer,
             "server": connection.local,
-            "app": self.app,
-            "tc_url": tc_url,
-            "query": query or {},
-            "flash_ver": connection.flash_ver,
-            "connect": connect,
-            "capabilities": {name: command[name] for name in CAPABILITIES if name in command},
+            "app": caller.app,
+            "tc_url": caller.tc_url,
+            "query": caller.query,
+            "flash_ver": caller.flash_ver,
+            "connect": caller.connect,
+            "capabilities": caller.capabilities,
             "node": server.config.node,
         }
         self.driver = Driver(
@@ -359,7 +334,7 @@ class Control:
             connection.end("rejected", f"{code}: {description}")
 
     def _public_name(self, path: str) -> str:
-        return path.removeprefix(f"{self.app}/")
+        return path.removeprefix(f"{self._caller.app}/")
 
     def _report_end(
         self, event: str, stream_id: int, session_id: str, reason: EndReason, description: str, totals: Totals
@@ -386,7 +361,7 @@ class Control:
         if ending is None or (self.driver and self.driver.finishing):
             return
         logger.info("%s closed: %s: %s", self.label, ending.reason, ending.description)
-        driver = self.driver or self._start(connect={})
+        driver = self.driver or self._start()
         event = {"type": "rtmp.disconnect", "reason": ending.reason, "description": ending.description}
         driver.finish(event, connection.server.config.deadlines.application_s)
 
@@ -415,7 +390,3 @@ FROM_APPLICATION: dict[str, Callable[[Control, Message], None]] = {
 
 PUBLISH_TYPES: dict[str, Literal["live", "record", "append"]] = {"live": "live", "record": "record", "append": "append"}
 """Anything else is taken as live."""
-
-
-def _urls(properties: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(name, properties[name]) for name in URLS if isinstance(properties.get(name), str)]
