@@ -1,0 +1,273 @@
+"""`connect`, and what waits while a decision is awaited."""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ingest.rtmp import (
+    LocalProtocolError,
+    Message,
+    Phase,
+    RemoteProtocolError,
+    ServerConnection,
+    UserControl,
+    amf0,
+    events,
+)
+from tests.ingest.rtmp.pair import ConnectionPair
+from tests.ingest.rtmp.server.helpers import command, commands, sent, take, wait
+
+
+class TestConnect:
+    def test_the_answer_is_one_write_in_its_order(self) -> None:
+        pair = ConnectionPair(decide=wait)
+        pair.connected()
+        (request,) = pair.take_server(events.ConnectRequested)
+        pair.server.accept_connect(request.request_id)
+        pair.to_client += pair.server.data_to_send()
+        messages = sent(pair)
+        assert [message.type_id for message in messages] == [5, 6, 1, 20]
+        assert [message.stream_id for message in messages] == [0, 0, 0, 0]
+        assert messages[0].payload == struct.pack(">I", 2_500_000)
+        assert messages[1].payload == struct.pack(">IB", 2_500_000, 2)
+        assert messages[2].payload == struct.pack(">I", 60_000)
+        assert amf0.decode_all(messages[3].payload) == [
+            "_result",
+            1.0,
+            {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0},
+            {
+                "level": "status",
+                "code": "NetConnection.Connect.Success",
+                "description": "Connection succeeded.",
+                "objectEncoding": 0.0,
+            },
+        ]
+        assert pair.server.phase is Phase.CONNECTED
+        assert pair.server.events() == [
+            events.StatusSent(0, "status", "NetConnection.Connect.Success", "Connection succeeded.")
+        ]
+
+    def test_what_the_client_asked(self) -> None:
+        pair = ConnectionPair().connected(app="live/x?key=1", objectEncoding=3, fpad=False)
+        (request,) = pair.take_server(events.ConnectRequested)
+        assert (request.app, request.tc_url) == ("live/x?key=1", "rtmp://127.0.0.1/live/x?key=1")
+        assert request.flash_ver.startswith("FMLE/3.0")
+        assert request.properties["fpad"] is False
+        assert request.object_encoding == pair.server.object_encoding == 3
+        (_, result), *_ = commands(pair)
+        assert result[3]["objectEncoding"] == 3.0
+
+    @pytest.mark.parametrize("encoding", [1, 2, 4, -1, "3", None, float("inf")])
+    def test_other_encodings_count_as_amf0(self, encoding: Any) -> None:
+        assert ConnectionPair().connected(objectEncoding=encoding).server.object_encoding == 0
+
+    def test_properties_and_info_are_added(self) -> None:
+        def decide(server: ServerConnection, event: Any) -> None:
+            if isinstance(event, events.ConnectRequested):
+                server.accept_connect(event.request_id, properties={"capsEx": 4}, info={"data": "x"})
+
+        pair = ConnectionPair(decide=decide).connected()
+        (_, result), *_ = commands(pair)
+        assert result[2]["capsEx"] == 4.0
+        assert result[3]["data"] == "x"
+
+    def test_chunk_size_and_window_are_options(self) -> None:
+        pair = ConnectionPair(chunk_size=4096, window=1000).connected()
+        assert [message.payload for message in sent(pair)[:3]] == [
+            struct.pack(">I", 1000),
+            struct.pack(">IB", 1000, 2),
+            struct.pack(">I", 4096),
+        ]
+
+    def test_rejected(self) -> None:
+        def decide(server: ServerConnection, event: Any) -> None:
+            if isinstance(event, events.ConnectRequested):
+                server.reject_connect(event.request_id, "NetConnection.Connect.InvalidApp", "No such app.", ex={"a": 1})
+
+        pair = ConnectionPair(decide=decide).connected()
+        assert [message.type_id for message in sent(pair)] == [20]
+        assert commands(pair) == [
+            (
+                0,
+                [
+                    "_error",
+                    1.0,
+                    None,
+                    {
+                        "level": "error",
+                        "code": "NetConnection.Connect.InvalidApp",
+                        "description": "No such app.",
+                        "ex": {"a": 1.0},
+                    },
+                ],
+            )
+        ]
+        assert pair.server.phase is Phase.CLOSED
+        assert pair.take_server(events.StatusSent) == [
+            events.StatusSent(0, "error", "NetConnection.Connect.InvalidApp", "No such app.")
+        ]
+        (result,) = pair.take_client(events.ResultReceived)
+        assert (result.procedure, result.succeeded) == ("connect", False)
+        assert pair.server.receive_data(b"\xff" * 50) == []
+
+    def test_its_transaction_id_is_answered_as_sent(self) -> None:
+        pair = ConnectionPair()
+        pair.run()
+        pair.client.send_message(command("connect", 7.0, {"app": "live"}))
+        pair.run()
+        assert commands(pair)[0][1][1] == 7.0
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            ("connect",),
+            ("connect", 1.0),
+            ("connect", 1.0, None),
+            ("connect", None, "x"),
+            ("connect", 1.0, {"app": 5.0}),
+        ],
+    )
+    def test_with_parts_missing(self, values: tuple[Any, ...]) -> None:
+        pair = ConnectionPair()
+        pair.run()
+        pair.client.send_message(command(*values))
+        pair.run()
+        (request,) = pair.take_server(events.ConnectRequested)
+        assert (request.app, request.tc_url, request.flash_ver) == ("", "", "")
+
+    def test_a_second_connect_is_an_error(self) -> None:
+        pair = ConnectionPair().connected()
+        pair.client.send_message(command("connect", 1.0, {"app": "live"}))
+        with pytest.raises(RemoteProtocolError):
+            pair.run()
+        assert pair.server.phase is Phase.CLOSED
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            command("createStream", 2.0, None),
+            command("publish", 0.0, None, "x", stream_id=1),
+            Message(8, 0, 1, b"\xaf\x01"),
+            Message(9, 0, 1, b"\x17\x01"),
+            Message(18, 0, 1, amf0.encode("onMetaData", {})),
+            Message(22, 0, 1, b""),
+            Message(99, 0, 0, b""),
+        ],
+        ids=["createStream", "publish", "audio", "video", "data", "aggregate", "unknown"],
+    )
+    def test_nothing_else_may_come_before_it(self, message: Message) -> None:
+        pair = ConnectionPair()
+        pair.run()
+        pair.client.send_message(message)
+        with pytest.raises(RemoteProtocolError):
+            pair.run()
+
+    def test_control_messages_may(self) -> None:
+        """OBS sends Set Chunk Size first."""
+        pair = ConnectionPair()
+        pair.run()
+        pair.client.send_chunk_size(4096)
+        pair.client.send_window(2_500_000)
+        pair.client.send_user_control(UserControl.SET_BUFFER_LENGTH, 0, 300)
+        assert pair.connected().server.phase is Phase.CONNECTED
+
+
+class TestPausing:
+    def everything(self) -> tuple[ConnectionPair, bytes]:
+        """A client that waits for no answer: connect, createStream, publish, media, all in one go."""
+        pair = ConnectionPair(decide=wait)
+        pair.run()
+        client = pair.client
+        client.connect("live", "rtmp://127.0.0.1/live")
+        for message in (
+            command("createStream", 2.0, None),
+            command("publish", 3.0, None, "cam", "live", stream_id=1),
+            Message(9, 0, 1, b"video"),
+            command("FCUnpublish", 4.0, None, "cam"),
+            Message(9, 40, 1, b"late"),
+        ):
+            client.send_message(message)
+        return pair, client.data_to_send()
+
+    @pytest.mark.parametrize("size", [1, 10_000])
+    def test_nothing_is_processed_while_a_decision_is_awaited(self, size: int) -> None:
+        pair, data = self.everything()
+        server = pair.server
+        found: list[Any] = []
+        for at in range(0, len(data), size):
+            found += server.receive_data(data[at : at + size])
+        (request,) = found
+        assert server.paused
+        assert server.data_to_send() == b""
+        assert server.events() == []
+
+        server.accept_connect(request.request_id)
+        found = take(server)
+        assert [type(event) for event in found] == [events.StatusSent, events.StreamCreated, events.PublishRequested]
+        assert server.paused
+
+        server.accept_publish(found[-1].request_id, "Go.", public_name="cam")
+        found = take(server)
+        assert found == [
+            events.StatusSent(1, "status", "NetStream.Publish.Start", "Go."),
+            events.VideoReceived(1, 0, b"video"),
+            events.StatusSent(1, "status", "NetStream.Unpublish.Success", "Publishing stopped."),
+            events.PublishStopped(1, "FCUnpublish"),
+        ]
+        assert not server.paused
+        assert server.ignored_messages == 1
+
+    def test_media_of_a_refused_publish_is_ignored(self) -> None:
+        pair, data = self.everything()
+        server = pair.server
+        (request,) = take(server, data)
+        server.accept_connect(request.request_id)
+        request = take(server)[-1]
+        server.reject_publish(request.request_id, "NetStream.Publish.BadName", "Taken.")
+        assert server.events() == [events.StatusSent(1, "error", "NetStream.Publish.BadName", "Taken.")]
+        assert server.ignored_messages == 2
+
+    def test_bytes_count_as_received_meanwhile(self) -> None:
+        pair, data = self.everything()
+        before = pair.server.bytes_received
+        for at in range(len(data)):
+            pair.server.receive_data(data[at : at + 1])
+        assert pair.server.bytes_received == before + len(data)
+
+    def test_an_error_waits_for_its_turn(self) -> None:
+        pair, data = self.everything()
+        (request,) = take(pair.server, data + b"\xff" * 20)
+        pair.server.accept_connect(request.request_id)
+        publish = take(pair.server)[-1]
+        pair.server.accept_publish(publish.request_id, "", public_name="cam")
+        with pytest.raises(RemoteProtocolError):
+            pair.server.events()
+        assert events.VideoReceived(1, 0, b"video") in pair.server.events()
+
+
+class TestDecisions:
+    def test_only_what_was_asked_can_be_answered(self) -> None:
+        pair = ConnectionPair(decide=wait)
+        server = pair.server
+        with pytest.raises(LocalProtocolError):
+            server.accept_connect(1)
+        pair.connected()
+        (request,) = pair.take_server(events.ConnectRequested)
+        wrong: list[Callable[[], None]] = [
+            lambda: server.accept_connect(request.request_id + 1),
+            lambda: server.accept_publish(request.request_id, "", public_name=""),
+            lambda: server.reject_publish(request.request_id, "x", ""),
+            lambda: server.accept_play(request.request_id, ""),
+            lambda: server.reject_play(request.request_id, "x", ""),
+        ]
+        for decide in wrong:
+            with pytest.raises(LocalProtocolError):
+                decide()
+        assert server.paused
+        server.accept_connect(request.request_id)
+        with pytest.raises(LocalProtocolError):
+            server.accept_connect(request.request_id)
+        with pytest.raises(LocalProtocolError):
+            server.reject_connect(request.request_id, "x", "")

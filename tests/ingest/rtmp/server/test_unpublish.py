@@ -1,0 +1,107 @@
+"""The many ways in which publishing ends."""
+
+from typing import Any
+
+import pytest
+
+from ingest.rtmp import (
+    LimitExceeded,
+    Limits,
+    LocalProtocolError,
+    Message,
+    events,
+)
+from tests.ingest.rtmp.pair import ConnectionPair
+from tests.ingest.rtmp.server.helpers import answers
+
+
+class TestUnpublish:
+    def ended(self, pair: ConnectionPair) -> list[Any]:
+        return pair.take_server(events.PublishStopped, events.StreamDeleted)
+
+    @pytest.mark.parametrize("name", ["cam?secret", "other", None])
+    def test_fc_unpublish(self, name: str | None) -> None:
+        pair = ConnectionPair()
+        pair.publishing("cam?secret")
+        found = answers(pair, lambda: pair.client.call("FCUnpublish", *([name] if name else [])))
+        assert [values[0] for _, values in found] == ["onFCUnpublish", "_result", "onStatus"]
+        assert found[0][1][3] == {"level": "status", "code": "NetStream.Unpublish.Success", "description": "cam"}
+        assert found[2][0] == 1
+        assert found[2][1][3]["code"] == "NetStream.Unpublish.Success"
+        assert self.ended(pair) == [events.PublishStopped(1, "FCUnpublish")]
+
+    @pytest.mark.parametrize(
+        "arguments", [[1.0], ["cam?secret"], ["unknown"], []], ids=["id", "name", "another name", "nothing"]
+    )
+    @pytest.mark.parametrize("stream_id", [0, 1])
+    def test_delete_stream(self, arguments: list[Any], stream_id: int) -> None:
+        pair = ConnectionPair()
+        pair.publishing("cam?secret")
+        found = answers(pair, lambda: pair.client.call("deleteStream", *arguments, stream_id=stream_id))
+        assert [(stream, values[0], values[3]["code"]) for stream, values in found] == [
+            (1, "onStatus", "NetStream.Unpublish.Success")
+        ]
+        assert self.ended(pair) == [events.PublishStopped(1, "deleteStream"), events.StreamDeleted(1)]
+
+    def test_close_stream_leaves_the_stream_to_be_used_again(self) -> None:
+        pair = ConnectionPair()
+        pair.publishing("cam")
+        found = answers(pair, lambda: pair.client.close_stream(1))
+        assert [values[3]["code"] for _, values in found] == ["NetStream.Unpublish.Success"]
+        assert self.ended(pair) == [events.PublishStopped(1, "closeStream")]
+        pair.client.publish(1, "cam")
+        pair.run()
+        assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Start"
+
+    @pytest.mark.parametrize(
+        "order",
+        [
+            ["FCUnpublish", "deleteStream"],
+            ["FCUnpublish", "closeStream", "deleteStream"],
+            ["closeStream", "FCUnpublish", "deleteStream"],
+            ["deleteStream", "FCUnpublish", "closeStream", "deleteStream"],
+        ],
+    )
+    def test_in_any_order_it_ends_once(self, order: list[str]) -> None:
+        pair = ConnectionPair()
+        pair.publishing("cam")
+        for procedure in order:
+            pair.client.notify(procedure, 1.0 if procedure == "deleteStream" else "cam", stream_id=1)
+        pair.run()
+        assert self.ended(pair) == [events.PublishStopped(1, order[0]), events.StreamDeleted(1)]
+        statuses = [status.code for status in pair.take_client(events.StatusReceived)]
+        assert statuses == ["NetStream.Publish.Start", "NetStream.Unpublish.Success"]
+
+    @pytest.mark.parametrize("key", [7.0, -1.0, 0.5, float("nan"), float("inf"), 1e300])
+    def test_ids_that_are_not_there(self, key: float) -> None:
+        pair = ConnectionPair()
+        pair.publishing()
+        pair.client.notify("deleteStream", key, stream_id=1)
+        pair.run()
+        assert self.ended(pair) == []
+
+    def test_media_that_comes_later_is_counted_and_ignored(self) -> None:
+        pair = ConnectionPair(server_limits=Limits(ignored_messages=3))
+        pair.publishing()
+        pair.client.delete_stream(1)
+        for number in range(3):
+            pair.client.send_message(Message((8, 9, 18)[number], 0, 1, b""))
+        pair.run()
+        assert pair.server.ignored_messages == 3
+        assert pair.take_server(events.AudioReceived, events.VideoReceived, events.DataReceived) == []
+        pair.client.send_audio(1, 0, b"")
+        with pytest.raises(LimitExceeded):
+            pair.run()
+
+    def test_stopped_by_our_side(self) -> None:
+        pair = ConnectionPair()
+        pair.publishing()
+        pair.server.send_status(1, "error", "NetStream.Publish.Denied", "Kicked.")
+        pair.server.stop_stream(1)
+        pair.client.send_video(1, 0, b"v")
+        pair.run()
+        assert pair.take_server(events.VideoReceived, events.PublishStopped) == []
+        assert pair.server.ignored_messages == 1
+        assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Denied"
+        with pytest.raises(LocalProtocolError):
+            pair.server.stop_stream(2)
