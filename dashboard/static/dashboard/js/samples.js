@@ -36,23 +36,27 @@ export class Samples {
     const times = [];
     const columns = Object.fromEntries([...COLUMNS, "bitrate"].map((name) => [name, []]));
     const zones = [];
-    let run = [];
+    let run = []; // The latest bitrates without a gap.
+    let begun = false;
     const gap = (from, to) => {
       times.push(from + 1);
       for (const column of Object.values(columns)) column.push(null);
       zones.push({ from, to, label: `off ${duration(to - from)}` });
       run = [];
+      begun = false;
     };
     let before = null;
     for (const row of this.rows) {
       if (row.at < range[0] - MEAN_OF) continue;
       if (before && row.at - before.at > GAP_S) gap(before.at, row.at);
       before = row;
-      run.push(row.video_kbps ?? 0);
+      // An encoder that is accepted and has sent nothing yet is not at zero: it is not on air.
+      begun ||= row.video_kbps > 0 || row.audio_kbps > 0;
+      if (begun) run.push(row.video_kbps ?? 0);
       if (run.length > MEAN_OF) run.shift();
       times.push(row.at);
       for (const name of COLUMNS) columns[name].push(row[name] ?? null);
-      columns.bitrate.push(row.video_kbps === null ? null : run.reduce((sum, value) => sum + value, 0) / run.length);
+      columns.bitrate.push(!begun ? null : run.reduce((sum, value) => sum + value, 0) / run.length);
     }
     if (before && now - before.at > GAP_S + 1) gap(before.at, now);
     return { times, columns, zones, range };

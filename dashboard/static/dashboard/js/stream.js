@@ -77,6 +77,11 @@ function take(next) {
     session_id: null,
     since: null,
   };
+  if (before && stream.state !== "live") {
+    // What is off air keeps its target, against which its last minutes stay judged.
+    stream.target_kbps ??= before.target_kbps;
+    if (!Object.keys(stream.metadata ?? {}).length) stream.metadata = before.metadata;
+  }
   if (before && before.state !== stream.state) refreshSoon();
   if (before && before.state !== stream.state)
     announce(

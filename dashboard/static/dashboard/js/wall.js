@@ -197,28 +197,26 @@ function renderOffline() {
   if (signature === offlineSignature) return;
   offlineSignature = signature;
   setText(parts.offline.querySelector(".sec span"), count(list.length, "stream"));
-  parts.offline
-    .querySelector("ul")
-    .replaceChildren(
-      ...list.map((stream) =>
+  parts.offline.querySelector("ul").replaceChildren(
+    ...list.map((stream) =>
+      element(
+        "li",
+        {},
         element(
-          "li",
-          {},
-          element(
-            "a",
-            {
-              class: "clip",
-              href: streamUrl(stream),
-              title: `${stream.app}/${stream.name}`,
-              "data-stream": `${stream.app}/${stream.name}`,
-              "data-state": "offline",
-            },
-            element("small", {}, `${stream.app}/`),
-            stream.name,
-          ),
+          "a",
+          {
+            class: "clip",
+            href: streamUrl(stream),
+            title: `${stream.app}/${stream.name}`,
+            "data-stream": `${stream.app}/${stream.name}`,
+            "data-state": "offline",
+          },
+          element("small", {}, `${stream.app}/`),
+          stream.name,
         ),
       ),
-    );
+    ),
+  );
 }
 
 function renderNodes(nodes) {
