@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from analytics.jobs.hourly import hourly
 from analytics.jobs.rollups import start_timestamp
 from analytics.jobs.schemas import ROLLUPS, SAMPLES
 from analytics.ledger import Work
-from analytics.loading import load, partition_folder, rollup_folder
+from analytics.loading import load, rollup_folder
 from analytics.models import AnalyticsRun, Grain
 from ingest.telemetry import request_flush
 
@@ -109,14 +109,14 @@ def _compute_hours(session: Any, run: AnalyticsRun, lake: Path, chunk: Sequence[
 
 
 def _compute_days(session: Any, run: AnalyticsRun, lake: Path, chunk: Sequence[Work]) -> None:
-    folders = [str(rollup_folder(lake, Grain.HOUR) / f"dt={work.start:%Y-%m-%d}") for work in chunk]
-    rollups = daily(session.read.schema(ROLLUPS).parquet(*folders))
+    hours = rollup_folder(lake, Grain.HOUR)
+    folders = [str(hours / f"dt={work.start:%Y-%m-%d}") for work in chunk]
+    rollups = daily(session.read.schema(ROLLUPS).option("basePath", str(hours)).parquet(*folders))
     dated = rollups.withColumn("dt", start_timestamp("yyyy-MM-dd"))
     dated.write.mode("overwrite").partitionBy("dt").parquet(str(rollup_folder(lake, Grain.DAY)))
     for work in chunk:
-        hours = [work.start + timedelta(hours=number) for number in range(24)]
-        files = (file for hour in hours for file in partition_folder(lake, Grain.HOUR, hour).glob("*.parquet"))
-        _load(run, lake, work, rows_read=Work(Grain.DAY, work.start, "", tuple(files)).rows())
+        files = (hours / f"dt={work.start:%Y-%m-%d}").glob("hr=*/*.parquet")
+        _load(run, lake, work, rows_read=replace(work, files=tuple(files)).rows())
 
 
 def _load(run: AnalyticsRun, lake: Path, work: Work, *, rows_read: int) -> None:

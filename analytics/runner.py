@@ -6,18 +6,21 @@ The jobs use the DataFrame API only, so that all three work. A session must not 
 
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django.conf import settings
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from analytics.java import find_java
 
 log = logging.getLogger(__name__)
+logging.getLogger("py4j").setLevel(logging.ERROR)  # Else it tells of each connection that it closes.
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
@@ -49,6 +52,9 @@ class SparkLost(Exception):  # noqa: N818
     """Spark's JVM died; the next session starts another."""
 
 
+ENDING_S = 5.0
+
+
 @contextmanager
 def spark() -> Iterator[SparkSession]:
     """The process's session. Raises JavaMissing, and SparkLost when the JVM dies while the session is in use."""
@@ -57,7 +63,8 @@ def spark() -> Iterator[SparkSession]:
     try:
         yield _session()
     except Exception as error:
-        if _lost():
+        # The lost connection may be noticed before the end of the process that it led to.
+        if _lost(ENDING_S if isinstance(error, (ConnectionError, Py4JNetworkError)) else 0.0):
             _forget()
             raise SparkLost("Spark's Java process was lost.") from error
         raise
@@ -73,10 +80,10 @@ def stop() -> None:
 
 def discard() -> None:
     """Ends the JVM at once, whatever it is doing."""
+    _disconnect()
     process = _process()
     if process is not None:
         process.kill()
-        process.wait()
     _forget()
 
 
@@ -99,17 +106,37 @@ def _session() -> SparkSession:
     return builder.getOrCreate()
 
 
-def _process():  # type: ignore[no-untyped-def]  # The JVM's Popen, or None: py4j has no types.
-    return getattr(SparkContext._gateway, "proc", None)
+def _process() -> "subprocess.Popen[bytes] | None":
+    """The JVM that this process started."""
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    return process
 
 
-def _lost() -> bool:
+def _lost(wait_s: float = 0.0) -> bool:
     process = _process()
-    return process is not None and process.poll() is not None
+    if process is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(wait_s)
+    return process.returncode is not None
+
+
+def _disconnect() -> None:
+    """Keeps py4j's thread, which tells the JVM of garbage, from calling one that is gone."""
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway._gateway_client.is_connected = False
+        gateway.close()
 
 
 def _forget() -> None:
     """Makes PySpark start a new JVM: its classes keep the gateway for the process's life, dead or alive."""
+    _disconnect()
+    process = _process()
+    if process is not None:
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkContext._active_spark_context = None

@@ -7,6 +7,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
+from kombu.exceptions import ChannelError, OperationalError
 
 from analytics.models import HEARTBEAT_LOST, METRIC_VERSION, AnalyticsRun
 
@@ -63,7 +64,7 @@ def _send(run: AnalyticsRun) -> None:
 
     try:
         run_analytics.apply_async((run.pk,), retry=False)
-    except OSError as error:  # Kombu's OperationalError is one of them.
+    except (OperationalError, ChannelError, OSError) as error:
         log.error("Analytics run %d can't be queued: %s", run.pk, error)
         fail(run, code=ErrorCode.QUEUE, error=UNSENT)
 

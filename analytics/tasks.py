@@ -18,7 +18,7 @@ BUSY_RETRIES = HARD_LIMIT_S // BUSY_RETRY_S
 
 
 @shared_task(bind=True, max_retries=BUSY_RETRIES, soft_time_limit=SOFT_LIMIT_S, time_limit=HARD_LIMIT_S)
-def run_analytics(self: Task, run_id: int) -> None:
+def run_analytics(self: "Task[[int], None]", run_id: int) -> None:
     """Does a queued run. Repeating it does nothing: only a run that waits is claimed."""
     from analytics.pipeline import perform  # Spark is loaded only where it is used.
 

@@ -8,8 +8,9 @@ from analytics.jobs.schemas import BITRATES, QUANTILES, ROLLUPS
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 
-SKETCH_K = 200
-"""The sketch's size: a quantile's rank is off by at most 1.5 % (measured), at 3 KB a stream and hour."""
+SKETCH_K = 400
+"""The sketch's size, at 6 KB a stream and hour. A quantile's rank is off by at most 0.7 % in 99 of 100 cases, so that
+even among millions of rows none is off by 2 %; with 200, in one of ten thousand it is."""
 
 
 def start_of(column: str, length_us: int) -> Column:

@@ -35,7 +35,7 @@ class Command(BaseCommand):
         run.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from analytics import pipeline, runner  # Spark is loaded only where it is used.
+        from analytics.pipeline import perform  # Spark is loaded only where it is used.
 
         run = services.create_run(
             trigger=AnalyticsRun.Trigger.COMMAND,
@@ -43,10 +43,7 @@ class Command(BaseCommand):
             since=options["since"],
             until=options["until"],
         )
-        try:
-            pipeline.perform(claim(run), lake=settings.LAKE_DIR)
-        finally:
-            runner.stop()
+        perform(claim(run), lake=settings.LAKE_DIR)  # Spark's JVM ends with this process.
         run.refresh_from_db()
         result = {
             "id": run.pk,

@@ -1,0 +1,39 @@
+"""A warm Spark session for the tests marked `spark`, which all run in one process: one JVM is enough."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics import runner
+from tests.tools import require_tool
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(300))  # The first one starts a JVM, perhaps on a busy machine.
+
+
+@pytest.fixture(scope="session")
+def jvm() -> Iterator[None]:
+    """Ends the JVM with the tests; it starts when first needed."""
+    require_tool("java")
+    with pytest.MonkeyPatch.context() as environment:
+        # The tests' frames are small: most of the time would go into compiling for speed that nobody needs.
+        environment.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+        yield
+        runner.stop()
+
+
+@pytest.fixture
+def spark(jvm: None) -> Iterator[SparkSession]:
+    with runner.spark() as session:
+        yield session
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"

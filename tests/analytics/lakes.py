@@ -1,0 +1,69 @@
+"""Lakes for tests: filled as a node fills them, with figures from a fixed seed."""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ingest.contracts import Sample
+from ingest.telemetry import TelemetryWriter
+from tests.ingest.telemetry.records import NOON, sample
+
+HOUR_US = 3_600_000_000
+
+
+def fill(lake: Path, samples: Sequence[Sample], *, node: str = "node-a") -> None:
+    """Brings the samples to the lake."""
+    writer = TelemetryWriter(lake, node)
+    writer.start()
+    writer.samples(samples)
+    writer.close()
+    assert not writer.dropped
+
+
+def broadcast(name: str, session: str, *, first: int = 0, seconds: int, start_us: int = NOON) -> Iterator[Sample]:
+    """One session's samples: a wandering bitrate, gaps, players that come and go."""
+    random_ = random.Random(f"{name} {session}")
+    kbps = random_.uniform(1500, 6000)
+    for number in range(first, first + seconds):
+        kbps = max(0.0, kbps + random_.gauss(0, 150))
+        idle = random_.random() < 0.03
+        elapsed = random_.choice([1000, 1000, 999, 1003])
+        video = 0 if idle else int(kbps * elapsed / 8)
+        audio = 0 if idle else random_.randrange(14_000, 18_000)
+        players = random_.randrange(0, 9)
+        yield sample(
+            number,
+            session=session,
+            name=name,
+            stream=len(name),
+            at_us=start_us + number * 1_000_000 + random_.randrange(0, 1000),
+            elapsed_ms=elapsed,
+            video_bytes=video,
+            audio_bytes=audio,
+            data_bytes=random_.randrange(0, 40),
+            wire_bytes=video + audio + 900,
+            video_kbps=8 * video / elapsed,
+            audio_kbps=8 * audio / elapsed,
+            wire_kbps=8 * (video + audio + 900) / elapsed,
+            video_frames=0 if idle else 30,
+            audio_frames=0 if idle else 43,
+            keyframes=number % 2,
+            keyframe_interval=None if number < 2 else random_.uniform(1.9, 2.1),
+            ts_gap=int(random_.random() < 0.01),
+            ts_regress=int(random_.random() < 0.01),
+            missing_frames_est=random_.randrange(0, 3),
+            players=players,
+            out_bytes=players * (video + audio),
+            dropped_frames=random_.randrange(0, 2),
+            health="bad" if idle else random_.choice(["good", "good", "warning", "none"]),
+        )
+
+
+def two_hours(streams: Iterable[str]) -> list[Sample]:
+    """For each stream three sessions from half an hour before 13:00 UTC to half an hour after it, one across it."""
+    samples: list[Sample] = []
+    for name in streams:
+        for part in range(3):
+            start = NOON + HOUR_US // 2 + part * 1_200_000_000
+            samples += broadcast(name, f"{name}-{part}", seconds=1190, start_us=start)
+    return samples
