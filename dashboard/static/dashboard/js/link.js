@@ -25,8 +25,9 @@ export class LinkView {
     setInterval(() => this.paint(), 1000);
   }
 
-  /** The time of the server, as far as its messages told it. */
+  /** The time of the server, as far as its messages told it. It stands still while the figures are stale. */
   now() {
+    if (this.state.link === "stale") return this.state.since;
     return Date.now() / 1000 + this.offset;
   }
 
