@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import ServerConnection, amf0, events
+from ingest.rtmp import RemoteProtocolError, ServerConnection, amf0, events
 from tests.ingest.rtmp.pair import SERVER_NONCE, accept
 from tests.rtmpdecode import decode_stream
 
@@ -132,6 +132,26 @@ def test_a_shared_read_buffer_may_be_used_again() -> None:
 
     _, happened, _ = replay(through_the_buffer())
     assert media_of(happened) == expected_media(data)
+
+
+@pytest.mark.parametrize("name", [recording["name"] for recording in RECORDINGS if recording["data"]])
+def test_damaged_recordings_are_refused_or_taken(name: str) -> None:
+    """Whatever is damaged, nothing but RemoteProtocolError is raised."""
+    data = read(name)
+    random = Random(name)
+    for _ in range(30):
+        damaged = bytearray(data)
+        for _ in range(random.randint(1, 4)):
+            # Mostly in the commands, which come first.
+            at = random.randint(3073, random.choice((4000, len(data))) - 1)
+            damaged[at] = random.choice((0, 0xFF, random.randrange(256)))
+        if random.random() < 0.3:
+            at = random.randint(3073, len(data) - 1)
+            del damaged[at : at + random.randint(1, 20)]
+        try:
+            replay(random_pieces(bytes(damaged), name))
+        except RemoteProtocolError:
+            continue
 
 
 def test_names_are_never_repeated_to_the_client() -> None:

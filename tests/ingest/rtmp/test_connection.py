@@ -1,0 +1,287 @@
+"""What both ends do alike: acknowledgements, windows, pings, chunk sizes; and that only protocol errors escape."""
+
+import struct
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.rtmp import (
+    Limits,
+    LocalProtocolError,
+    Message,
+    RemoteProtocolError,
+    ServerConnection,
+    UserControl,
+    amf0,
+    events,
+)
+from ingest.rtmp.handshake import HANDSHAKE_BYTES
+from ingest.rtmp.messages import control
+from ingest.rtmp.messages.user_control import user_control
+from tests.ingest.rtmp.pair import SERVER_NONCE, ConnectionPair, accept
+from tests.rtmpdecode import decode_stream
+
+ACKNOWLEDGEMENT, USER_CONTROL, WINDOW = 3, 4, 5
+
+
+def numbers(data: bytes | bytearray, type_id: int) -> list[int]:
+    """The first number of each message of this type."""
+    return [struct.unpack_from(">I", m.payload)[0] for m in decode_stream(bytes(data)) if m.type_id == type_id]
+
+
+class TestAcknowledgements:
+    def test_are_due_by_the_peers_window(self) -> None:
+        pair = ConnectionPair()
+        pair.publishing()
+        pair.client.send_window(10_000)
+        for number in range(30):
+            pair.client.send_video(1, number, bytes(1000))
+            pair.run()
+        sent = numbers(pair.to_client, ACKNOWLEDGEMENT)
+        assert len(sent) == 3
+        assert all(later - earlier >= 10_000 for earlier, later in pairwise(sent))
+        assert sent[-1] <= len(pair.to_server) - HANDSHAKE_BYTES
+        assert [event.sequence_number for event in pair.take_client(events.AcknowledgementReceived)] == sent
+
+    def test_else_by_our_own_window(self) -> None:
+        pair = ConnectionPair(window=5_000)
+        pair.publishing()
+        pair.client.send_chunk_size(60_000)
+        pair.client.send_video(1, 0, bytes(5_000))
+        pair.run()
+        assert numbers(pair.to_client, ACKNOWLEDGEMENT) == [len(pair.to_server) - HANDSHAKE_BYTES]
+
+    def test_a_window_of_0_changes_nothing(self) -> None:
+        pair = ConnectionPair(window=5_000).connected()
+        pair.client.send_window(0)
+        pair.client.send_window(0)
+        pair.run()
+        assert numbers(pair.to_client, ACKNOWLEDGEMENT) == []
+
+    def test_one_at_most_for_each_read(self) -> None:
+        pair = ConnectionPair().connected()
+        pair.client.send_window(1)
+        pair.run()
+        before = len(numbers(pair.to_client, ACKNOWLEDGEMENT))
+        for _ in range(10):
+            pair.client.call("_checkbw")
+        pair.run()
+        assert len(numbers(pair.to_client, ACKNOWLEDGEMENT)) == before + 1
+
+    def test_the_sequence_number_wraps(self) -> None:
+        assert control.acknowledgement(2**32 + 5).payload == struct.pack(">I", 5)
+
+    def test_received_ones_are_reported(self) -> None:
+        pair = ConnectionPair().connected()
+        pair.client.send_message(Message(3, 0, 0, b"\xff\xff\xff\xfe"))
+        pair.run()
+        assert pair.take_server(events.AcknowledgementReceived) == [events.AcknowledgementReceived(0xFFFFFFFE)]
+
+
+class TestPeerBandwidth:
+    def test_is_answered_by_a_window_once(self) -> None:
+        pair = ConnectionPair().connected()
+        assert numbers(pair.to_server, WINDOW) == [2_500_000]
+        for size in (2_500_000, 100_000, 100_000, 0):
+            pair.server.send_message(control.set_peer_bandwidth(size, control.BandwidthLimit.HARD))
+            pair.run()
+        assert numbers(pair.to_server, WINDOW) == [2_500_000, 100_000]
+
+    def test_the_server_answers_too(self) -> None:
+        pair = ConnectionPair().connected()
+        pair.client.send_message(control.set_peer_bandwidth(70_000, control.BandwidthLimit.SOFT))
+        pair.run()
+        assert numbers(pair.to_client, WINDOW) == [2_500_000, 70_000]
+
+
+class TestPing:
+    def test_each_end_answers(self) -> None:
+        pair = ConnectionPair().connected()
+        pair.server.send_ping(0xFFFFFFFF)
+        pair.client.send_ping(5)
+        pair.run()
+        assert pair.take_server(events.PingAnswered) == [events.PingAnswered(0xFFFFFFFF)]
+        assert pair.take_client(events.PingAnswered) == [events.PingAnswered(5)]
+
+    def test_on_the_wire(self) -> None:
+        pair = ConnectionPair().connected()
+        at = len(pair.to_client)
+        pair.server.send_ping(0x01020304)
+        pair.run()
+        assert pair.to_client[at:] == bytes.fromhex("02 000000 000006 04 00000000 0006 01020304")
+
+
+class TestUserControl:
+    @pytest.mark.parametrize(
+        "event",
+        [
+            UserControl.STREAM_BEGIN,
+            UserControl.STREAM_EOF,
+            UserControl.STREAM_DRY,
+            UserControl.STREAM_IS_RECORDED,
+            UserControl.BUFFER_EMPTY,
+            UserControl.BUFFER_READY,
+        ],
+    )
+    def test_the_client_reports_what_the_server_sends(self, event: UserControl) -> None:
+        pair = ConnectionPair().connected()
+        pair.server.send_user_control(event, 7)
+        pair.run()
+        assert pair.take_client(events.UserControlReceived) == [events.UserControlReceived(event, 7)]
+
+    @pytest.mark.parametrize("payload", ["0005", "001a01", "00ff00000001", "0000 00000001"])
+    def test_unknown_ones_are_reported(self, payload: str) -> None:
+        pair = ConnectionPair().connected()
+        pair.client.send_message(Message(4, 0, 0, bytes.fromhex(payload)))
+        pair.run()
+        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(4, 0, bytes.fromhex(payload))]
+
+    def test_layout(self) -> None:
+        assert user_control(UserControl.SET_BUFFER_LENGTH, 1, 3000).payload.hex() == "00030000000100000bb8"
+
+
+@pytest.mark.parametrize(
+    ("type_id", "payload"),
+    [
+        (3, "000000"),
+        (4, ""),
+        (4, "00"),
+        (4, "0006"),
+        (4, "0006000000"),
+        (4, "0007"),
+        (4, "000300000001"),
+        (5, "000000"),
+        (6, ""),
+    ],
+)
+def test_control_messages_that_are_too_short(type_id: int, payload: str) -> None:
+    pair = ConnectionPair().connected()
+    pair.client.send_message(Message(type_id, 0, 0, bytes.fromhex(payload)))
+    with pytest.raises(RemoteProtocolError):
+        pair.run()
+
+
+def test_longer_control_messages_are_taken() -> None:
+    pair = ConnectionPair().connected()
+    pair.client.send_message(Message(5, 0, 0, bytes.fromhex("0000ffff 00")))
+    pair.client.send_message(Message(4, 0, 0, bytes.fromhex("0006 00000001 0000")))
+    pair.run()
+    assert numbers(pair.to_server, 4)[-1] >> 16 == UserControl.PING_REQUEST
+
+
+def test_chunk_size_of_either_side_may_change_at_any_time() -> None:
+    pair = ConnectionPair()
+    pair.publishing()
+    payload = Random(5).randbytes(10_000)
+    for size in (1, 4096, 128, 60_000, 3):
+        pair.client.send_chunk_size(size)
+        pair.client.send_video(1, size, payload)
+        pair.server.send_chunk_size(size)
+        pair.server.send_message(Message(9, size, 1, payload))
+    pair.run()
+    assert [event.payload for event in pair.take_server(events.VideoReceived)] == [payload] * 5
+    assert [event.payload for event in pair.take_client(events.VideoReceived)] == [payload] * 5
+
+
+def test_a_closed_connection_drops_what_it_is_given() -> None:
+    pair = ConnectionPair().connected()
+    pair.client.send_message(Message(20, 0, 0, b"\xff"))
+    with pytest.raises(RemoteProtocolError):
+        pair.run()
+    assert pair.server.receive_data(b"anything") == []
+    assert pair.server.events() == []
+
+
+def test_what_was_sent_is_forgotten() -> None:
+    pair = ConnectionPair()
+    assert len(pair.client.data_to_send()) == 1537
+    assert pair.client.data_to_send() == b""
+
+
+# --- Nothing but RemoteProtocolError escapes ---
+
+
+def feed(server: ServerConnection, data: bytes, sizes: list[int]) -> tuple[list[Any], str | None]:
+    """The server's events, all requests accepted, and the text of the error that ended it."""
+    found: list[Any] = []
+    at = 0
+    try:
+        for size in [*sizes, max(len(data), 1)]:
+            step: list[Any] = list(server.receive_data(data[at : at + size]))
+            at += size
+            while step:
+                found += step
+                for event in step:
+                    accept(server, event)
+                step = list(server.events())
+    except RemoteProtocolError as error:
+        return found + list(server.events()), str(error)
+    return found, None
+
+
+HANDSHAKE = b"\x03" + bytes(3072)
+
+scalars: st.SearchStrategy[Any] = st.one_of(
+    st.none(), st.booleans(), st.floats(), st.text(max_size=6), st.sampled_from([1.0, 2.0, "cam", amf0.UNDEFINED])
+)
+arguments: st.SearchStrategy[Any] = st.one_of(
+    scalars, st.lists(scalars, max_size=3), st.dictionaries(st.text(max_size=5), scalars, max_size=3)
+)
+procedures = st.one_of(st.sampled_from(sorted(ServerConnection.commands)), st.text(max_size=8))
+stream_ids = st.sampled_from([0, 1, 1, 2, 0xFFFFFFFF])
+calls = st.builds(
+    lambda name, rest, stream_id: Message(20, 0, stream_id, amf0.encode(name, *rest)),
+    procedures.filter(lambda name: name != "connect"),
+    st.one_of(st.lists(arguments, max_size=6), st.tuples(st.sampled_from([0, 2]), st.none(), arguments)),
+    stream_ids,
+)
+others = st.builds(
+    Message,
+    st.sampled_from([0, 3, 4, 5, 6, 8, 9, 15, 16, 17, 18, 19, 20, 22, 77]),
+    st.integers(0, 2**32 - 1),
+    stream_ids,
+    st.binary(max_size=40),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.one_of(calls, calls, others), max_size=12), st.lists(st.integers(1, 200), max_size=12))
+def test_any_messages_in_any_split(messages: list[Message], sizes: list[int]) -> None:
+    pair = ConnectionPair()
+    pair.run()
+    pair.client.connect("live", "rtmp://127.0.0.1/live")
+    for message in messages:
+        pair.client.send_message(message)
+    data = HANDSHAKE + pair.client.data_to_send()
+    outcomes = []
+    for split in ([], [3073, *sizes]):
+        server = ServerConnection(nonce=SERVER_NONCE)
+        # NaN is unequal to itself; representations are equal.
+        outcomes.append((*map(repr, feed(server, data, split)), server.data_to_send()))
+    assert outcomes[0] == outcomes[1]
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=300))
+def test_any_bytes_after_the_handshake(data: bytes) -> None:
+    whole = feed(ServerConnection(nonce=SERVER_NONCE), HANDSHAKE + data, [])
+    split = feed(ServerConnection(nonce=SERVER_NONCE), HANDSHAKE + data, [3073] + [1] * len(data))
+    assert whole == split
+
+
+@given(st.binary(max_size=3200))
+def test_any_bytes_from_the_start(data: bytes) -> None:
+    feed(ServerConnection(nonce=SERVER_NONCE), data, [1, 1, 1500])
+
+
+def test_local_mistakes_leave_the_connection_usable() -> None:
+    pair = ConnectionPair(server_limits=Limits()).connected()
+    with pytest.raises(LocalProtocolError):
+        pair.server.send_status(1, "status", "x", "\ud800")
+    with pytest.raises(LocalProtocolError):
+        pair.client.connect("again", "")
+    assert pair.create_stream() == 1
