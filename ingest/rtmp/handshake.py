@@ -52,7 +52,9 @@ class _Handshake:
             return answer, b""
         self.completed = True
         rest = bytes(self._data[HANDSHAKE_BYTES:])
-        self._data.clear()
+        # A connection lives long: it doesn't keep what only the handshake needed.
+        self._data = bytearray()
+        self._part1 = b""
         return answer, rest
 
     def _judge_version(self) -> None:

@@ -5,6 +5,7 @@ and 5.4.2) concern this layer alone and take effect here, before the next chunk 
 """
 
 import struct
+from functools import lru_cache
 from typing import Final
 
 from ingest.rtmp.chunks import DEFAULT_CHUNK_SIZE, EXTENDED, basic_header
@@ -32,8 +33,9 @@ _CHUNK_CONTROL: Final = frozenset({MessageType.SET_CHUNK_SIZE, MessageType.ABORT
 _COMMANDS: Final = frozenset({MessageType.COMMAND_AMF0, MessageType.COMMAND_AMF3})
 
 
-def _longest_messages(limits: Limits) -> list[int]:
-    """The limit of a message's length by its type."""
+@lru_cache(maxsize=16)
+def _longest_messages(limits: Limits) -> tuple[int, ...]:
+    """The limit of a message's length by its type; one table for all connections of the same limits."""
     longest = [limits.other_message_bytes] * 256
     for limit, types in (
         (limits.control_message_bytes, range(MessageType.SET_CHUNK_SIZE, MessageType.SET_PEER_BANDWIDTH + 1)),
@@ -43,7 +45,7 @@ def _longest_messages(limits: Limits) -> list[int]:
     ):
         for type_id in types:
             longest[type_id] = limit
-    return longest
+    return tuple(longest)
 
 
 class _ChunkStream:
