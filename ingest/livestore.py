@@ -44,6 +44,9 @@ class LiveView(NamedTuple):
 
 
 class LiveStore(Protocol):
+    wants_text: bool
+    """Whether `put_node` serialises the streams; a caller on an event loop had better do it, in parts."""
+
     async def put_node(
         self, figures: NodeFigures, streams: Sequence[StreamSnapshot], *, text: str | None = None
     ) -> None:
@@ -70,6 +73,8 @@ class LiveStore(Protocol):
 
 class MemoryLiveStore:
     """For one process. Values are kept as they are put: nobody may change them afterwards."""
+
+    wants_text = False
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -112,6 +117,8 @@ class MemoryLiveStore:
 
 class RedisLiveStore:
     """For several processes. A node is one value with an expiry; a stream's samples are a list of JSON texts."""
+
+    wants_text = True
 
     def __init__(self, url: str) -> None:
         self._url = url

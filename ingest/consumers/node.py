@@ -32,9 +32,6 @@ from ingest.telemetry import TelemetryWriter, set_writer
 
 logger = logging.getLogger(__name__)
 
-CHUNK = 40
-"""Snapshots that are serialised at a time; between two chunks the event loop serves media."""
-
 SESSIONS_END_S = 2.0
 HISTORY_END_S = 5.0
 """At the stop: how long the node waits for its sessions to end, and for history to be written."""
@@ -47,8 +44,8 @@ class NodeConsumer(ControlConsumer):
         super().__init__()
         self.telemetry: TelemetryWriter | None = None
         self.upkeep: Upkeep | None = None
-        self.shown: dict[int, str] = {}
-        """The last tick's snapshots as JSON, by stream id."""
+        self.shown: dict[int, StreamSnapshot] = {}
+        """The last tick's snapshots, by stream id."""
         self.issues: dict[str, dict[str, Issue]] = {}
         """The open health issues by session and check."""
         self.storing = False
@@ -88,39 +85,36 @@ class NodeConsumer(ControlConsumer):
         if self.telemetry is not None and event["samples"]:
             self.telemetry.samples(event["samples"])
         self._record_health(event["streams"])
-        at = event["figures"]["at"]
         compact = {sample.stream: _compact(sample) for sample in event["samples"]}
-        texts = await _serialise(event["streams"])
-        changed = [text for stream, text in texts.items() if self.shown.get(stream) != text]
-        gone = [stream for stream in self.shown if stream not in texts]
-        self.shown = texts
-        nodes = pages.join([pages.to_json(event["figures"])])
-        if pages.watched(pages.WALL):
-            pages.send(pages.WALL, "live.tick", pages.update_text(at=at, nodes=nodes, streams=changed, gone=gone))
-        self._send_details(at, texts, compact, gone)
+        await self._send_pages(event["figures"], event["streams"], compact)
         if not self.storing:
             self.storing = True
-            self.spawn(self._store(event["figures"], event["streams"], pages.join(texts.values()), compact))
+            self.spawn(self._store(event["figures"], event["streams"], compact))
 
-    def _send_details(
-        self, at: float, texts: Mapping[int, str], compact: Mapping[int, CompactSample], gone: Sequence[int]
+    async def _send_pages(
+        self, figures: NodeFigures, streams: Sequence[StreamSnapshot], compact: Mapping[int, CompactSample]
     ) -> None:
-        for stream, text in (*texts.items(), *((stream, "null") for stream in gone)):
+        """What changed to the wall, each stream to its own page; nothing is serialised that nobody looks at."""
+        at = figures["at"]
+        former, self.shown = self.shown, {snapshot["id"]: snapshot for snapshot in streams}
+        gone = [stream for stream in former if stream not in self.shown]
+        if pages.watched(pages.WALL):
+            changed = [snapshot for snapshot in streams if former.get(snapshot["id"]) != snapshot]
+            text = pages.update_text(at=at, nodes=[figures], streams=await pages.to_json_list(changed), gone=gone)
+            pages.send(pages.WALL, "live.tick", text)
+        for stream in (*self.shown, *gone):
             group = pages.stream_group(stream)
             if pages.watched(group):
-                sample = pages.sample_text(at=at, stream=text, sample=compact.get(stream))
+                sample = pages.sample_text(at=at, stream=self.shown.get(stream), sample=compact.get(stream))
                 pages.send(group, "stream.sample", sample)
 
     async def _store(
-        self,
-        figures: NodeFigures,
-        streams: Sequence[StreamSnapshot],
-        text: str,
-        compact: Mapping[int, CompactSample],
+        self, figures: NodeFigures, streams: Sequence[StreamSnapshot], compact: Mapping[int, CompactSample]
     ) -> None:
         """Into the LiveStore. A store that is slow misses ticks rather than delaying them."""
         store = get_livestore()
         try:
+            text = await pages.to_json_list(streams) if store.wants_text else None
             await store.put_node(figures, streams, text=text)
             await store.append_samples(compact)
         except Exception as error:
@@ -177,21 +171,11 @@ class NodeConsumer(ControlConsumer):
 
     async def _forget(self) -> None:
         gone = list(self.shown)
-        pages.send(pages.WALL, "live.tick", pages.update_text(at=time.time(), nodes="[]", streams=(), gone=gone))
+        pages.send(pages.WALL, "live.tick", pages.update_text(at=time.time(), nodes=[], streams="[]", gone=gone))
         try:
             await asyncio.to_thread(get_livestore().remove_node, self.node)
         except Exception as error:
             logger.warning("The live store did not forget the node: %s", type(error).__name__)
-
-
-async def _serialise(streams: Sequence[StreamSnapshot]) -> dict[int, str]:
-    """Each snapshot as JSON, once: for the wall, the stream's page and the LiveStore."""
-    texts: dict[int, str] = {}
-    for index, snapshot in enumerate(streams):
-        if index and index % CHUNK == 0:
-            await asyncio.sleep(0)
-        texts[snapshot["id"]] = pages.to_json(snapshot)
-    return texts
 
 
 def _compact(sample: Sample) -> CompactSample:

@@ -8,18 +8,23 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from channels.layers import get_channel_layer
 
 from ingest import clean
+from ingest.contracts import NodeFigures, StreamSnapshot
+from ingest.livestore import CompactSample
 
 logger = logging.getLogger(__name__)
 
 WALL = "live"
 MAX_SENDING = 1000
 """Messages that may be under way to the channel layer; over it they are left out: the next one is whole again."""
+
+CHUNK = 40
+"""Snapshots that are serialised at a time, about 0.4 ms."""
 
 WARN_S = 10.0
 
@@ -40,21 +45,27 @@ def stream_group(stream: int) -> str:
     return f"stream.{stream}"
 
 
-def join(texts: Iterable[str]) -> str:
-    """A JSON list of texts that are JSON already."""
-    return f"[{','.join(texts)}]"
+async def to_json_list(snapshots: Sequence[StreamSnapshot]) -> str:
+    """The snapshots as a JSON list; between two chunks the event loop serves media."""
+    parts: list[str] = []
+    for start in range(0, len(snapshots), CHUNK):
+        if start:
+            await asyncio.sleep(0)
+        parts.append(to_json(snapshots[start : start + CHUNK])[1:-1])
+    return f"[{','.join(parts)}]"
 
 
-def update_text(*, at: float, nodes: str, streams: Iterable[str], gone: Iterable[int]) -> str:
-    return f'{{"kind":"update","at":{at:.3f},"nodes":{nodes},"streams":{join(streams)},"gone":{to_json(list(gone))}}}'
+def update_text(*, at: float, nodes: Sequence[NodeFigures], streams: str, gone: Sequence[int]) -> str:
+    """`streams` is a JSON list already."""
+    return f'{{"kind":"update","at":{at:.3f},"nodes":{to_json(nodes)},"streams":{streams},"gone":{to_json(gone)}}}'
 
 
-def sample_text(*, at: float, stream: str, sample: Mapping[str, Any] | None) -> str:
-    return f'{{"kind":"sample","at":{at:.3f},"stream":{stream},"sample":{to_json(sample)}}}'
+def sample_text(*, at: float, stream: StreamSnapshot | None, sample: CompactSample | None) -> str:
+    return to_json({"kind": "sample", "at": at, "stream": stream, "sample": sample})
 
 
 def event_text(event: Mapping[str, Any]) -> str:
-    return f'{{"kind":"event","event":{to_json(event)}}}'
+    return to_json({"kind": "event", "event": event})
 
 
 def watched(group: str) -> bool:
