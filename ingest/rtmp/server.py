@@ -4,8 +4,6 @@
 client may ask is answered here. Names that clients publish or play under may be stream keys: no answer repeats them.
 """
 
-from dataclasses import dataclass
-from enum import Enum, auto
 from math import isfinite
 from typing import Any, Final
 
@@ -34,8 +32,9 @@ from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.data import encode_data
 from ingest.rtmp.messages.message import MessageType
 from ingest.rtmp.messages.user_control import UserControl
-from ingest.rtmp.states import STREAM_STATES, Phase, Step, StreamState, StreamStep
+from ingest.rtmp.states import Phase, Step, StreamState, StreamStep
 from ingest.rtmp.status import level_of
+from ingest.rtmp.streams import Asked, MessageStream, Request
 
 CONNECT_PROPERTIES: Final = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
 """What clients look for to know what kind of server this is."""
@@ -45,42 +44,6 @@ ANY_START: Final = -2.0
 """`play` with no start: live, else recorded, else wait (section 7.2.2.1)."""
 WHOLE: Final = -1.0
 """`play` with no duration."""
-
-
-class _Asked(Enum):
-    CONNECT = auto()
-    PUBLISH = auto()
-    PLAY = auto()
-
-
-@dataclass(slots=True)
-class _Request:
-    """What awaits a decision."""
-
-    request_id: int
-    kind: _Asked
-    command: Command
-    stream: "MessageStream | None" = None
-    reset: bool = False
-
-
-@dataclass(slots=True)
-class MessageStream:
-    """What createStream made (section 7.2.1.3)."""
-
-    stream_id: int
-    state: StreamState = StreamState.IDLE
-    name: str = ""
-    """As the client gave it: may be a key."""
-    public_name: str = ""
-
-    def move(self, step: StreamStep) -> bool:
-        """False when the table doesn't allow it."""
-        state = STREAM_STATES.get((self.state, step))
-        if state is None:
-            return False
-        self.state = state
-        return True
 
 
 class ServerConnection(Connection):
@@ -101,7 +64,7 @@ class ServerConnection(Connection):
         """0 for AMF0 or 3 for AMF3, as asked for by `connect`."""
         self._chunk_size = chunk_size
         self._own_window = window
-        self._request: _Request | None = None
+        self._request: Request | None = None
         self._last_request_id = 0
         self._streams: dict[int, MessageStream] = {}
         self._last_stream_id = 0
@@ -118,7 +81,7 @@ class ServerConnection(Connection):
         Set Chunk Size comes before the result, and never again: OBS overlooks a later one. `properties` and `info` are
         added to the two objects of the result.
         """
-        request = self._decide(request_id, _Asked.CONNECT)
+        request = self._decide(request_id, Asked.CONNECT)
         self._move(Step.ACCEPT)
         self.send_window(self._own_window)
         self._queue(control.set_peer_bandwidth(self._own_window, control.BandwidthLimit.DYNAMIC), CSID_CONTROL)
@@ -136,7 +99,7 @@ class ServerConnection(Connection):
 
     def reject_connect(self, request_id: int, code: str, description: str, **info: Any) -> None:
         """Queues `_error`. The shell then closes the socket, as some clients would wait for ever."""
-        request = self._decide(request_id, _Asked.CONNECT)
+        request = self._decide(request_id, Asked.CONNECT)
         self._move(Step.REJECT)
         answer = {**info_object("error", code, description), **info}
         self._send_command(0, "_error", request.command.transaction, None, answer)
@@ -144,7 +107,7 @@ class ServerConnection(Connection):
 
     def accept_publish(self, request_id: int, description: str, *, public_name: str) -> None:
         """Queues onFCPublish (if the client called FCPublish), StreamBegin and NetStream.Publish.Start."""
-        stream = self._move_stream(self._decide(request_id, _Asked.PUBLISH), StreamStep.ACCEPT)
+        stream = self._move_stream(self._decide(request_id, Asked.PUBLISH), StreamStep.ACCEPT)
         stream.public_name = public_name
         if stream.name in self._announced:
             self._announced.discard(stream.name)
@@ -154,7 +117,7 @@ class ServerConnection(Connection):
 
     def reject_publish(self, request_id: int, code: str, description: str) -> None:
         """Queues the error status. The shell should then close the socket: librtmp overlooks some codes."""
-        stream = self._move_stream(self._decide(request_id, _Asked.PUBLISH), StreamStep.REJECT)
+        stream = self._move_stream(self._decide(request_id, Asked.PUBLISH), StreamStep.REJECT)
         self.send_status(stream.stream_id, "error", code, description)
 
     def accept_play(self, request_id: int, description: str) -> None:
@@ -162,7 +125,7 @@ class ServerConnection(Connection):
 
         In this order: FFmpeg throws away what comes before Play.Start.
         """
-        request = self._decide(request_id, _Asked.PLAY)
+        request = self._decide(request_id, Asked.PLAY)
         stream = self._move_stream(request, StreamStep.ACCEPT)
         self.send_user_control(UserControl.STREAM_BEGIN, stream.stream_id)
         if request.reset:
@@ -171,7 +134,7 @@ class ServerConnection(Connection):
         self.send_message(encode_data(stream.stream_id, 0, "|RtmpSampleAccess", True, True))
 
     def reject_play(self, request_id: int, code: str, description: str) -> None:
-        stream = self._move_stream(self._decide(request_id, _Asked.PLAY), StreamStep.REJECT)
+        stream = self._move_stream(self._decide(request_id, Asked.PLAY), StreamStep.REJECT)
         self.send_status(stream.stream_id, "error", code, description)
 
     # --- At any time ---
@@ -189,13 +152,13 @@ class ServerConnection(Connection):
 
     # --- Requests and their decisions ---
 
-    def _ask(self, kind: _Asked, command: Command, stream: MessageStream | None = None, *, reset: bool = False) -> int:
+    def _ask(self, kind: Asked, command: Command, stream: MessageStream | None = None, *, reset: bool = False) -> int:
         self._last_request_id += 1
-        self._request = _Request(self._last_request_id, kind, command, stream, reset)
+        self._request = Request(self._last_request_id, kind, command, stream, reset)
         self.paused = True
         return self._last_request_id
 
-    def _decide(self, request_id: int, kind: _Asked) -> _Request:
+    def _decide(self, request_id: int, kind: Asked) -> Request:
         request = self._request
         if request is None or request.request_id != request_id or request.kind is not kind:
             raise LocalProtocolError(f"no {kind.name.lower()} request {request_id} awaits a decision")
@@ -203,7 +166,7 @@ class ServerConnection(Connection):
         self.paused = False
         return request
 
-    def _move_stream(self, request: _Request, step: StreamStep) -> MessageStream:
+    def _move_stream(self, request: Request, step: StreamStep) -> MessageStream:
         stream = request.stream
         if stream is None or not stream.move(step):
             raise LocalProtocolError("the message stream awaits no decision")
@@ -245,7 +208,7 @@ class ServerConnection(Connection):
         self.object_encoding = 3 if properties.get("objectEncoding") == 3 else 0
         self._events.append(
             ConnectRequested(
-                self._ask(_Asked.CONNECT, command),
+                self._ask(Asked.CONNECT, command),
                 _text(properties.get("app")),
                 _text(properties.get("tcUrl")),
                 _text(properties.get("flashVer")),
@@ -305,7 +268,7 @@ class ServerConnection(Connection):
             publish_type = _text(command.argument(1)).lower()
             self._events.append(
                 PublishRequested(
-                    self._ask(_Asked.PUBLISH, command, stream),
+                    self._ask(Asked.PUBLISH, command, stream),
                     stream.stream_id,
                     name,
                     publish_type if publish_type in PUBLISH_TYPES else "live",
@@ -331,7 +294,7 @@ class ServerConnection(Connection):
         reset = command.argument(3) not in (None, UNDEFINED, False, 0.0)
         self._events.append(
             PlayRequested(
-                self._ask(_Asked.PLAY, command, stream, reset=reset),
+                self._ask(Asked.PLAY, command, stream, reset=reset),
                 stream.stream_id,
                 name,
                 start,

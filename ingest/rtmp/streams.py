@@ -1,0 +1,43 @@
+"""What a server's connection keeps of its message streams, and of the request that awaits a decision."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from ingest.rtmp.messages.commands import Command
+from ingest.rtmp.states import STREAM_STATES, StreamState, StreamStep
+
+
+@dataclass(slots=True)
+class MessageStream:
+    """What createStream made (section 7.2.1.3)."""
+
+    stream_id: int
+    state: StreamState = StreamState.IDLE
+    name: str = ""
+    """As the client gave it: may be a key."""
+    public_name: str = ""
+
+    def move(self, step: StreamStep) -> bool:
+        """False when the table doesn't allow it."""
+        state = STREAM_STATES.get((self.state, step))
+        if state is None:
+            return False
+        self.state = state
+        return True
+
+
+class Asked(Enum):
+    CONNECT = auto()
+    PUBLISH = auto()
+    PLAY = auto()
+
+
+@dataclass(slots=True)
+class Request:
+    """What awaits a decision."""
+
+    request_id: int
+    kind: Asked
+    command: Command
+    stream: MessageStream | None = None
+    reset: bool = False
