@@ -5,13 +5,15 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import av
 import imageio_ffmpeg
 import pytest
 
-from tests.media import is_run_of, of_kind, read_packets
+from tests.media import Packet, is_run_of, of_kind, read_packets
 from tests.server_process import ServerProcess, program, wait_for
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(120), pytest.mark.xdist_group("e2e")]
@@ -62,44 +64,57 @@ def key_url(key: dict[str, str], server: ServerProcess, form: str) -> str:
     return {"name": f"{base}/{key['key']}", "query": f"{base}/{name}?key={key['key']}"}[form]
 
 
-@pytest.mark.parametrize("form", ["name", "query"])
-@pytest.mark.parametrize("publisher", PUBLISHERS)
-def test_players_that_wait_get_every_packet_from_the_first(
-    server: ServerProcess, clip: Path, tmp_path: Path, publisher: str, form: str
-) -> None:
-    """FFmpeg, rtmpdump and PyAV ask for the stream before it is live; each then gets what was published."""
+@dataclass
+class Round:
+    """One publisher in one form, and the packets that each player had asked for before it began."""
+
+    by_player: dict[str, list[Packet]]
+
+
+ROUNDS = [(publisher, form) for publisher in PUBLISHERS for form in ("name", "query")]
+
+
+def play_round(server: ServerProcess, clip: Path, folder: Path, publisher: str, form: str) -> Round:
     name = f"{publisher}-{form}"
     key = server.create_key(f"live/{name}")
-    play_url = f"{server.rtmp}/live/{name}"
-    sent = read_packets(str(clip))
-    outputs = {player: tmp_path / f"{player}.flv" for player in PLAYERS}
-    by_pyav: list[bytes] = []
-
-    def play_with_pyav() -> None:
-        by_pyav.extend(of_kind(read_packets(play_url, limit=200), "video"))
-
+    url = f"{server.rtmp}/live/{name}"
+    outputs = {player: folder / f"{name}-{player}.flv" for player in PLAYERS}
     with (
-        program(*PLAYERS["ffmpeg"](play_url, outputs["ffmpeg"])) as ffmpeg,
-        program(*PLAYERS["rtmpdump"](play_url, outputs["rtmpdump"])) as rtmpdump,
+        ThreadPoolExecutor(1) as pool,
+        program(*PLAYERS["ffmpeg"](url, outputs["ffmpeg"])) as ffmpeg,
+        program(*PLAYERS["rtmpdump"](url, outputs["rtmpdump"])) as rtmpdump,
     ):
-        pyav = threading.Thread(target=play_with_pyav)
-        pyav.start()
-        wait_for(lambda: server.stream(f"live/{name}")["players"] == 3, timeout_s=15, what="three players wait")
+        by_pyav = pool.submit(read_packets, url, limit=200, timeout_s=60)
+        wait_for(lambda: server.stream(f"live/{name}")["players"] == 3, timeout_s=30, what="three players wait")
         assert server.stream(f"live/{name}")["state"] == "waiting"
         PUBLISHERS[publisher]()(clip, key_url(key, server, form))
-        pyav.join(20)
-        assert ffmpeg.wait(20) == 0
+        assert ffmpeg.wait(30) == 0
         rtmpdump.send_signal(signal.SIGINT)  # It plays until it is told to end, and then closes its file.
         rtmpdump.wait(20)
-    received = {player: read_packets(str(path)) for player, path in outputs.items()}
-    for player, packets in received.items():
-        video, audio = of_kind(packets, "video"), of_kind(packets, "audio")
-        assert len(video) > 90, player
-        assert len(audio) > 90, player
-        assert is_run_of(video, of_kind(sent, "video")) == 0, player
-        assert is_run_of(audio, of_kind(sent, "audio")) == 0, player
-    assert len(by_pyav) > 60
-    assert is_run_of(by_pyav, of_kind(sent, "video")) == 0
+        packets = {"pyav": by_pyav.result(30)}
+    return Round(packets | {player: read_packets(str(path)) for player, path in outputs.items()})
+
+
+@pytest.fixture(scope="module")
+def rounds(server: ServerProcess, clip: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Round]:
+    """All rounds at once, each on a stream of its own."""
+    folder = tmp_path_factory.mktemp("rounds")
+    with ThreadPoolExecutor(len(ROUNDS)) as pool:
+        running = {which: pool.submit(play_round, server, clip, folder, *which) for which in ROUNDS}
+        return {which: future.result() for which, future in running.items()}
+
+
+@pytest.mark.parametrize(("publisher", "form"), ROUNDS)
+@pytest.mark.parametrize("player", ["ffmpeg", "rtmpdump", "pyav"])
+def test_players_that_wait_get_every_packet_from_the_first(
+    rounds: dict[tuple[str, str], Round], clip: Path, publisher: str, form: str, player: str
+) -> None:
+    sent = read_packets(str(clip))
+    received = rounds[publisher, form].by_player[player]
+    for kind in ("video", "audio"):
+        packets = of_kind(received, kind)
+        assert len(packets) > 60
+        assert is_run_of(packets, of_kind(sent, kind)) == 0
 
 
 def test_a_player_that_joins_later_starts_at_a_keyframe(server: ServerProcess, clip: Path, tmp_path: Path) -> None:

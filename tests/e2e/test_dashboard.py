@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.e2e.test_clients import PLAYERS, key_url
 from tests.media import make_clip, of_kind, read_packets
 from tests.server_process import ServerProcess, program, wait_for
+from tests.tools import require_tool
 
 pytestmark = [
     pytest.mark.serve,
@@ -26,7 +27,7 @@ CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgr
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+        started = playwright.chromium.launch(executable_path=require_tool("chromium"), args=CHROMIUM)
         yield started
         started.close()
 
