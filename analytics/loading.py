@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
-from analytics.models import METRIC_VERSION, Grain, Rollup
+from analytics.models import FIGURES, IDENTITY, METRIC_VERSION, Grain, Rollup
 from ingest.models import Stream
 
 Item = TypeVar("Item")
@@ -15,12 +15,6 @@ Item = TypeVar("Item")
 BATCH = 500
 """Rows in one transaction: short enough that an admission never waits long for SQLite's one writer."""
 
-IDENTITY = ["grain", "start", "app", "name"]
-FIGURES = [
-    field.attname
-    for field in Rollup._meta.concrete_fields
-    if not field.primary_key and field.name not in {*IDENTITY, "stream", "metric_version"}
-]
 READ = ["start_us", "app", "name", "stream", *FIGURES]
 
 

@@ -191,3 +191,14 @@ class Rollup(models.Model):
             if held and held >= least:
                 return word
         return "none"
+
+
+IDENTITY = ["grain", "start", "app", "name"]
+"""What makes a rollup this one."""
+
+FIGURES = [
+    field.name
+    for field in Rollup._meta.concrete_fields
+    if not field.primary_key and field.name not in {*IDENTITY, "stream", "metric_version"}
+]
+"""What it tells, in the model's order; the jobs' columns have the same names."""

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard.views import attempts, login, monitor, recent, status, theme
+from dashboard.views import analytics, attempts, login, monitor, recent, status, theme
 
 app_name = "dashboard"
 
@@ -12,6 +12,10 @@ urlpatterns = [
     path("streams/<str:app>/<str:name>/kick", monitor.kick, name="kick"),
     path("live/recent/", recent.recent, name="recent"),
     path("attempts/", attempts.attempts, name="attempts"),
+    path("analytics/", analytics.analytics, name="analytics"),
+    path("analytics/run", analytics.run, name="analytics-run"),
+    path("analytics/progress", analytics.progress, name="analytics-progress"),
+    path("analytics/rollups.csv", analytics.export, name="analytics-csv"),
     path("login/", login.LoginView.as_view(), name="login"),
     path("logout/", login.logout, name="logout"),
     path("theme/", theme.theme, name="theme"),

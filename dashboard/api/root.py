@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from redis.exceptions import RedisError
 
-from dashboard.api import history, streams
+from dashboard.api import history, rollups, streams
 from dashboard.api.auth import allow
 from dashboard.permissions import Ability
 
@@ -29,6 +29,7 @@ api = NinjaAPI(
 )
 api.add_router("", streams.router)
 api.add_router("", history.router)
+api.add_router("", rollups.router)
 
 
 @api.exception_handler(OperationalError)

@@ -13,8 +13,8 @@ import pytest
 from pyspark import SparkContext
 
 from analytics import pipeline, runner, services
-from analytics.loading import FIGURES, rollup_folder
-from analytics.models import AnalyticsRun, Grain, Partition, Rollup
+from analytics.loading import rollup_folder
+from analytics.models import FIGURES, AnalyticsRun, Grain, Partition, Rollup
 from ingest.models import Application, Stream
 from tests.analytics.lakes import HOUR_US, broadcast, fill, two_hours
 from tests.ingest.telemetry.records import NOON
