@@ -3,11 +3,12 @@
 import os
 import signal
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_process_init
+from celery.signals import celeryd_init
 
 from rtmpweb.leash import die_with_parent
 
@@ -30,7 +31,7 @@ def make_broker_folders(sender: Celery, **_: Any) -> None:
             Path(options[name]).mkdir(parents=True, exist_ok=True)
 
 
-@worker_process_init.connect
+@celeryd_init.connect
 def end_with_the_worker(**_: Any) -> None:
-    """A pool process whose worker was killed would otherwise finish its task, beside the next worker's."""
-    die_with_parent(signal.SIGKILL)
+    """The schedule's and the pool's processes die with a worker that is killed, not beside its successor."""
+    os.register_at_fork(after_in_child=partial(die_with_parent, signal.SIGKILL))

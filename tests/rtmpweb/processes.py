@@ -1,5 +1,6 @@
 """Which processes there are, from /proc: what a server started, and what is left of it."""
 
+import os
 from pathlib import Path
 
 
@@ -51,3 +52,9 @@ def of_folder(folder: Path) -> set[int]:
         except OSError:
             continue
     return found
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has used, in user and system mode."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
