@@ -187,7 +187,7 @@ class LiveConsumer(Relay):
         known = await read_known()
         now = Now.of(await get_livestore().aread())
         self.nodes_at = {node["node"]: node["at"] for node in now.nodes}
-        return wall_text(now, known)
+        return await wall_text(now, known)
 
     def is_told(self, text: str) -> bool:
         update = json.loads(text)

@@ -5,7 +5,7 @@ from typing import Any
 
 from dashboard.streams import Now
 from ingest import clean
-from ingest.consumers.pages import join, to_json
+from ingest.consumers.pages import to_json, to_json_list
 from ingest.contracts import StreamSnapshot
 from ingest.livestore import CompactSample
 
@@ -13,9 +13,9 @@ SAMPLE_FIELDS = tuple(CompactSample.__annotations__)
 """The columns of a chart's samples."""
 
 
-def wall_text(now: Now, known: list[dict[str, Any]]) -> str:
+async def wall_text(now: Now, known: list[dict[str, Any]]) -> str:
     """The wall's snapshot: `streams` are those that nodes know of, `known` are all that exist, by id, app and name."""
-    streams = join(to_json(stream) for stream in now.by_id.values())
+    streams = await to_json_list(list(now.by_id.values()))
     return (
         f'{{"kind":"snapshot","at":{now.at:.3f},"nodes":{to_json(now.nodes)},"streams":{streams},'
         f'"known":{to_json(known)}}}'
