@@ -1,0 +1,137 @@
+"""What holds for the project as a whole: import rules, locked dependencies, the compose file."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.conf import settings
+
+ROOT = Path(settings.BASE_DIR)
+LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
+
+
+def test_the_import_rules_hold() -> None:
+    linter = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- Locked dependencies ---
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_a_lock_names_no_registry_and_no_folder(lock: Path) -> None:
+    text = lock.read_text()
+    assert "://" not in text
+    assert not re.search(r"^\s*-", text.replace("    --hash", "hash"), re.MULTILINE), "no pip options"
+    assert not re.search(r"(?<![\w.])/\w", text), "no folder of the machine that made it"
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_every_locked_package_has_a_hash(lock: Path) -> None:
+    entries = re.split(r"^(?=[a-z0-9])", lock.read_text(), flags=re.MULTILINE)
+    packages = [entry for entry in entries if "==" in entry]
+    assert packages
+    for package in packages:
+        assert "--hash=sha256:" in package, package.splitlines()[0]
+
+
+def test_what_the_project_asks_for_is_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for lock, asked in (
+        ("base", project["dependencies"]),
+        ("dev", project["dependencies"] + project["optional-dependencies"]["dev"]),
+    ):
+        locked = set(
+            re.findall(r"^([a-z0-9.-]+)==", (ROOT / "requirements" / f"{lock}.lock").read_text(), re.MULTILINE)
+        )
+        for requirement in asked:
+            name = re.split(r"[^\w.-]", requirement)[0].split("~")[0].lower()
+            assert name in locked, f"{name} is not in {lock}.lock: run make lock"
+
+
+def test_the_front_end_lock_names_no_registry() -> None:
+    assert '"resolved"' not in (ROOT / "package-lock.json").read_text()
+
+
+# --- docker-compose.yml ---
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return loaded
+
+
+def test_the_compose_file_has_every_process(compose: dict[str, Any]) -> None:
+    assert set(compose["services"]) == {
+        "postgres",
+        "redis",
+        "migrate",
+        "web",
+        "node",
+        "worker",
+        "analytics",
+        "beat",
+        "spark-master",
+        "spark-worker",
+    }
+
+
+def test_each_service_restarts_and_runs_without_rights(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert service["restart"] == ("no" if name == "migrate" else "unless-stopped"), name
+        if service["image"] == "rtmpweb":
+            assert service["user"] == "10001:10001", name
+            assert service["cap_drop"] == ["ALL"], name
+
+
+def test_services_depend_on_services_that_are_there(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        for other, wanted in service.get("depends_on", {}).items():
+            assert other in compose["services"], f"{name} -> {other}"
+            if wanted["condition"] == "service_healthy":
+                assert "healthcheck" in compose["services"][other], f"{name} -> {other}"
+
+
+def test_volumes_are_declared(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        for volume in service.get("volumes", []):
+            assert volume.partition(":")[0] in compose["volumes"], name
+
+
+def test_the_compose_file_holds_no_secret(compose: dict[str, Any]) -> None:
+    secret = re.compile(r"PASSWORD|SECRET|PEPPER")
+    for name, service in compose["services"].items():
+        for variable, value in service.get("environment", {}).items():
+            if secret.search(variable):
+                assert str(value).startswith("${"), f"{name}: {variable}"
+                assert ":?" in value, f"{name}: {variable} must be asked for"
+
+
+def test_every_variable_that_is_passed_is_a_setting(compose: dict[str, Any]) -> None:
+    known = set(re.findall(r'env\.\w+\("([A-Z_]+)"', (ROOT / "rtmpweb" / "settings.py").read_text()))
+    for name, service in compose["services"].items():
+        if service["image"] == "rtmpweb":
+            assert set(service["environment"]) <= known, name
+
+
+# --- Documentation ---
+
+
+def test_every_setting_is_documented() -> None:
+    known = set(re.findall(r'env\.\w+\("([A-Z_]+)"', (ROOT / "rtmpweb" / "settings.py").read_text()))
+    described = set(re.findall(r"^\| `([A-Z_]+)`", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE))
+    assert known <= described, f"not in docs/operations.md: {known - described}"
+    assert described <= known | {"JAVA_HOME"}, f"described, but not read: {described - known}"
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} -> {target}"
