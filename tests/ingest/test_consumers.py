@@ -2,6 +2,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import Any
 
@@ -252,6 +253,7 @@ async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
 ) -> None:
     with locked_database():
         await encoder.tell(encoder.publish_event(key.secret))
+        await writing()
         await encoder.disconnect()
     assert not ACTIVE
     second = Connection()
@@ -338,6 +340,13 @@ async def test_a_peer_cannot_cause_events_without_bound(
 
 
 # --- Help ---
+
+
+async def writing() -> None:
+    """Waits until the thread that writes is at work: then it doesn't get to an empty task."""
+    async with asyncio.timeout(5):
+        while (await asyncio.to_thread(wait, {WRITE.submit(int)}, 0.1)).done:
+            pass
 
 
 async def until_accepted(connection: Connection, key: NewKey) -> dict[str, Any]:
