@@ -1,6 +1,7 @@
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -142,14 +143,14 @@ def test_an_expired_key_says_when(key: NewKey) -> None:
 @pytest.mark.usefixtures("stream")
 def test_an_unknown_key() -> None:
     for request in (as_name(keys.generate()), as_name("guess"), with_name("cam1", "guess")):
-        refused = refusal(lambda request=request: publish(request))
+        refused = refusal(partial(publish, request))
         assert (refused.reason, refused.code) == ("key_unknown", "NetStream.Publish.Denied")
 
 
 @pytest.mark.usefixtures("stream")
 def test_the_public_name_without_a_key() -> None:
     for request in (as_name("cam1"), as_name(""), with_name("cam1", "")):
-        refused = refusal(lambda request=request: publish(request))
+        refused = refusal(partial(publish, request))
         assert (refused.reason, refused.code) == ("key_missing", "NetStream.Publish.Denied")
 
 
@@ -254,7 +255,7 @@ def test_anyone_plays_a_public_application(stream: Stream) -> None:
 
 def test_streams_that_are_not_there(stream: Stream, key: NewKey) -> None:
     for name in ("cam2", key.secret):
-        refused = refusal(lambda name=name: play(name))
+        refused = refusal(partial(play, name))
         assert (refused.reason, refused.code) == ("stream_unknown", "NetStream.Play.StreamNotFound")
     Stream.objects.update(enabled=False)
     assert refusal(play).reason == "stream_disabled"
@@ -279,7 +280,7 @@ def test_tokens(stream: Stream) -> None:
         playtokens.issue(stream=other.pk, now=NOW): "token_invalid",
         playtokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
     }
-    assert {given: refusal(lambda given=given: play(token=given)).reason for given in cases} == cases
+    assert {given: refusal(partial(play, token=given)).reason for given in cases} == cases
     assert refusal(lambda: play(token=token, now=NOW + timedelta(minutes=5))).reason == "token_expired"
 
 

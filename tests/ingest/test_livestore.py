@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ingest import livestore
+from ingest.contracts import NodeFigures
 from ingest.livestore import CompactSample, LiveStore, MemoryLiveStore, RedisLiveStore
 from tests.ingest.test_node import snapshot
 
@@ -57,7 +58,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[LiveStore]:
     made._sync.close()
 
 
-def figures(node: str) -> livestore.NodeFigures:
+def figures(node: str) -> NodeFigures:
     return {
         "node": node,
         "at": 100.0,
@@ -153,7 +154,7 @@ def test_memory_forgets_a_node_after_five_seconds() -> None:
 def test_redis_forgets_a_node_after_five_seconds(redis_url: str) -> None:
     store = RedisLiveStore(redis_url)
     within_one_loop(store, store.put_node(figures("a"), [snapshot(1)]))
-    assert 4 <= store._sync.ttl(f"{livestore.PREFIX}node:a") <= 5  # type: ignore[operator]
+    assert 4 <= store._sync.ttl(f"{livestore.PREFIX}node:a") <= 5
     store._sync.delete(f"{livestore.PREFIX}node:a")
     assert store.read() == ([], [])
     store._sync.flushall()

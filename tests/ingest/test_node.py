@@ -73,7 +73,7 @@ def snapshot(stream: int = 1, session_id: str | None = None, **fields: Any) -> S
         "media": {},
         "metadata": {},
     }
-    return base | fields  # type: ignore[return-value, operator]
+    return base | fields  # type: ignore[return-value]
 
 
 SAMPLE = Sample(
@@ -150,7 +150,8 @@ async def drop_after_ticks(node: NodeApp, seconds: float = 5) -> dict[str, Any]:
         while node.app.output_queue.empty():
             await node.tick()
             await asyncio.sleep(0.1)
-    return await node.app.receive_output()
+    dropped: dict[str, Any] = await node.app.receive_output()
+    return dropped
 
 
 # --- Pages ---
@@ -163,7 +164,8 @@ async def watch(group: str) -> Callable[[], Any]:
 
     async def receive() -> dict[str, Any]:
         async with asyncio.timeout(5):
-            return json.loads((await layer.receive(channel))["text"])
+            found: dict[str, Any] = json.loads((await layer.receive(channel))["text"])
+            return found
 
     return receive
 

@@ -26,22 +26,21 @@ class Command(BaseCommand):
         parser.add_argument("--grace", type=float, default=GRACE_S, metavar="SECONDS", help="for sessions to end")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if settings.RTMP_ADDRESS is None:
+        address = settings.RTMP_ADDRESS
+        if address is None:
             raise CommandError("RTMPWEB_RTMP is off: there is nothing to listen on.")
         try:
-            uvloop.run(self._run(options["grace"]))
+            uvloop.run(self._run(address, options["grace"]))
         except OSError as error:
-            host, port = settings.RTMP_ADDRESS
+            host, port = address
             raise CommandError(f"Can't listen on {host}:{port} (RTMPWEB_RTMP): {error.strerror}.") from None
 
-    async def _run(self, grace_s: float) -> None:
+    async def _run(self, address: tuple[str, int], grace_s: float) -> None:
         stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        config = ServerConfig(
-            node=nodes.own_name(), rtmp=settings.RTMP_ADDRESS, flush_ms=settings.FLUSH_MS, disk=settings.DATA_DIR
-        )
+        config = ServerConfig(node=nodes.own_name(), rtmp=address, flush_ms=settings.FLUSH_MS, disk=settings.DATA_DIR)
         server = RtmpServer(get_default_application(), config)
         await server.start()
         for host, port in server.addresses:
