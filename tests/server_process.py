@@ -52,6 +52,7 @@ class ServerProcess:
                 self.environment.pop(name, None)
         self.lines: list[str] = []
         self.token = ""
+        self._making_token = threading.Lock()
         self.http = ""
         self.rtmp = ""
 
@@ -121,9 +122,7 @@ class ServerProcess:
     def request(self, path: str, *, method: str = "GET", token: str | None = None) -> tuple[int, Any]:
         """An API call: the status and the decoded body."""
         if token is None:
-            if not self.token:
-                self.token = self.manage_json("apitoken", "create", "tests", "--role", "admin")["token"]
-            token = self.token
+            token = self._own_token()
         request = urllib.request.Request(  # noqa: S310 - always this process's own http address
             self.http + path,
             method=method,
@@ -138,6 +137,13 @@ class ServerProcess:
             with contextlib.suppress(ValueError):
                 return error.code, json.loads(body)
             return error.code, body.decode(errors="replace")
+
+    def _own_token(self) -> str:
+        """An administrator's token, made when it is first needed, by whichever thread is first."""
+        with self._making_token:
+            if not self.token:
+                self.token = self.manage_json("apitoken", "create", "tests", "--role", "admin")["token"]
+        return self.token
 
     def items(self, path: str) -> list[dict[str, Any]]:
         status, answer = self.request(path)
