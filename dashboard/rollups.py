@@ -101,7 +101,7 @@ def totals(choice: Choice) -> dict[str, Any]:
     )
     frames = (found["video_frames"] or 0) + (found["missing_frames_est"] or 0)
     return {
-        "live_h": (found["live_ms"] or 0) / 3_600_000,
+        "live_ms": found["live_ms"] or 0,
         "mean_kbps": 8 * found["video_bytes"] / found["elapsed_ms"] if found["elapsed_ms"] else None,
         "lowest": rows.filter(video_kbps_p50__isnull=False).order_by("video_kbps_p50").first(),
         "keyframe_interval_max": found["keyframe_interval_max"],

@@ -1,7 +1,5 @@
 """Template filters for figures: thousands by comma, a dash where there is none."""
 
-from datetime import datetime, timedelta
-
 from django import template
 
 register = template.Library()
@@ -16,13 +14,7 @@ def figure(value: float | None, decimals: int = 0) -> str:
 
 
 @register.filter
-def hours(milliseconds: int) -> str:
-    """A duration as h:mm."""
-    minutes = round(milliseconds / 60_000)
-    return f"{minutes // 60}:{minutes % 60:02}"
-
-
-@register.filter
-def last_moment(until: datetime) -> datetime:
-    """The moment before an exclusive end, to name the last day of a period."""
-    return until - timedelta(microseconds=1)
+def clock(milliseconds: int) -> str:
+    """A duration as h:mm:ss."""
+    seconds = round(milliseconds / 1000)
+    return f"{seconds // 3600:,}:{seconds // 60 % 60:02}:{seconds % 60:02}"

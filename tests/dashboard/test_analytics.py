@@ -80,7 +80,7 @@ def test_the_latest_stream_is_shown_with_its_figures(viewer: Client, stream: Str
     make_rollup(1)
     page = text(viewer)
     assert "History of live/cam-1" in page
-    for shown in ("0:59", "2,500", "2,000 to 3,000", "1,234", "1,500.0", "2.500", "3,000 expected", "1.00 <small>%"):
+    for shown in ("0:59:00", "2,500", "2,000 to 3,000", "1,234", "1,500.0", "2.500", "3,000 expected", "1.00 <small>%"):
         assert shown in page
     assert page.count('class="h-') == 24
     assert page.count('class="h-good"') == 1
