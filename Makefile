@@ -13,7 +13,7 @@ VENDOR := dashboard/static/vendor/.copied
 SOURCES := rtmpweb dashboard analytics ingest tests bench
 WORKERS ?= 2
 
-.PHONY: help run test check bench soak lock packages
+.PHONY: help run test check bench soak screenshots lock packages
 
 help:
 	@sed -n '1,2s/^# //p' Makefile
@@ -37,7 +37,11 @@ bench: $(DEV)
 	@$(BIN)/python -m bench $(ARGS)
 
 soak: $(DEV)
-	@$(BIN)/python -m pytest -p no:xdist tests/soak $(ARGS)
+	@if [ -d tests/soak ]; then $(BIN)/python -m pytest tests/soak $(ARGS); \
+	else echo "There are no soak tests yet: what runs for hours comes with recording and scale-out."; fi
+
+screenshots: $(DEV) $(VENDOR)
+	PYTHONPATH=. $(BIN)/python docs/screenshots.py
 
 lock: $(DEV)
 	$(LOCK) $(ARGS) pyproject.toml -o requirements/base.lock

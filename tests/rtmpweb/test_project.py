@@ -135,3 +135,15 @@ def test_links_between_documents_lead_somewhere() -> None:
     for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} -> {target}"
+
+
+def test_the_table_of_protocol_support_names_code_and_tests_that_are_there() -> None:
+    text = (ROOT / "docs" / "protocol-support.md").read_text()
+    tests = "\n".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    for name in set(re.findall(r"\btest_\w+(?!\w|\.py)\b(?!\.py)", text)):
+        assert f"def {name}(" in tests, name
+    folders = (ROOT, ROOT / "ingest" / "rtmp", ROOT / "tests" / "ingest" / "rtmp")
+    for path in set(re.findall(r"`([\w/]+(?:\.py|/))(?:::\w+)?`", text)):
+        assert any((folder / path).exists() for folder in folders), path
+    for state in re.findall(r"^\| [\d.-]+ \| [^|]+ \| ([^|]+) \|", text, re.MULTILINE):
+        assert re.match(r"complete|partial: |not yet|not needed: ", state), state
