@@ -14,6 +14,12 @@ def figure(value: float | None, decimals: int = 0) -> str:
 
 
 @register.filter
+def compact(value: float) -> str:
+    """A number of three digits or so: 0.012, 2.50, 37.1, 14,000."""
+    return figure(value, 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3)
+
+
+@register.filter
 def clock(milliseconds: int) -> str:
     """A duration as h:mm:ss."""
     seconds = round(milliseconds / 1000)
