@@ -21,6 +21,9 @@ STEADY_AFTER_S = 60.0
 COLD_GRACE_S = 3.0
 """From SIGQUIT to SIGKILL."""
 
+LONGEST_LINE = 65536
+"""Bytes of a child's output that are kept without an end of line."""
+
 OUTPUT_GRACE_S = 1.0
 """For the rest of a child's output, once it has ended."""
 
@@ -112,8 +115,10 @@ class Child:
         while output is not None and (chunk := await output.read(65536)):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                self._write(f"[{self.program.name}] {line.decode(errors='replace')}")
-            if len(rest) > 65536:
-                rest = b""
-        if rest:
-            self._write(f"[{self.program.name}] {rest.decode(errors='replace')}")
+                self._relay_line(line)
+            rest = rest[-LONGEST_LINE:]
+        self._relay_line(rest)
+
+    def _relay_line(self, line: bytes) -> None:
+        if line.strip():
+            self._write(f"[{self.program.name}] {line.decode(errors='replace').rstrip()}")
