@@ -1,14 +1,17 @@
 """An operator's browser on a real publisher: what the pages show, and how soon."""
 
 import re
+import subprocess
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.e2e.test_clients import PLAYERS, key_url
+from tests.e2e.test_clients import key_url
 from tests.media import make_clip, of_kind, read_packets
 from tests.server_process import ServerProcess, program, wait_for
 from tests.tools import require_tool
@@ -78,16 +81,14 @@ def test_the_wall_shows_a_stream_within_two_seconds_and_its_end_within_two(
     card = page.locator('[data-stream="live/on-the-wall"][data-state="live"]')
     expect(card).to_have_count(0)
     with program(*publishing(clip, key_url(key, server, "name"), "-stream_loop", "-1")) as encoder:
-        first = server.wait_for_state("live/on-the-wall", "live")
-        expect(card).to_be_visible(timeout=2000)
+        expect(card).to_be_visible(timeout=15_000)
         shown = time.time()
-        assert first["session_id"]
+        session = server.stream("live/on-the-wall")["session_id"]
+        accepted = server.request(f"/api/v1/sessions/{session}")[1]["started_at"]
+        assert shown - datetime.fromisoformat(accepted).timestamp() < 2  # The first frame comes after the acceptance.
         encoder.terminate()
         encoder.wait(5)
-        ended = time.time()
         expect(card).to_have_count(0, timeout=2000)
-        assert time.time() - ended < 2.0 + 0.5  # The process's own end is in it.
-    assert shown
 
 
 def test_figures_follow_the_media_within_five_percent(page: Page, server: ServerProcess, steady_clip: Path) -> None:
@@ -149,15 +150,26 @@ def test_a_wrong_key_appears_under_attempts_with_its_reason(page: Page, server: 
 
 
 def test_run_now_shows_progress_and_then_the_hours_rollup(page: Page, server: ServerProcess, clip: Path) -> None:
+    """The page's figures come from Spark; what it must have found is asked of the same Parquet by DuckDB."""
+    require_tool("java")
     key = server.create_key("live/rolled-up")
-    with (
-        program(*publishing(clip, key_url(key, server, "name"))) as encoder,
-        program(*PLAYERS["rtmpdump"](f"{server.rtmp}/live/rolled-up", Path("/dev/null"))),
-    ):
-        wait_for(lambda: encoder.poll() is not None, timeout_s=30, what="the clip was published")
+    subprocess.run(publishing(clip, key_url(key, server, "name")), check=True, timeout=60)
     page.goto(f"{server.http}/analytics/")
     page.click("#run-now")
-    expect(page.locator("[data-run-state]").first).to_have_attribute("data-run-state", re.compile("queued|running"))
-    expect(page.locator("[data-run-state]").first).to_have_attribute("data-run-state", "succeeded", timeout=120_000)
-    page.goto(f"{server.http}/analytics/")
-    expect(page.locator("main")).to_contain_text("live/rolled-up")
+    expect(page.locator("#run[data-active]")).to_be_visible()
+    expect(page.locator("#last-run")).to_be_visible(timeout=120_000)
+    page.goto(f"{server.http}/analytics/?stream=live/rolled-up")
+    expect(page.locator("h1")).to_have_text("rolled-up")
+    expect(page.locator("main table")).to_be_visible()
+
+    rollups = server.items("/api/v1/rollups?grain=hour&stream=live/rolled-up")
+    samples = server.folder / "lake" / "samples" / "v=1"
+    columns = ("video_bytes", "audio_bytes", "video_frames", "audio_frames", "keyframes")
+    found = duckdb.sql(
+        f"select {', '.join(f'sum({column})' for column in columns)} from (select distinct on (session, sequence) * "  # noqa: S608
+        f"from read_parquet('{samples}/*/*/*.parquet') where app = 'live' and name = 'rolled-up')"
+    ).fetchone()
+    assert found is not None
+    assert [sum(rollup[column] for rollup in rollups) for column in columns] == list(found)
+    sent = read_packets(str(clip))
+    assert sum(rollup["video_frames"] for rollup in rollups) == len(of_kind(sent, "video"))
