@@ -89,17 +89,25 @@ class Child:
             delay = min(delay * 2, LONGEST_DELAY_S)
 
     async def _run(self) -> int:
-        """Runs the program once; returns its exit code, or minus the number of the signal that ended it."""
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", leash.__file__, str(os.getpid()), str(self.program.nice)),
-            *self.program.arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-            env={**os.environ, **self.program.environment},
-        )
-        output = asyncio.get_running_loop().create_task(self._relay(self._process.stdout))
+        """Runs the program once; returns its exit code, or minus the number of the signal that ended it.
+
+        The pipe is our own: with asyncio's, the end of the program is seen only when nothing that it started holds the
+        other end any more.
+        """
+        reading, writing = os.pipe()
+        output = asyncio.get_running_loop().create_task(self._relay(reading))
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", leash.__file__, str(os.getpid()), str(self.program.nice)),
+                *self.program.arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **self.program.environment},
+            )
+        finally:
+            os.close(writing)
         if self._stopping.is_set():  # It was asked for while the process started.
             self._process.terminate()
         code = await self._process.wait()
@@ -109,15 +117,22 @@ class Child:
             task.cancel()
         return code
 
-    async def _relay(self, output: asyncio.StreamReader | None) -> None:
+    async def _relay(self, descriptor: int) -> None:
         """Writes each line of output with the program's name before it."""
+        output = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(output), os.fdopen(descriptor, "rb", 0)
+        )
         rest = b""
-        while output is not None and (chunk := await output.read(65536)):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                self._relay_line(line)
-            rest = rest[-LONGEST_LINE:]
-        self._relay_line(rest)
+        try:
+            while chunk := await output.read(LONGEST_LINE):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    self._relay_line(line)
+                rest = rest[-LONGEST_LINE:]
+            self._relay_line(rest)
+        finally:
+            transport.close()
 
     def _relay_line(self, line: bytes) -> None:
         if line.strip():

@@ -1,0 +1,119 @@
+"""Child processes: their output, their restarts, their end."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from rtmpweb.embedded import children
+from rtmpweb.embedded.children import Child, Program
+from tests.rtmpweb import processes
+from tests.server_process import wait_for
+
+STUBBORN = """
+import os, signal, time
+for number in (signal.SIGTERM, signal.SIGQUIT):
+    signal.signal(number, lambda number, frame: os.write(1, b"got %d\\n" % number))
+os.write(1, (b"child %d\\n" if os.fork() == 0 else b"parent %d\\n") % os.getpid())
+while True:
+    time.sleep(60)
+"""
+
+
+def python(code: str, *, nice: int = 0, **environment: str) -> Program:
+    return Program("test", (sys.executable, "-c", code), nice=nice, environment=environment)
+
+
+class Screen:
+    """What a child wrote, and waiting for it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._changed = asyncio.Event()
+
+    def write(self, line: str) -> None:
+        self.lines.append(line)
+        self._changed.set()
+
+    async def wait_for(self, found: Callable[[], bool], timeout_s: float = 20) -> None:
+        async with asyncio.timeout(timeout_s):
+            while not found():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def pids(self, word: str) -> list[int]:
+        text = "\n".join(self.lines)
+        return [int(pid) for pid in re.findall(rf"^\[test\] {word} (\d+)$", text, re.MULTILINE)]
+
+
+@asynccontextmanager
+async def started(program: Program) -> AsyncIterator[tuple[Child, Screen]]:
+    screen = Screen()
+    child = Child(program, screen.write)
+    child.start()
+    try:
+        yield child, screen
+    finally:
+        await child.stop(0.1)
+
+
+async def ended(pids: set[int]) -> None:
+    await asyncio.to_thread(
+        wait_for, lambda: not pids & processes.parents().keys(), timeout_s=5, what="the processes have ended"
+    )
+
+
+async def test_output_is_marked_with_the_programs_name() -> None:
+    code = "import os, time; os.write(1, b'one\\n\\n'); os.write(2, b'two\\nthree'); time.sleep(60)"
+    async with started(python(code)) as (child, screen):
+        await screen.wait_for(lambda: len(screen.lines) == 2)
+        await child.stop(5)
+    assert screen.lines == ["[test] one", "[test] two", "[test] three"]
+
+
+async def test_it_runs_in_a_session_of_its_own_with_its_niceness_and_environment() -> None:
+    code = "import os; print(os.getsid(0) == os.getpid(), os.nice(0), os.environ['EXTRA'], flush=True)"
+    expected = f"[test] True {os.nice(0) + 3} given"
+    async with started(python(code, nice=3, EXTRA="given")) as (_, screen):
+        await screen.wait_for(lambda: expected in screen.lines)
+
+
+async def test_it_is_started_again_each_time_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "FIRST_DELAY_S", 0.2)
+    async with started(python("import os; print('pid', os.getpid())")) as (_, screen):
+        begun = asyncio.get_running_loop().time()
+        await screen.wait_for(lambda: len(screen.pids("pid")) == 3)
+        assert asyncio.get_running_loop().time() - begun > 0.2 + 0.4
+    assert len(set(screen.pids("pid"))) == 3
+
+
+async def test_stopped_while_it_waits_to_be_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "FIRST_DELAY_S", 60)
+    async with started(python("print('done')")) as (child, screen):
+        await screen.wait_for(lambda: bool(screen.lines))
+        async with asyncio.timeout(10):
+            await child.stop(5)
+    assert screen.lines == ["[test] done"]
+
+
+async def test_what_heeds_no_signal_is_killed_with_all_that_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "COLD_GRACE_S", 0.5)
+    async with started(python(STUBBORN)) as (child, screen):
+        await screen.wait_for(lambda: bool(screen.pids("parent") and screen.pids("child")))
+        pids = {*screen.pids("parent"), *screen.pids("child")}
+        assert pids <= processes.parents().keys()
+        await child.stop(0.5)
+        assert screen.pids("got") == [signal.SIGTERM, signal.SIGQUIT]
+        await ended(pids)
+
+
+async def test_what_a_dead_program_left_behind_is_killed() -> None:
+    code = "import os, time\npid = os.fork()\nif pid: print('child', pid, flush=True)\nelse: time.sleep(60)"
+    async with started(python(code)) as (_, screen):
+        await screen.wait_for(lambda: bool(screen.pids("child")))
+        await ended(set(screen.pids("child")[:1]))
