@@ -168,8 +168,7 @@ def test_run_now_shows_progress_and_then_the_hours_rollup(page: Page, server: Se
     found = duckdb.sql(
         f"select {', '.join(f'sum({column})' for column in columns)} from (select distinct on (session, sequence) * "  # noqa: S608
         f"from read_parquet('{samples}/*/*/*.parquet') where app = 'live' and name = 'rolled-up')"
-    ).fetchone()
-    assert found is not None
-    assert [sum(rollup[column] for rollup in rollups) for column in columns] == list(found)
+    ).fetchall()
+    assert [tuple(sum(rollup[column] for rollup in rollups) for column in columns)] == found
     sent = read_packets(str(clip))
     assert sum(rollup["video_frames"] for rollup in rollups) == len(of_kind(sent, "video"))
