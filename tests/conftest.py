@@ -1,4 +1,4 @@
-"""What the whole suite shares: the list, at the end of a run, of what this machine could not test."""
+"""What the whole suite shares: how it is spread over parallel workers, and the list of what could not be tested."""
 
 import pytest
 
@@ -19,3 +19,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(reason)
         for test in sorted(tests):
             terminalreporter.line(f"  {test}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file's tests stay on one parallel worker, so that its fixtures are made once; `xdist_group` joins files."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            group = "spark" if item.get_closest_marker("spark") else item.path.stem  # One JVM is enough.
+            item.add_marker(pytest.mark.xdist_group(group))
