@@ -6,6 +6,7 @@ The jobs use the DataFrame API only, so that all three work. A session must not 
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,7 +41,6 @@ DRIVER = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile=file:{LOG_SETTINGS}",
 }
 """A driver of our own (not Spark Connect): settings of its JVM."""
 
@@ -97,13 +97,42 @@ def _session() -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = sys.executable
         master = settings.SPARK_MASTER or f"local[{max(1, (os.cpu_count() or 2) - 1)}]"
         builder = builder.master(master)
-        chosen = COMMON | DRIVER | {"spark.sql.warehouse.dir": str(settings.DATA_DIR / "spark")}
+        chosen = COMMON | DRIVER | _places()
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             chosen |= LOOPBACK
     for name, value in chosen.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)  # Signal 0 only asks.
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _places() -> dict[str, str]:
+    """Where the JVM keeps its temporary files: a folder of this process's own, as a killed JVM leaves them behind.
+
+    Folders of processes that have ended are removed.
+    """
+    base = settings.DATA_DIR / "spark"
+    for folder in base.glob("[0-9]*"):
+        if not _runs(int(folder.name)):
+            shutil.rmtree(folder, ignore_errors=True)
+    own = base / str(os.getpid())
+    own.mkdir(parents=True, exist_ok=True)
+    java = f"-XX:+UseSerialGC -Dlog4j2.configurationFile=file:{LOG_SETTINGS} -Djava.io.tmpdir={own}"
+    return {
+        "spark.local.dir": str(own),
+        "spark.sql.warehouse.dir": str(own / "warehouse"),
+        "spark.driver.extraJavaOptions": java,
+    }
 
 
 def _process() -> "subprocess.Popen[bytes] | None":

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connections
 from twisted.internet.defer import Deferred
 
-from ingest.server import RtmpServer, ServerConfig
+from ingest.server import RtmpServer, ServerConfig, favour_the_loop
 from ingest.services import nodes
 from rtmpweb.embedded import firststart, workers
 from rtmpweb.embedded.children import Child
@@ -62,6 +62,7 @@ class Embedded:
         reactor.addSystemEventTrigger("before", "shutdown", self._before_shutdown)
         server = HttpServer(self._application, http)
         reactor.callWhenRunning(self._say_ready)
+        favour_the_loop()
         server.run()
 
     # --- Start ---

@@ -10,7 +10,7 @@ from channels.routing import get_default_application
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.server import RtmpServer, ServerConfig
+from ingest.server import RtmpServer, ServerConfig, favour_the_loop
 from ingest.services import nodes
 
 GRACE_S = 5.0
@@ -43,6 +43,7 @@ class Command(BaseCommand):
         config = ServerConfig(node=nodes.own_name(), rtmp=address, flush_ms=settings.FLUSH_MS, disk=settings.DATA_DIR)
         server = RtmpServer(get_default_application(), config)
         await server.start()
+        favour_the_loop()
         for host, port in server.addresses:
             self._say(f"Listening on rtmp://{host}:{port}/ as node {config.node}.")
         await stopping.wait()
