@@ -19,6 +19,7 @@ from ingest.consumers import pages
 from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.contracts import EndReason, EventRecord, Totals
 from ingest.history import AttemptRow, EndRow, EventRow, get_history
+from ingest.server.credentials import mask
 from ingest.services.admission import Peer
 from ingest.telemetry import get_writer
 
@@ -137,7 +138,11 @@ def attempt(
     stream: int | None = None,
     key: int | None = None,
 ) -> None:
-    """Records a refusal, or a connection that broke before it came to anything. `app` and `name` come masked."""
+    """Records a refusal, or a connection that broke before it came to anything. `app` and `name` come masked.
+
+    But an imported key looks like any name. The history writer, which may ask the database, masks one that it finds;
+    the lake, which waits for no database, gets no name at all that isn't a known stream's.
+    """
     at = time.time()
     row = AttemptRow(
         at=datetime.fromtimestamp(at, UTC),
@@ -160,7 +165,7 @@ def attempt(
         at=at,
         node=row.node,
         app=row.app,
-        name=row.name,
+        name=row.name if stream is not None else mask(row.name),
         stream=stream,
         key=key,
         kind="attempt",

@@ -411,3 +411,23 @@ async def test_samples_and_events_reach_the_lake(
     hashes = events.project("address_hash").distinct().fetchall()
     assert len(hashes) == 2
     assert not [found for (found,) in hashes if "192.0.2" in found]
+
+
+async def test_an_imported_key_does_not_reach_the_lake(
+    node: NodeApp, process: HistoryWriter, stream: Stream, settings: Any
+) -> None:
+    """Nothing tells such a key from a name but its look-up: so no name that isn't a stream's is written."""
+    imported = await sync_to_async(keys.create)(stream=stream, secret="oldserver-key-1")
+    other = await sync_to_async(keys.create)(stream=stream)
+    client = Connection()
+    await client.connect()
+    assert (await client.play(imported.secret))["type"] == "rtmp.play.reject"
+    assert (await client.publish(other.secret, name=imported.secret))["type"] == "rtmp.publish.reject"
+    await client.disconnect("rejected")
+    await node.stop()
+    events = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet")
+    assert sorted(events.project("session_kind, reason").fetchall()) == [
+        ("play", "stream_unknown"),
+        ("publish", "key_other_stream"),
+    ]
+    assert imported.secret not in str(events.fetchall())
