@@ -232,7 +232,7 @@ def _attempt(row: AttemptRow) -> None:
     Attempt.objects.create(
         at=row.at,
         action=row.action,
-        app=row.app,
+        app=_hide_first(row.app),
         name=named or keys.hide(name=row.name),
         address=row.address,
         encoder=row.encoder,
@@ -243,6 +243,12 @@ def _attempt(row: AttemptRow) -> None:
         stream_id=row.stream,
         key_id=row.key,
     )
+
+
+def _hide_first(app: str) -> str:
+    """An application as it came, but a key in its place masked."""
+    first, slash, rest = app.partition("/")
+    return keys.hide(name=first) + slash + rest
 
 
 _writer: HistoryWriter | None = None

@@ -131,6 +131,7 @@ def attempt(
     action: str,
     peer: Peer,
     app: str,
+    app_is_known: bool,
     name: str,
     reason: str,
     code: str,
@@ -141,8 +142,11 @@ def attempt(
     """Records a refusal, or a connection that broke before it came to anything. `app` and `name` come masked.
 
     But an imported key looks like any name. The history writer, which may ask the database, masks one that it finds;
-    the lake, which waits for no database, gets no name at all that isn't a known stream's.
+    the lake, which waits for no database, gets no name at all that isn't a known stream's or application's. What
+    follows a '/' in `app`, where encoders put a key by mistake, is left out: no application's name has one.
     """
+    first, slash, _ = app.partition("/")
+    app = f"{first}/…" if slash else first
     at = time.time()
     row = AttemptRow(
         at=datetime.fromtimestamp(at, UTC),
@@ -164,7 +168,7 @@ def attempt(
         sequence=0,
         at=at,
         node=row.node,
-        app=row.app,
+        app=row.app if app_is_known else mask(row.app),
         name=row.name if stream is not None else mask(row.name),
         stream=stream,
         key=key,

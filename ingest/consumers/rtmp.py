@@ -68,6 +68,7 @@ class RtmpConsumer(ControlConsumer):
         self.attempts = 0
         self.metadata_changes = 0
         self.had_session = False
+        self.app_is_known = False
         self.action: Action = "connect"
         """What the client would do next; for a connection that breaks before it does."""
 
@@ -109,6 +110,7 @@ class RtmpConsumer(ControlConsumer):
             await self.send({"type": "rtmp.reject", "code": refused.code, "description": refused.description})
             return
         self.action = "publish"
+        self.app_is_known = True
         await self.send({"type": "rtmp.accept"})
 
     async def _publish(self, event: PublishEvent) -> None:
@@ -222,11 +224,13 @@ class RtmpConsumer(ControlConsumer):
 
     def _attempt(self, refused: Refused, *, name: str) -> None:
         self.attempts += 1
+        self.app_is_known = self.app_is_known or refused.app_is_known
         if self.attempts <= MAX_ATTEMPTS:
             recorder.attempt(
                 action=refused.action,
                 peer=self.peer,
                 app=self.scope["app"],
+                app_is_known=self.app_is_known,
                 name=name,
                 reason=refused.reason,
                 code=refused.code,
@@ -299,6 +303,7 @@ class RtmpConsumer(ControlConsumer):
                 action=self.action,
                 peer=self.peer,
                 app=self.scope["app"],
+                app_is_known=self.app_is_known,
                 name="",
                 reason=reason,
                 code="",

@@ -58,6 +58,10 @@ REASONS: dict[str, Reason] = {
 }
 
 
+UNCHECKED = {"unknown_app", "database_slow", "database_error", "internal_error"}
+"""Reasons that leave open whether there is such an application: its name may be anything."""
+
+
 class Refused(Exception):  # noqa: N818 - an answer, not an error.
     """The answer is no. `reason` is a key of REASONS; `stream` and `key` are row ids where they are known."""
 
@@ -70,3 +74,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error.
         self.description = entry.description.format(**values)
         self.stream = stream
         self.key = key
+
+    @property
+    def app_is_known(self) -> bool:
+        return self.reason not in UNCHECKED

@@ -6,6 +6,7 @@ from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import Any
 
+import duckdb
 import pytest
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
@@ -18,6 +19,7 @@ from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Lease, Session, StatusEvent, Stream
 from ingest.services import keys, sessions
 from ingest.services.keys import NewKey
+from ingest.telemetry import TelemetryWriter, set_writer
 from tests.ingest.control import TOTALS, Connection
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -325,6 +327,41 @@ async def test_a_key_is_nowhere(
         assert secret not in "\n".join(rows)
         assert secret not in caplog.text
         assert secret not in str(answers)
+
+
+@pytest.mark.parametrize("app", ["live/{}", "{}", "live/{}/x", "other/{}"])
+async def test_an_imported_key_in_the_applications_place_is_nowhere(
+    process: HistoryWriter, stream: Stream, settings: Any, app: str
+) -> None:
+    """An encoder that takes the key for a part of the server's URL, or breaks off before an answer."""
+    imported = await sync_to_async(keys.create)(stream=stream, secret="oldserver-key-1")
+    writer = TelemetryWriter(settings.LAKE_DIR, "node-a")
+    writer.start()
+    set_writer(writer)
+    try:
+        refused, broken = (Connection(app=app.format(imported.secret)) for _ in range(2))
+        assert (await refused.connect())["code"] == "NetConnection.Connect.InvalidApp"
+        await refused.disconnect("rejected")
+        await broken.disconnect("idle_timeout")
+    finally:
+        set_writer(None)
+        writer.close()
+    assert process.flush(5)
+    attempts = [str(row) async for row in Attempt.objects.values()]
+    lake = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet").fetchall()
+    assert len(attempts) == len(lake) == 2
+    assert imported.secret not in str(attempts)
+    assert imported.secret not in str(lake)
+
+
+@pytest.mark.usefixtures("application")
+async def test_what_follows_an_unknown_applications_name_is_not_kept(process: HistoryWriter) -> None:
+    """It may be a key that this server doesn't know; the first part tells the operator enough."""
+    encoder = Connection(app="live/oldserver-key-1")
+    await encoder.connect()
+    await encoder.disconnect("rejected")
+    assert process.flush(5)
+    assert (await Attempt.objects.aget()).app == "live/…"
 
 
 async def test_a_peer_cannot_cause_events_without_bound(
