@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 SECRET_FIELDS = ("key", "token")
-"""Query fields that carry a credential, in the order of precedence."""
+"""Query fields that carry a credential, in the order of precedence, whatever their case."""
 
 KEY_PREFIX = "rk_"
 KEY_MIN_LENGTH = 20
@@ -78,16 +78,15 @@ def split_publish(raw: str, app_credential: str) -> Presented:
     credential = _credential(fields) or app_credential
     if not credential or looks_like_key(name) or name == credential:
         return Presented(mask(name), name, True, _masked(fields))
-    return Presented(name, credential, False, _masked(fields))
+    return Presented(_public(name, credential), credential, False, _masked(fields))
 
 
 def split_play(raw: str, app_credential: str) -> Presented:
     """Players use the public name; one that was given a publisher's key by mistake has it masked."""
     path, _, query = raw.partition("?")
     fields = _fields(query)
-    name = path.strip("/")
-    shown = mask(name) if looks_like_key(name) else name
-    return Presented(shown, _credential(fields) or app_credential, False, _masked(fields))
+    credential = _credential(fields) or app_credential
+    return Presented(_public(path.strip("/"), credential), credential, False, _masked(fields))
 
 
 def scrub_text(text: str, *secrets: str) -> str:
@@ -125,6 +124,12 @@ def scrub(value: Any, *secrets: str, depth: int = 0) -> Any:
     return value
 
 
+def _public(name: str, credential: str) -> str:
+    """A name as it may be shown: clients also write their key behind a prefix ('flv:KEY') or after a '/'."""
+    segments = (mask(segment) if segment and segment == credential else segment for segment in name.split("/"))
+    return scrub_text("/".join(segments))
+
+
 def _fields(query: str) -> dict[str, str]:
     """Split on '&' and the first '=' only: values come unencoded (base64's '=') as well as encoded. The first wins."""
     fields: dict[str, str] = {}
@@ -136,8 +141,19 @@ def _fields(query: str) -> dict[str, str]:
 
 
 def _credential(fields: Mapping[str, str]) -> str:
-    return next((fields[field] for field in SECRET_FIELDS if fields.get(field)), "")
+    found: dict[str, str] = {}
+    for name, value in fields.items():
+        if value:
+            found.setdefault(name.lower(), value)
+    return next((found[field] for field in SECRET_FIELDS if field in found), "")
 
 
 def _masked(fields: Mapping[str, str]) -> dict[str, str]:
-    return {key: mask(value) if key in SECRET_FIELDS else scrub_text(value) for key, value in fields.items()}
+    """Values and names: a field without a value may be a key that stands alone, and is masked whatever its form."""
+    shown = {}
+    for name, value in fields.items():
+        if name.lower() in SECRET_FIELDS:
+            shown[name] = mask(value)
+        else:
+            shown[scrub_text(name) if value else mask(name)] = scrub_text(value)
+    return shown

@@ -58,6 +58,49 @@ def test_publishing_name(raw: str, app_credential: str, name: str, credential: s
     assert (found.name, found.credential, found.credential_is_name) == (name, credential, is_name)
 
 
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (f"flv:{KEY}", "flv:rk_7Qd4…"),
+        (f"mp4:{KEY}.mp4", "mp4:rk_7Qd4….mp4"),
+        (f"cam1/{KEY}", "cam1/rk_7Qd4…"),
+        (f"/cam1/{KEY}/x", "cam1/rk_7Qd4…/x"),
+        (f"cam1 {KEY}", "cam1 rk_7Qd4…"),
+        ("cam1/low", "cam1/low"),
+        ("cam-my-old-camera", "cam-my-old-camera"),
+    ],
+)
+def test_a_key_anywhere_in_a_name_is_masked(raw: str, shown: str) -> None:
+    assert split_play(raw, "").name == shown
+    assert split_play(f"{raw}?token=abc", "").name == shown
+    assert split_publish(f"{raw}?key=another", "").name == shown
+
+
+def test_a_credential_that_is_repeated_in_the_names_path_is_masked() -> None:
+    assert split_publish(f"cam1/{IMPORTED}?key={IMPORTED}", "").name == "cam1/my-…"
+    assert split_play(f"cam1/{IMPORTED}", IMPORTED).name == "cam1/my-…"
+
+
+@pytest.mark.parametrize(
+    ("query", "credential", "shown"),
+    [
+        (f"Key={KEY}", KEY, {"Key": "rk_7Qd4…"}),
+        (f"KEY={IMPORTED}", IMPORTED, {"KEY": "my-…"}),
+        (f"Token=t&Key={IMPORTED}", IMPORTED, {"Token": "…", "Key": "my-…"}),
+        (f"key=&KEY={IMPORTED}&Key=later", IMPORTED, {"key": "", "KEY": "my-…", "Key": "l…"}),
+        (KEY, "", {"rk_7Qd4…": ""}),
+        (IMPORTED, "", {"my-…": ""}),
+        (f"{KEY}=1", "", {"rk_7Qd4…": "1"}),
+        (f"x={KEY}", "", {"x": "rk_7Qd4…"}),
+    ],
+)
+def test_a_query_in_whatever_form_shows_no_secret(query: str, credential: str, shown: dict[str, str]) -> None:
+    app, publish, play = split_app(f"live?{query}"), split_publish(f"cam1?{query}", ""), split_play(f"cam1?{query}", "")
+    assert app.query == play.query == publish.query
+    assert app.credential == play.credential == credential
+    assert app.query == shown
+
+
 def test_a_player_that_was_given_a_key_does_not_spread_it() -> None:
     assert split_play(KEY, "").name == "rk_7Qd4…"
     assert split_play("cam1?token=abc", "").name == "cam1"
