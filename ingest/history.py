@@ -98,6 +98,8 @@ class HistoryWriter:
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._writing = 0
+        self._ending: set[uuid.UUID] = set()
+        self._just_written: set[uuid.UUID] = set()
         self._thread: threading.Thread | None = None
 
     @property
@@ -111,10 +113,16 @@ class HistoryWriter:
                 self.dropped += 1
                 return
             self._waiting.append(operation)
+            if isinstance(operation, KEPT):
+                self._ending.add(operation.session)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rtmpweb-history", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
+
+    def is_ending(self, session: uuid.UUID) -> bool:
+        """Whether the session's end waits to be written, or was written just now: it holds nothing any more."""
+        return session in self._ending
 
     def flush(self, timeout: float) -> bool:
         """Waits until all is written; False if the time was not enough."""
@@ -138,9 +146,16 @@ class HistoryWriter:
                 self._write(batch)
                 with self._changed:
                     self._writing = 0
+                    self._forget(batch)
                     self._changed.notify_all()
         finally:
             connections.close_all()
+
+    def _forget(self, batch: list[Operation]) -> None:
+        """What ended is remembered for one batch more, for whoever read a lease's row just before it was freed."""
+        if batch:
+            self._ending -= self._just_written
+            self._just_written = {operation.session for operation in batch if isinstance(operation, KEPT)}
 
     def _take(self) -> list[Operation] | None:
         with self._changed:

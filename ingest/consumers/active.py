@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ingest.contracts import StreamSnapshot
+from ingest.history import get_history
+from ingest.services.leases import Standing
 
 
 @dataclass(slots=True)
@@ -45,3 +47,10 @@ def of_node(node: str) -> list[uuid.UUID]:
 def of_snapshot(snapshot: StreamSnapshot) -> ActiveSession | None:
     """The publisher's session, unless it ended in the meantime."""
     return ACTIVE.get(snapshot["session_id"] or "")
+
+
+def standing(session: uuid.UUID) -> Standing:
+    """What this process knows of a session, whatever the database says yet."""
+    if str(session) in ACTIVE:
+        return "alive"
+    return "ended" if get_history().is_ending(session) else "unknown"

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from ingest import clean
 from ingest.consumers import database, recorder
-from ingest.consumers.active import ActiveSession
+from ingest.consumers.active import ActiveSession, standing
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.recorder import Happening
 from ingest.contracts import (
@@ -120,10 +120,12 @@ class RtmpConsumer(ControlConsumer):
         session_id = uuid.uuid4()
 
         def check() -> None:
-            admission.check_publish(request=request, address=peer.address, now=timezone.now())
+            admission.check_publish(request=request, address=peer.address, now=timezone.now(), standing=standing)
 
         def admit() -> Grant:
-            return admission.admit_publish(session=session_id, request=request, peer=peer, now=timezone.now())
+            return admission.admit_publish(
+                session=session_id, request=request, peer=peer, now=timezone.now(), standing=standing
+            )
 
         try:
             grant = await self._decided("publish", lambda deadline: self._admit(session_id, check, admit, deadline))

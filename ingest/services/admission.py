@@ -5,6 +5,7 @@ again and write, in one transaction: the session, its lease, and the key's last 
 """
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
@@ -114,10 +115,16 @@ class _Target:
     key: StreamKey | None
 
 
-def check_publish(*, request: PublishRequest, address: str, now: datetime) -> None:
-    """All that can be refused without writing."""
+def check_publish(
+    *,
+    request: PublishRequest,
+    address: str,
+    now: datetime,
+    standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
+) -> None:
+    """All that can be refused without writing. `standing`: as in `leases.take`."""
     target = _publish_target(request, address, now)
-    if target.stream is not None and leases.is_held(stream=target.stream.pk, now=now):
+    if target.stream is not None and leases.is_held(stream=target.stream.pk, now=now, standing=standing):
         _refuse("publish", "busy", stream=target.stream, key=target.key)
 
 
@@ -146,7 +153,14 @@ def _by_name(application: Application, name: str, stream: Stream | None) -> _Tar
     return _Target(application, name, stream, None)
 
 
-def admit_publish(*, session: uuid.UUID, request: PublishRequest, peer: Peer, now: datetime) -> Grant:
+def admit_publish(
+    *,
+    session: uuid.UUID,
+    request: PublishRequest,
+    peer: Peer,
+    now: datetime,
+    standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
+) -> Grant:
     """Makes the session and takes the stream's lease, both or neither."""
     with transaction.atomic():
         target = _publish_target(request, peer.address, now)
@@ -156,7 +170,7 @@ def admit_publish(*, session: uuid.UUID, request: PublishRequest, peer: Peer, no
         node = _node(peer.node)
         _begin(session, Session.Kind.PUBLISH, target.application, stream, key, node, peer, now)
         try:
-            fencing, expired = leases.take(stream=stream.pk, session=session, node=node.pk, now=now)
+            fencing, expired = leases.take(stream=stream.pk, session=session, node=node.pk, now=now, standing=standing)
         except leases.Busy:
             _refuse("publish", "busy", stream=stream, key=key)
         if expired is not None:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import duckdb
@@ -12,7 +13,9 @@ from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 from django.db import connection as database
 from django.db import connections
+from django.utils import timezone
 
+from ingest import history
 from ingest.consumers.active import ACTIVE
 from ingest.consumers.database import WRITE
 from ingest.history import HistoryWriter
@@ -136,6 +139,38 @@ async def test_a_player(process: HistoryWriter, stream: Stream) -> None:
     assert process.flush(5)
     session = await Session.objects.aget()
     assert (session.kind, session.end_reason) == ("play", "tcp_reset")
+
+
+async def test_an_encoder_may_publish_again_at_once(
+    encoder: Connection, process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the end of its former session takes to be written."""
+    monkeypatch.setattr(history, "GATHER_S", 60)
+    first = await encoder.publish(key.secret)
+    await encoder.unpublish(first["session_id"])
+    second = await encoder.publish(key.secret)
+    assert second["type"] == "rtmp.publish.accept"
+    assert await Session.objects.filter(ended_at=None).acount() == 2, "the first one's end is not written yet"
+    await encoder.disconnect()
+    await asyncio.to_thread(process.close, 10)
+    ends = {str(session.pk): session.end_reason async for session in Session.objects.all()}
+    assert ends == {first["session_id"]: "client_unpublish", second["session_id"]: "tcp_reset"}
+    lease = await Lease.objects.aget()
+    assert (lease.session_id, lease.fencing) == (None, 2)
+
+
+async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher_is_live(
+    encoder: Connection, process: HistoryWriter, key: NewKey
+) -> None:
+    """As after an outage of the database that lasted longer than a lease."""
+    first = await encoder.publish(key.secret)
+    await Lease.objects.aupdate(expires_at=timezone.now() - timedelta(seconds=1))
+    second = Connection(address="192.0.2.8")
+    await second.connect()
+    assert (await second.publish(key.secret))["code"] == "NetStream.Publish.BadName"
+    assert str((await Lease.objects.aget()).session_id) == first["session_id"]
+    await second.disconnect("rejected")
+    await encoder.disconnect()
 
 
 # --- Refusals ---

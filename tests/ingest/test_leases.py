@@ -49,6 +49,24 @@ def test_a_held_lease_is_busy_until_it_expires(stream: Stream, node: Node) -> No
     assert not leases.is_held(stream=stream.pk, now=NOW + timedelta(seconds=10))
 
 
+def test_what_a_process_knows_of_its_sessions_counts_more_than_the_expiry(stream: Stream, node: Node) -> None:
+    first, _ = take(stream, node)
+    late = NOW + timedelta(minutes=1)
+    assert leases.is_held(stream=stream.pk, now=late, standing=lambda session: "alive")
+    assert not leases.is_held(stream=stream.pk, now=NOW, standing=lambda session: "ended")
+    second = session_of(stream, node)
+    with pytest.raises(leases.Busy):
+        leases.take(stream=stream.pk, session=second, node=node.pk, now=late, standing=lambda session: "alive")
+    taken = leases.take(
+        stream=stream.pk,
+        session=second,
+        node=node.pk,
+        now=NOW,
+        standing=lambda session: "ended" if session == first else "unknown",
+    )
+    assert taken == (2, None), "who ended was not lost"
+
+
 def test_releasing_what_another_took_changes_nothing(stream: Stream, node: Node) -> None:
     first, _ = take(stream, node)
     second, _ = take(stream, node, NOW + timedelta(seconds=11))
