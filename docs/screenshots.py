@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,12 +50,14 @@ class Picture:
     scheme: str
     width: int
     height: int
+    stalled: bool = False
+    """Whether one encoder is stopped for it; soon after, the server would end that session."""
 
 
 PICTURES = (
-    Picture("wall", "/", "dark", 1280, 760),
-    Picture("wall-light", "/", "light", 1280, 760),
-    Picture("wall-phone", "/", "dark", 360, 780),
+    Picture("wall", "/", "dark", 1280, 760, stalled=True),
+    Picture("wall-light", "/", "light", 1280, 760, stalled=True),
+    Picture("wall-phone", "/", "dark", 360, 780, stalled=True),
     Picture("stream", "/streams/live/court-2/", "light", 1280, 1400),
     Picture("attempts", "/attempts/", "light", 1280, 500),
 )
@@ -77,7 +80,20 @@ def publish(server: ServerProcess, show: Show, clips: Path, stack: contextlib.Ex
     return encoder
 
 
-def take(browser: Browser, server: ServerProcess, password: str, picture: Picture) -> None:
+@contextlib.contextmanager
+def stopped(server: ServerProcess, encoder: "subprocess.Popen[str]") -> Iterator[None]:
+    """The encoder sends nothing, and the server has noticed."""
+    encoder.send_signal(signal.SIGSTOP)
+    try:
+        wait_for(lambda: server.stream(STALLED)["health"] == "bad", timeout_s=9, what="the stalled stream")
+        yield
+    finally:
+        encoder.send_signal(signal.SIGCONT)
+
+
+def take(
+    browser: Browser, server: ServerProcess, password: str, picture: Picture, encoder: "subprocess.Popen[str]"
+) -> None:
     context = browser.new_context(
         viewport={"width": picture.width, "height": picture.height}, color_scheme=picture.scheme
     )
@@ -88,8 +104,9 @@ def take(browser: Browser, server: ServerProcess, password: str, picture: Pictur
     page.click("button[type=submit]")
     page.wait_for_selector("#wall")
     page.goto(server.http + picture.path)
-    page.wait_for_timeout(3000)  # Three updates, so that charts and sparklines are drawn.
-    page.screenshot(path=IMAGES / f"{picture.name}.png")
+    with stopped(server, encoder) if picture.stalled else contextlib.nullcontext():
+        page.wait_for_timeout(2000)  # Two updates, so that charts and sparklines are drawn.
+        page.screenshot(path=IMAGES / f"{picture.name}.png")
     context.close()
 
 
@@ -108,13 +125,10 @@ def main() -> None:
             timeout_s=60,
             what="the long keyframe interval",
         )
-        encoders[STALLED].send_signal(signal.SIGSTOP)
-        stack.callback(encoders[STALLED].send_signal, signal.SIGCONT)
-        wait_for(lambda: server.stream(STALLED)["health"] == "bad", timeout_s=20, what="the stalled stream")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
             for picture in PICTURES:
-                take(browser, server, password, picture)
+                take(browser, server, password, picture, encoders[STALLED])
             browser.close()
 
 
