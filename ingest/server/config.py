@@ -60,6 +60,9 @@ class ServerConfig:
     """At it they are written again."""
     inbox_events: int = 256
     """Events that may wait for a connection's application; statuses and metadata over it are dropped."""
+    masked_data_bytes: int = 64 * 1024
+    """A data message that quotes a secret is masked and encoded anew (about 30 ms for so much); a longer one is left
+    out. onMetaData has under 2 KiB, but for an index of a file, which holds no texts."""
     backlog: int = 1024
     """Connections that the kernel may hold before they are accepted."""
     disk: Path | None = None

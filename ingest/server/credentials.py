@@ -13,12 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from ingest.rtmp import amf0
+
 SECRET_FIELDS = ("key", "token")
 """Query fields that carry a credential, in the order of precedence, whatever their case."""
 
 KEY_PREFIX = "rk_"
 KEY_MIN_LENGTH = 20
 """What generated keys look like: enough to recognise one where a public name is expected."""
+
+SHORTEST_SOUGHT = 4
+"""Characters of a credential that is looked for within other texts: a shorter one would be found everywhere."""
 
 HOSTED_SUFFIX = "/_definst_"
 """The default instance, as some encoders write it after the app's name."""
@@ -27,6 +32,10 @@ MAX_DEPTH = 16
 
 _SECRET_IN_TEXT = re.compile(r"(?i)([?&;](?:key|token)=)([^&#;\s]*)")
 _USER_INFO = re.compile(r"(?<=://)[^/?#@\s]*@")
+_KEY_IN_TEXT = re.compile(rf"{KEY_PREFIX}[\w-]{{{KEY_MIN_LENGTH - len(KEY_PREFIX)},}}")
+_SECRET_IN_BYTES = re.compile(rb"(?i:[?&;](?:key|token)=)|://[^/?#@\s]*@|" + _KEY_IN_TEXT.pattern.encode())
+_SECRET_MARKS = (b"key=", b"token=", b"://", KEY_PREFIX.encode())
+"""One of them is in whatever the pattern finds, and looking for them takes a tenth of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +101,22 @@ def split_play(raw: str, app_credential: str) -> Presented:
 def scrub_text(text: str, *secrets: str) -> str:
     """Masks `key=` and `token=` values, user information in URLs, words that look like keys, and the given secrets."""
     for secret in secrets:
-        if secret and secret in text:
+        if len(secret) >= SHORTEST_SOUGHT and secret in text:
             text = text.replace(secret, mask(secret))
     text = _SECRET_IN_TEXT.sub(lambda found: found[1] + mask(unquote(found[2])), text)
     text = _USER_INFO.sub("…@", text)
     if KEY_PREFIX in text:
-        text = re.sub(rf"{KEY_PREFIX}[\w-]{{{KEY_MIN_LENGTH - len(KEY_PREFIX)},}}", lambda found: mask(found[0]), text)
+        text = _KEY_IN_TEXT.sub(lambda found: mask(found[0]), text)
     return text
+
+
+def may_hold_secret(payload: bytes, secret: str) -> bool:
+    """Whether `scrub` would find anything in the texts of this AMF message: one look instead of one at each text."""
+    quoted = len(secret) >= SHORTEST_SOUGHT and secret.encode() in payload
+    if not quoted:
+        folded = payload.lower()
+        quoted = any(mark in folded for mark in _SECRET_MARKS) and _SECRET_IN_BYTES.search(payload) is not None
+    return quoted
 
 
 def scrub_url(url: str, app: str, *secrets: str) -> str:
@@ -112,13 +130,14 @@ def scrub_url(url: str, app: str, *secrets: str) -> str:
 
 
 def scrub(value: Any, *secrets: str, depth: int = 0) -> Any:
-    """A command object or argument with every text in it masked; what is nested too deep becomes None."""
+    """A value of AMF with every text in it masked; what is nested too deep, or within itself, becomes None."""
     if isinstance(value, str):
         return scrub_text(value, *secrets)
-    if depth >= MAX_DEPTH:
+    if depth >= MAX_DEPTH or isinstance(value, amf0.Reference):
         return None
     if isinstance(value, Mapping):
-        return {scrub_text(str(key), *secrets): scrub(item, *secrets, depth=depth + 1) for key, item in value.items()}
+        found = {scrub_text(str(key), *secrets): scrub(item, *secrets, depth=depth + 1) for key, item in value.items()}
+        return amf0.EcmaArray(found) if isinstance(value, amf0.EcmaArray) else found
     if isinstance(value, list | tuple):
         return [scrub(item, *secrets, depth=depth + 1) for item in value]
     return value

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from ingest.contracts import EndReason, MediaInfo, PublishAccept, Totals
 from ingest.live import LiveStream, Publisher, SocketFigures
-from ingest.server.credentials import scrub
+from ingest.rtmp import amf0
+from ingest.server.credentials import may_hold_secret, scrub, scrub_text
 from ingest.server.endings import PUBLISHER_STATUS, Status
 from ingest.server.tcpinfo import tcp_info
 
 if TYPE_CHECKING:
     from ingest.server.connection import Connection
-
-METADATA = "onMetaData"
 
 
 class Publishing:
@@ -39,7 +38,9 @@ class Publishing:
             socket=self._socket,
             described=self._described,
         )
-        self._credential = credential
+        # Where no key is needed the credential may be the public name, which is nothing to hide.
+        self._secret = "" if accept["path"].endswith(f"/{credential}") else credential
+        self._masked_bytes = connection.server.config.masked_data_bytes
         self.last_media = 0.0
         self.has_media = False
         self._description: tuple[dict[str, Any], MediaInfo] | None = None
@@ -59,8 +60,12 @@ class Publishing:
         self.live.video(timestamp, payload, now)
 
     def data(self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float) -> None:
-        if name == METADATA:  # It reaches pages and history, and some encoders put the whole URL into it.
-            values = scrub(values, self._credential)
+        """Relayed as it came, unless it quotes a secret: some encoders put the whole URL into their metadata."""
+        if may_hold_secret(payload, self._secret):
+            if len(payload) > self._masked_bytes:
+                return
+            name, values = scrub_text(name, self._secret), scrub(values, self._secret)
+            payload = amf0.encode(name, *values)
         self.live.data(timestamp, name, values, payload, now)
 
     def stop(self, now: float) -> Totals:

@@ -157,18 +157,6 @@ async def test_a_key_as_the_name_is_masked(app: ScriptedApplication, port: int) 
         assert (asked["name"], asked["credential"], asked["credential_is_name"]) == ("rk_7Qd4…", KEY, True)
 
 
-async def test_metadata_that_quote_the_key_are_masked(app: ScriptedApplication, port: int) -> None:
-    imported = "my-old-camera-key"
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish(imported)
-        await client.send_metadata(stream_id, {"url": f"rtmp://host/live/{imported}", "width": 640.0})
-        await client.send_video(stream_id, 0, AVC_HEADER)
-        event = await app.event("rtmp.metadata")
-        assert event["metadata"]["width"] == 640.0
-        assert imported not in repr(event)
-
-
 async def test_no_success_before_the_decision(app: ScriptedApplication, port: int) -> None:
     decide = asyncio.Event()
 
