@@ -2,12 +2,22 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine
 from typing import Any
 
 from channels.consumer import AsyncConsumer, get_handler_name
+from channels.exceptions import StopConsumer
+from channels.layers import get_channel_layer
+from channels.utils import await_many_dispatch
 
 logger = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""How long a consumer waits before it asks a channel layer again that failed."""
+
+WARN_S = 10.0
+_warned = -WARN_S
 
 
 class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -22,11 +32,32 @@ class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.scope = scope
+        self.base_send = send
+        self.channel_layer = get_channel_layer(self.channel_layer_alias)
+        sources = [receive]
+        if self.channel_layer is not None:
+            self.channel_name = await self.channel_layer.new_channel()
+            sources.append(self._from_layer)
         try:
-            await super().__call__(scope, receive, send)
+            await await_many_dispatch(sources, self.dispatch)
+        except StopConsumer:
+            pass
         finally:
             self.ended()
             await self.cancel_tasks()
+
+    async def _from_layer(self) -> Any:
+        """The next message of the channel layer. One that fails is asked again: no connection ends for its sake."""
+        global _warned
+        while True:
+            try:
+                return await self.channel_layer.receive(self.channel_name)
+            except Exception as error:
+                if time.monotonic() - _warned >= WARN_S:
+                    _warned = time.monotonic()
+                    logger.warning("The channel layer gives no messages: %s", type(error).__name__)
+                await asyncio.sleep(RETRY_S)
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         handler = getattr(self, get_handler_name(message), None)

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 from asgiref.sync import sync_to_async
-from channels.layers import get_channel_layer
+from channels.layers import channel_layers, get_channel_layer
 from django.db import connection as database
 from django.db import connections
 from django.utils import timezone
@@ -24,6 +25,7 @@ from ingest.services import keys, sessions
 from ingest.services.keys import NewKey
 from ingest.telemetry import TelemetryWriter, set_writer
 from tests.ingest.control import TOTALS, Connection
+from tests.ingest.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -338,6 +340,41 @@ async def test_a_kick_of_one_of_two_stops_that_stream_only(
     await sync_to_async(sessions.request_stop)(session_id=second["session_id"])
     assert await encoder.answer() == {"type": "rtmp.stream.stop", "stream_id": 2, "reason": "kicked"}
     await encoder.disconnect()
+
+
+@pytest.fixture
+def redis_layer(process: HistoryWriter, settings: Any, tmp_path: Path) -> Iterator[RedisServer]:
+    """The channel layer is a Redis server's."""
+    server = RedisServer(tmp_path)
+    server.start()
+    layer = {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [server.url]}}
+    settings.CHANNEL_LAYERS = {"default": layer}
+    channel_layers.backends.clear()
+    yield server
+    server.stop()
+    channel_layers.backends.clear()
+
+
+async def test_a_connection_outlives_its_channel_layer(
+    redis_layer: RedisServer, process: HistoryWriter, key: NewKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    encoder = Connection()
+    await encoder.connect()
+    await asyncio.to_thread(redis_layer.stop)
+    async with asyncio.timeout(5):
+        while "channel layer" not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    answer = await encoder.publish(key.secret)
+    assert answer["type"] == "rtmp.publish.accept"
+    await asyncio.to_thread(redis_layer.start)
+    async with asyncio.timeout(10):
+        while encoder.app.output_queue.empty():
+            await sync_to_async(sessions.request_stop)(session_id=answer["session_id"])
+            await asyncio.sleep(0.1)
+    assert await encoder.answer() == {"type": "rtmp.close", "reason": "kicked"}
+    await encoder.disconnect("kicked")
+    assert process.flush(5)
+    assert (await Session.objects.aget()).end_reason == "kicked"
 
 
 # --- Secrets ---

@@ -1,17 +1,14 @@
 """Both stores hold to the same behaviour; Redis is a server of its own on a free port."""
 
 import asyncio
-import shutil
-import socket
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ingest import livestore
 from ingest.contracts import NodeFigures
 from ingest.livestore import CompactSample, LiveStore, MemoryLiveStore, RedisLiveStore
+from tests.ingest.redis_server import RedisServer
 from tests.ingest.test_node import snapshot
 
 
@@ -27,24 +24,10 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("redis-server is not installed")
-    folder: Path = tmp_path_factory.mktemp("redis")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    assert any("eady to accept connections" in line for line in server.stdout)
-    yield f"redis://127.0.0.1:{port}/0"
-    server.terminate()
-    server.wait(10)
-    server.stdout.close()
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server.url
+    server.stop()
 
 
 @pytest.fixture(params=["memory", "redis"])
