@@ -9,9 +9,15 @@ if __name__ == "__main__":
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db import DatabaseError
 
     try:
         settings.DATA_DIR  # noqa: B018 - reads the settings: a wrong one ends here, in one sentence.
     except ImproperlyConfigured as error:
         sys.exit(str(error))
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except DatabaseError as error:
+        from rtmpweb.database import explain
+
+        sys.exit(explain(error))
