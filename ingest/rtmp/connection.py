@@ -44,6 +44,9 @@ CHUNK_STREAMS: Final[dict[int, int]] = {
 }
 """Where messages go out by their type; all others on the control stream."""
 
+BYTES_PER_UNIT: Final = 64
+"""So many bytes count as one message more, as each may be an AMF value: see `Limits.messages_per_read`."""
+
 ANSWERS: Final = frozenset({"_result", "_error", "onStatus"})
 """Commands that are never answered, lest two ends answer one another for ever."""
 
@@ -84,7 +87,8 @@ class Connection:
         self._writer = ChunkWriter(compress=compress)
         self._out: list[bytes] = []
         self._events: list[Event] = []
-        self._commands_left = 0
+        self._left = 0
+        """What is left of `Limits.messages_per_read`."""
         self._acknowledged = HANDSHAKE_BYTES
         """`bytes_received` at the last acknowledgement."""
         self._window = window
@@ -142,7 +146,7 @@ class Connection:
     def _process(self, data: bytes | bytearray | memoryview) -> list[Event]:
         if self.phase is Phase.CLOSED:
             return self._take_events()
-        self._commands_left = self._limits.commands_per_read
+        self._left = self._limits.messages_per_read
         try:
             if not self._handshake.completed:
                 data = self._shake_hands(data)
@@ -176,16 +180,26 @@ class Connection:
     def _read_messages(self) -> None:
         handlers = self.handlers
         read = self._reader.read
+        audio, video = int(MessageType.AUDIO), int(MessageType.VIDEO)
         while not self.paused and self.phase is not Phase.CLOSED:
             messages = read()
             if not messages:
                 return
             for type_id, timestamp, stream_id, payload in messages:
+                if type_id != video and type_id != audio:
+                    self._charge(payload)
                 handler = handlers.get(type_id)
                 if handler is None:
                     self._on_unknown(type_id, stream_id, payload)
                 else:
                     handler(self, timestamp, stream_id, payload)
+
+    def _charge(self, payload: bytes) -> None:
+        """Count a message that costs more than audio or video of its size."""
+        limits = self._limits
+        self._left -= 1 + min(len(payload), limits.amf_elements) // BYTES_PER_UNIT
+        if self._left < 0:
+            raise LimitExceeded(f"more than {limits.messages_per_read} messages at once")
 
     def _queue(self, message: Message, chunk_stream_id: int) -> None:
         self._out.append(self._writer.encode(message, chunk_stream_id))
@@ -253,9 +267,6 @@ class Connection:
     # --- Commands (section 7.2) ---
 
     def _on_command(self, timestamp: int, stream_id: int, payload: bytes) -> None:
-        self._commands_left -= 1
-        if self._commands_left < 0:
-            raise LimitExceeded(f"more than {self._limits.commands_per_read} commands at once")
         command = decode_command(payload, self._limits)
         if self.phase is not Phase.CONNECTED and command.name not in self.opening_commands:
             raise RemoteProtocolError("a command before connect was accepted")

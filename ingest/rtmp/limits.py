@@ -38,8 +38,14 @@ class Limits:
     message_streams: int = 32
     """Message streams (createStream) that exist at once on one connection. Multi-bitrate encoders use up to ten."""
 
-    commands_per_read: int = 512
-    """Commands within the bytes given by one call of `receive_data`: bounds the work that one read can cause."""
+    messages_per_read: int = 1000
+    """Messages but audio and video within the bytes of one call of `receive_data`; each counts once more for every 64
+    bytes, as far as they may be AMF values. Bounds the work and the answers that one read of 256 KiB can cause: about
+    50 ms. Encoders send under twenty."""
+
+    chunks_per_read: int = 16_384
+    """Chunks within the same, runs of one message's chunks counted as one: 16 bytes each in a read of 256 KiB. The
+    smallest that clients send, Speex in chunks of its own, have 40."""
 
     ignored_messages: int = 20_000
     """Media and data messages on streams that don't publish. Some follow each unpublish; no client goes on for long."""
@@ -47,8 +53,9 @@ class Limits:
     amf_depth: int = 32
     """Nesting of objects and arrays in an AMF value. Real ones stay under five."""
 
-    amf_elements: int = 65_536
-    """Values in one AMF message, with what references stand for counted each time: about 30 ms of decoding."""
+    amf_elements: int = 16_384
+    """Values in one data message, with what references stand for counted each time: about 10 ms of decoding. An index of
+    a two-hour film has about 8,000."""
 
     amf_string_bytes: int = 256 * KIB
     """One AMF string, long string or XML document, in UTF-8. XMP metadata take some tens of KiB."""

@@ -198,6 +198,11 @@ class ServerConnection(Connection):
     def _on_buffer_length(self, payload: bytes) -> None:
         self._events.append(BufferLengthSet(user_control.read_number(payload), user_control.read_number(payload, 1)))
 
+    def _on_user_control(self, timestamp: int, stream_id: int, payload: bytes) -> None:
+        """A client that isn't connected yet gets no answers, and is told of none of its mistakes."""
+        if self.phase is Phase.CONNECTED:
+            super()._on_user_control(timestamp, stream_id, payload)
+
     # --- NetConnection commands (section 7.2.1) ---
 
     def _on_connect(self, stream_id: int, command: Command) -> None:
@@ -357,6 +362,7 @@ class ServerConnection(Connection):
 
     handlers = {
         **COMMON_HANDLERS,
+        MessageType.USER_CONTROL: _on_user_control,
         MessageType.AUDIO: _on_audio,
         MessageType.VIDEO: _on_video,
         MessageType.DATA_AMF0: _on_data,

@@ -87,6 +87,7 @@ class ChunkReader:
         self._rest = bytearray()
         self._data = memoryview(b"")
         self._position = 0
+        self._chunks_left = 0
         self._longest = _longest_messages(limits)
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
@@ -97,6 +98,7 @@ class ChunkReader:
         else:
             self._data = memoryview(data)
         self._position = 0
+        self._chunks_left = self._limits.chunks_per_read
 
     def keep(self) -> None:
         """Copies what was not read, and lets go of the buffer that was given."""
@@ -125,7 +127,10 @@ class ChunkReader:
         streams = self._streams
         chunk_size = self.chunk_size
         messages: list[RawMessage] = []
-        while position < end:
+        chunks = 0
+        for chunks in range(self._chunks_left + 1):  # noqa: B007 - used after the loop.
+            if position >= end:
+                break
             # Basic header (5.3.1.1): type in 2 bits, chunk stream id in 6 bits or in 1 or 2 little-endian bytes more.
             start = position
             first = data[position]
@@ -240,6 +245,9 @@ class ChunkReader:
             messages.append((type_id, stream.timestamp, stream.stream_id, payload))
             if type_id in _COMMANDS:
                 break
+        else:
+            raise LimitExceeded(f"more than {self._limits.chunks_per_read} chunks at once")
+        self._chunks_left -= chunks
         self._position = position
         return messages
 

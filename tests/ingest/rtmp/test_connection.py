@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.rtmp import (
+    LimitExceeded,
     Limits,
     LocalProtocolError,
     Message,
@@ -22,6 +23,7 @@ from ingest.rtmp import (
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.user_control import user_control
+from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.pair import SERVER_NONCE, ConnectionPair, accept
 from tests.rtmpdecode import decode_stream
 
@@ -171,6 +173,82 @@ def test_longer_control_messages_are_taken() -> None:
     pair.client.send_message(Message(4, 0, 0, bytes.fromhex("0006 00000001 0000")))
     pair.run()
     assert numbers(pair.to_server, 4)[-1] >> 16 == UserControl.PING_REQUEST
+
+
+class TestOneRead:
+    """What one read of 256 KiB can cause is bounded, whatever it holds."""
+
+    READ_BYTES = 256 * 1024
+
+    def repeat(self, type_id: int, stream_id: int, payload: bytes) -> bytes:
+        """The message as often as it goes into one read: one whole header, then type 3 chunks."""
+        again = wire.type3(7, payload)
+        first = wire.type0(7, 0, type_id, stream_id, payload)
+        return first + again * ((self.READ_BYTES - len(first)) // len(again))
+
+    @pytest.mark.parametrize(
+        ("type_id", "stream_id", "payload"),
+        [
+            (77, 0, b""),
+            (22, 1, b""),
+            (3, 0, bytes(4)),
+            (4, 0, struct.pack(">HI", UserControl.PING_REQUEST, 1)),
+            (4, 0, struct.pack(">HI", UserControl.PING_RESPONSE, 1)),
+            (5, 0, bytes(4)),
+            (6, 0, bytes(5)),
+            (18, 1, amf0.encode("onTextData")),
+            (20, 0, amf0.encode("_checkbw", 1.0)),
+            (1, 0, struct.pack(">I", 128)),
+            (2, 0, struct.pack(">I", 7)),
+            (8, 1, b""),
+            (9, 1, b""),
+            (8, 99, b""),
+        ],
+    )
+    def test_small_messages_without_end(self, type_id: int, stream_id: int, payload: bytes) -> None:
+        pair = ConnectionPair()
+        pair.publishing()
+        pair.client.data_to_send()
+        with pytest.raises(LimitExceeded):
+            pair.server.receive_data(self.repeat(type_id, stream_id, payload))
+        assert len(pair.server.data_to_send()) < 200_000
+        happened = [event for event in pair.server.events() if type(event) is not events.AudioReceived]
+        assert len([event for event in happened if type(event) is not events.VideoReceived]) <= 1_000
+
+    def test_smallest_chunks_without_end(self) -> None:
+        pair = ConnectionPair()
+        pair.publishing()
+        opened = wire.set_chunk_size(1, 60_000) + b"".join(
+            wire.type0(csid, 0, 9, 1, b"x", 200_000) for csid in (10, 11)
+        )
+        turn = wire.type3(10, b"x") + wire.type3(11, b"x")
+        with pytest.raises(LimitExceeded):
+            pair.server.receive_data(opened + turn * (self.READ_BYTES // len(turn)))
+
+    def test_values_are_counted(self) -> None:
+        pair = ConnectionPair().connected()
+        command = amf0.encode("_checkbw", 1.0, *[None] * 2_000)
+        with pytest.raises(LimitExceeded):
+            pair.server.receive_data(b"".join(wire.type0(3, 0, 20, 0, command) for _ in range(100)))
+
+    def test_what_encoders_send_at_once_is_taken(self) -> None:
+        """A read full of small media, timed data and acknowledgements."""
+        pair = ConnectionPair()
+        pair.publishing()
+        sound, text, seen = wire.type0(4, 5, 8, 1, bytes(90)), amf0.encode("onTextData", "x" * 40), bytes(4)
+        rest = wire.type0(5, 5, 18, 1, text) + wire.type0(2, 0, 3, 0, seen)
+        data = (sound * 20 + rest) * (self.READ_BYTES // (20 * len(sound) + len(rest)))
+        found = pair.server.receive_data(data)
+        assert len([event for event in found if isinstance(event, events.AudioReceived)]) == data.count(sound)
+
+
+@pytest.mark.parametrize("event", [UserControl.PING_REQUEST, UserControl.SET_BUFFER_LENGTH, 99])
+def test_user_control_before_connect_has_no_effect(event: int) -> None:
+    server = ServerConnection(nonce=SERVER_NONCE)
+    server.receive_data(HANDSHAKE)
+    server.data_to_send()
+    assert server.receive_data(wire.type0(2, 0, 4, 0, struct.pack(">HII", event, 1, 2))) == []
+    assert server.data_to_send() == b""
 
 
 def test_chunk_size_of_either_side_may_change_at_any_time() -> None:

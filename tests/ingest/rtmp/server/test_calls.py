@@ -101,7 +101,7 @@ class TestCalls:
         assert answers(pair, lambda: pair.client.send_message(command(*values))) == [(0, ["_result", 0.0, None, 1.0])]
 
     def test_too_many_at_once(self) -> None:
-        pair = ConnectionPair(server_limits=Limits(commands_per_read=10)).connected()
+        pair = ConnectionPair(server_limits=Limits(messages_per_read=10)).connected()
         for _ in range(3):
             for _ in range(10):
                 pair.client.call("_checkbw")
