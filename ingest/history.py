@@ -143,7 +143,11 @@ class HistoryWriter:
     def _run(self) -> None:
         try:
             while (batch := self._take()) is not None:
-                self._write(batch)
+                try:
+                    self._write(batch)
+                except Exception:  # Whatever it is: what comes next is still to be written.
+                    logger.exception("%d entries of history were not written.", len(batch))
+                    self.dropped += len(batch)
                 with self._changed:
                     self._writing = 0
                     self._forget(batch)
@@ -172,8 +176,8 @@ class HistoryWriter:
         failures = 0
         while batch:
             connection = connections["default"]
-            connection.close_if_unusable_or_obsolete()
             try:
+                connection.close_if_unusable_or_obsolete()
                 with transaction.atomic():
                     write(batch)
                 if failures:

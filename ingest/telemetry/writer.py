@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from ingest.contracts import EventRecord, Sample
 from ingest.telemetry.flush import request_time
 from ingest.telemetry.lake import by_hour, hour_folder, write_parquet
 from ingest.telemetry.schema import EVENTS, SAMPLES, TABLES, Table
-from ingest.telemetry.spool import SUFFIX, BadSpool, Spool, spool_folder
+from ingest.telemetry.spool import SUFFIX, Spool, spool_folder
 
 log = logging.getLogger(__name__)
 
@@ -119,25 +119,36 @@ class TelemetryWriter:
 
     def _run(self) -> None:
         for feed in self._feeds.values():
-            self._claim_abandoned(feed)
+            self._guard(self._claim_abandoned, feed)
         answered = request_time(self._lake)
-        while True:
+        stopping = False
+        while not stopping:
             stopping = self._stop.wait(self._rotation.flush_s)
             requested = request_time(self._lake)
             for feed in self._feeds.values():
-                self._take(feed)
-                self._spool(feed)
-                if feed.spool is not None and (stopping or requested != answered or self._due(feed)):
-                    feed.unconverted.append(feed.spool)
-                    feed.spool = None
-                    feed.retry_at = 0.0
-                self._convert(feed, last=stopping)
+                self._guard(self._round, feed, rotate=stopping or requested != answered, last=stopping)
             answered = requested
-            if stopping:
-                break
         for feed in self._feeds.values():
             for spool in feed.unconverted:
                 spool.release()
+
+    def _guard(self, work: Callable[..., None], feed: Feed, **how: bool) -> None:
+        """One round that fails, for whatever reason, is not the last."""
+        try:
+            work(feed, **how)
+        except Exception:
+            if not self._failing:
+                log.exception("Telemetry failed; it goes on.")
+            self._failing = True
+
+    def _round(self, feed: Feed, *, rotate: bool, last: bool) -> None:
+        self._take(feed)
+        self._spool(feed)
+        if feed.spool is not None and (rotate or self._due(feed)):
+            feed.unconverted.append(feed.spool)
+            feed.spool = None
+            feed.retry_at = 0.0
+        self._convert(feed, last=last)
 
     def _take(self, feed: Feed) -> None:
         with self._lock:
@@ -145,14 +156,8 @@ class TelemetryWriter:
             feed.queue = []
 
     def _spool(self, feed: Feed) -> None:
-        if not feed.waiting:
-            return
-        taken = feed.waiting
-        try:
-            batch = feed.table.batch(taken)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            log.exception("%d records of %s have a value of a wrong type and are lost.", len(taken), feed.table.name)
-            self._done_with(feed, lost=True)
+        batch = self._batch(feed)
+        if batch is None:
             return
         try:
             if feed.spool is None:
@@ -163,13 +168,25 @@ class TelemetryWriter:
             self._complain("Telemetry can't be spooled: %s.", error)
             return
         self._failing = False
-        self._done_with(feed)
-
-    def _done_with(self, feed: Feed, *, lost: bool = False) -> None:
         with self._lock:
             self._queued -= len(feed.waiting)
-            self.dropped += len(feed.waiting) if lost else 0
         feed.waiting = []
+
+    def _batch(self, feed: Feed) -> pa.RecordBatch | None:
+        """What waits, less what can't be written: a value of a wrong type, a text that can't be encoded."""
+        if not feed.waiting:
+            return None
+        try:
+            return feed.table.batch(feed.waiting)
+        except Exception as error:
+            fit = [record for record in feed.waiting if _fits(feed.table, record)]
+            lost = len(feed.waiting) - len(fit)
+            log.error("%d records of %s can't be written and are lost: %r", lost, feed.table.name, error)
+            with self._lock:
+                self._queued -= lost
+                self.dropped += lost
+            feed.waiting = fit
+            return feed.table.batch(fit) if fit else None
 
     def _open(self, feed: Feed) -> None:
         folder = spool_folder(self._lake)
@@ -198,6 +215,8 @@ class TelemetryWriter:
                 self._complain("Telemetry can't be written to the lake: %s.", error)
                 feed.retry_at = time.monotonic() + self._rotation.retry_s
                 return
+            except Exception as error:  # It will not be otherwise the next time.
+                put_aside(spool, error)
             feed.unconverted.remove(spool)
 
     def _claim_abandoned(self, feed: Feed) -> None:
@@ -219,17 +238,26 @@ class TelemetryWriter:
         self._failing = True
 
 
-def convert(lake: Path, spool: Spool) -> None:
-    """Writes a spool's records as one Parquet file an hour, then removes the spool. Raises OSError."""
-    table, _, name = spool.path.name.removesuffix(SUFFIX).partition(".")
+def _fits(table: Table, record: object) -> bool:
     try:
-        schema, batches = spool.read()
-    except BadSpool as error:
-        log.warning("Put aside: %s.", error)
-        spool.path.rename(spool.path.with_suffix(".bad"))
-        spool.release()
-        return
+        table.batch([record])
+    except Exception:
+        return False
+    return True
+
+
+def convert(lake: Path, spool: Spool) -> None:
+    """Writes a spool's records as one Parquet file an hour, then removes the spool. Raises OSError, BadSpool."""
+    table, _, name = spool.path.name.removesuffix(SUFFIX).partition(".")
+    schema, batches = spool.read()
     records = pa.Table.from_batches(batches, schema)
     for hour, part in by_hour(records):
         write_parquet(part, hour_folder(lake, table, hour) / f"{name}.parquet")
     spool.remove()
+
+
+def put_aside(spool: Spool, error: Exception) -> None:
+    """Keeps the file for a person to look at. Raises OSError."""
+    log.warning("Put aside %s: %r", spool.path.name, error)
+    spool.path.rename(spool.path.with_suffix(".bad"))
+    spool.release()

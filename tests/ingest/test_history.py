@@ -1,9 +1,11 @@
 import sqlite3
+import threading
 import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ingest.history import AttemptRow, DiscardRow, EndRow, EventRow, HistoryWriter
 from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
@@ -95,6 +97,26 @@ def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWri
     assert StatusEvent.objects.count() == 2
     session.refresh_from_db()
     assert session.ended_at is not None
+
+
+def test_a_fault_of_the_connection_is_not_the_end_of_history(
+    process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [OperationalError("gone"), RuntimeError("unforeseen")]
+
+    def check(self: BaseDatabaseWrapper) -> None:
+        if threading.current_thread().name == "rtmpweb-history" and faults:
+            raise faults.pop(0)
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "close_if_unusable_or_obsolete", check)
+    process.put(event(session.pk, 1))
+    assert process.flush(5)
+    process.put(end(session.pk))
+    assert process.flush(5)
+    assert not faults
+    session.refresh_from_db()
+    assert session.end_reason == "client_unpublish"
+    assert StatusEvent.objects.count() + process.dropped == 1, "what was lost is counted"
 
 
 def test_what_waits_is_bounded_but_ends_are_kept(session: Session) -> None:

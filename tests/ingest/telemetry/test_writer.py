@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ingest.telemetry import Rotation, TelemetryWriter, get_writer, request_flush, set_writer
-from ingest.telemetry.spool import spool_folder
+from ingest.telemetry.spool import Spool, spool_folder
 from tests.ingest.telemetry.records import NOON, event, sample
 
 HOUR_US = 3_600_000_000
@@ -198,6 +199,36 @@ def test_nothing_is_recorded_after_the_end_and_nothing_is_raised(tmp_path: Path,
     writer.event(event(0))
     assert writer.dropped == 2
     writer.close()
+
+
+def test_a_record_that_cannot_be_written_costs_only_itself(
+    tmp_path: Path, writer: TelemetryWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer.samples([sample(0), sample(1, name="\ud800"), sample(2), sample(3, players=1 << 63)])
+    writer.samples(["nonsense"])  # type: ignore[list-item]
+    until(lambda: "can't be written" in caplog.text)
+    writer.samples([sample(4)])
+    writer.event(event(0))
+    writer.close()
+    assert sequences(tmp_path) == [0, 2, 4]
+    assert sequences(tmp_path, "events") == [0]
+    assert writer.dropped == 3
+
+
+def test_a_spool_that_cannot_be_converted_is_put_aside(tmp_path: Path) -> None:
+    """Such as one that another version wrote."""
+    spool_folder(tmp_path).mkdir()
+    path = spool_folder(tmp_path) / "samples.node-a-20260329T120000000000-000001.spool"
+    schema = pa.schema([("at_ms", pa.int64())])
+    spool = Spool.create(path, schema)
+    spool.append(pa.record_batch([pa.array([1])], schema=schema))
+    spool.release()
+    writer = TelemetryWriter(tmp_path, "node-a", rotation=QUICK)
+    writer.start()
+    writer.samples([sample(0)])
+    writer.close()
+    assert sequences(tmp_path) == [0]
+    assert [file.name for file in spool_folder(tmp_path).iterdir()] == [path.with_suffix(".bad").name]
 
 
 def test_an_unwritable_lake_keeps_the_records_until_it_is_back(
