@@ -3,6 +3,7 @@
 import logging
 from datetime import datetime, timedelta
 
+from celery import current_app
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -17,6 +18,9 @@ State, Trigger, ErrorCode = AnalyticsRun.State, AnalyticsRun.Trigger, AnalyticsR
 
 RESEND_AFTER = timedelta(seconds=60)
 """A request that no worker took in this time is sent again when it is asked for again."""
+
+TASK = "analytics.tasks.run_analytics"
+"""By its name, as tasks stand on services."""
 
 LOST = "The process that ran this was lost. The next run takes up what it left undone."
 UNSENT = "The task queue can't be reached. Check that it is running, then run again."
@@ -60,10 +64,8 @@ def create_run(
 
 
 def _send(run: AnalyticsRun) -> None:
-    from analytics.tasks import run_analytics  # Tasks stand on services.
-
     try:
-        run_analytics.apply_async((run.pk,), retry=False)
+        current_app.send_task(TASK, (run.pk,), retry=False)
     except (OperationalError, ChannelError, OSError) as error:
         log.error("Analytics run %d can't be queued: %s", run.pk, error)
         fail(run, code=ErrorCode.QUEUE, error=UNSENT)

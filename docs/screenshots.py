@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Browser, sync_playwright
 
@@ -47,7 +48,7 @@ STALLED = "live/arena-main"
 class Picture:
     name: str
     path: str
-    scheme: str
+    scheme: Literal["dark", "light"]
     width: int
     height: int
     stalled: bool = False

@@ -94,6 +94,7 @@ def test_an_empty_lake_is_done_without_spark(lake: Path, monkeypatch: pytest.Mon
 
 
 def test_the_migration_schedules_an_hourly_run_once() -> None:
+    celery_app.loader.import_default_modules()  # As a worker does: what beat sends must be a task it knows.
     PeriodicTask.objects.all().delete()
     schedule = import_module("analytics.migrations.0002_schedule")
     for _ in range(2):

@@ -63,8 +63,8 @@ async def tick(at: float, *snapshots: Any, gone: tuple[int, ...] = (), node: str
     """An update as a node sends it to the wall; returns its text."""
     text = pages.update_text(
         at=at,
-        nodes=pages.join([pages.to_json(figures(node, at))]),
-        streams=[pages.to_json(item) for item in snapshots],
+        nodes=[figures(node, at)],
+        streams=pages.to_json(snapshots),
         gone=gone,
     )
     await get_channel_layer().group_send("live", {"type": "live.tick", "text": text})
@@ -87,7 +87,7 @@ def sample(at: float, **fields: Any) -> Any:
 
 async def second(stream: Stream, at: float) -> str:
     """A sample as a node sends it to a stream's page; returns its text."""
-    text = pages.sample_text(at=at, stream=pages.to_json(snapshot(stream)), sample=sample(at))
+    text = pages.sample_text(at=at, stream=snapshot(stream), sample=sample(at))
     await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.sample", "text": text})
     return text
 

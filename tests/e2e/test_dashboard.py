@@ -66,6 +66,11 @@ def publishing(clip: Path, url: str, *options: str) -> list[str]:
     return ["ffmpeg", "-v", "error", "-re", *options, "-i", str(clip), "-c", "copy", "-f", "flv", url]
 
 
+def wait_until(moment: float) -> None:
+    """Let the monotonic clock reach a moment: for what is measured over time."""
+    wait_for(lambda: time.monotonic() >= moment, timeout_s=10, what="the moment to look")
+
+
 def test_pages_ask_for_a_login(browser: Browser, server: ServerProcess) -> None:
     page = browser.new_page()
     for path in ("/", "/streams/live/demo/", "/attempts/", "/analytics/"):
@@ -101,10 +106,10 @@ def test_figures_follow_the_media_within_five_percent(page: Page, server: Server
         page.goto(f"{server.http}/streams/live/steady/")
         expect(page.locator("#tiles")).to_be_visible()
         begun = time.monotonic()
-        wait_for(lambda: time.monotonic() - begun > 6, timeout_s=10, what="the first five-second mean")
+        wait_until(begun + 6)  # The first five-second mean.
         figures: list[tuple[float, float]] = []
         for second in range(1, 31):
-            wait_for(lambda due=second: time.monotonic() - begun > 6 + due, timeout_s=5, what="the next second")
+            wait_until(begun + 6 + second)
             kbps = page.locator('#tiles [data-field="video_kbps"]').inner_text()
             fps = page.locator('#tiles [data-field="fps"]').inner_text()
             figures.append((float(kbps.replace(",", "")), float(fps)))
@@ -165,7 +170,7 @@ def test_run_now_shows_progress_and_then_the_hours_rollup(page: Page, server: Se
     rollups = server.items("/api/v1/rollups?grain=hour&stream=live/rolled-up")
     samples = server.folder / "lake" / "samples" / "v=1"
     columns = ("video_bytes", "audio_bytes", "video_frames", "audio_frames", "keyframes")
-    found = duckdb.sql(
+    found = duckdb.execute(
         f"select {', '.join(f'sum({column})' for column in columns)} from (select distinct on (session, sequence) * "  # noqa: S608
         f"from read_parquet('{samples}/*/*/*.parquet') where app = 'live' and name = 'rolled-up')"
     ).fetchall()
