@@ -181,7 +181,7 @@ class TelemetryWriter:
         except Exception as error:
             fit = [record for record in feed.waiting if _fits(feed.table, record)]
             lost = len(feed.waiting) - len(fit)
-            log.error("%d records of %s can't be written and are lost: %r", lost, feed.table.name, error)
+            log.error("%d records of %s can't be written and are lost: %s", lost, feed.table.name, type(error).__name__)
             with self._lock:
                 self._queued -= lost
                 self.dropped += lost
@@ -258,6 +258,6 @@ def convert(lake: Path, spool: Spool) -> None:
 
 def put_aside(spool: Spool, error: Exception) -> None:
     """Keeps the file for a person to look at. Raises OSError."""
-    log.warning("Put aside %s: %r", spool.path.name, error)
+    log.warning("Put aside %s: %s", spool.path.name, type(error).__name__)
     spool.path.rename(spool.path.with_suffix(".bad"))
     spool.release()
