@@ -1,6 +1,7 @@
 """Every size that a peer controls has its bound here, with the reason for the default."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 KIB: Final = 1024
@@ -32,6 +33,12 @@ class Limits:
     partial_bytes: int = 16 * MIB
     """What is collected of unfinished messages, all chunk streams together: one large message and some small ones."""
 
+    unadmitted_chunk_streams: int = 16
+    """`chunk_streams` of a client that was not admitted to publish, so anybody's: twice what clients use."""
+
+    unadmitted_partial_bytes: int = 128 * KIB
+    """`partial_bytes` of such a client: two of the longest commands. All of its messages are bounded like commands."""
+
     chunk_size_bytes: int = 0xFFFFFF
     """Peers may announce more and are taken to mean this, as no message is longer (section 5.4.1). Never an error."""
 
@@ -54,11 +61,25 @@ class Limits:
     """Nesting of objects and arrays in an AMF value. Real ones stay under five."""
 
     amf_elements: int = 16_384
-    """Values in one data message, with what references stand for counted each time: about 10 ms of decoding. An index of
-    a two-hour film has about 8,000."""
+    """Values in one data message, with what references stand for counted each time: about 10 ms of decoding. An
+    index of a two-hour film has about 8,000."""
 
     amf_string_bytes: int = 256 * KIB
     """One AMF string, long string or XML document, in UTF-8. XMP metadata take some tens of KiB."""
 
 
 DEFAULT_LIMITS: Final = Limits()
+
+
+@lru_cache(maxsize=16)
+def unadmitted(limits: Limits) -> Limits:
+    """What holds for chunks until a client is admitted to publish: players and strangers have nothing long to send."""
+    longest = limits.command_message_bytes
+    return replace(
+        limits,
+        media_message_bytes=min(limits.media_message_bytes, longest),
+        data_message_bytes=min(limits.data_message_bytes, longest),
+        other_message_bytes=min(limits.other_message_bytes, longest),
+        chunk_streams=min(limits.chunk_streams, limits.unadmitted_chunk_streams),
+        partial_bytes=min(limits.partial_bytes, limits.unadmitted_partial_bytes),
+    )

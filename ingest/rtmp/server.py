@@ -26,7 +26,7 @@ from ingest.rtmp.events import (
     VideoReceived,
 )
 from ingest.rtmp.handshake import ServerHandshake
-from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
+from ingest.rtmp.limits import DEFAULT_LIMITS, Limits, unadmitted
 from ingest.rtmp.messages import control, user_control
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.data import encode_data
@@ -60,6 +60,7 @@ class ServerConnection(Connection):
     ) -> None:
         """`nonce`: 1528 random bytes for S1; `window`: bytes between acknowledgements, in both directions."""
         super().__init__(limits, ServerHandshake(nonce, epoch_ms), window=window, compress=False)
+        self._reader.set_limits(unadmitted(limits))
         self.object_encoding = 0
         """0 for AMF0 or 3 for AMF3, as asked for by `connect`."""
         self._chunk_size = chunk_size
@@ -109,6 +110,7 @@ class ServerConnection(Connection):
         """Queues onFCPublish (if the client called FCPublish), StreamBegin and NetStream.Publish.Start."""
         stream = self._move_stream(self._decide(request_id, Asked.PUBLISH), StreamStep.ACCEPT)
         stream.public_name = public_name
+        self._reader.set_limits(self._limits)  # For good: long messages may still be under way when a stream ends.
         if stream.name in self._announced:
             self._announced.discard(stream.name)
             self._send_publish_notice("onFCPublish", status.PUBLISH_START, public_name)

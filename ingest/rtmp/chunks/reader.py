@@ -90,6 +90,11 @@ class ChunkReader:
         self._chunks_left = 0
         self._longest = _longest_messages(limits)
 
+    def set_limits(self, limits: Limits) -> None:
+        """From the next message on."""
+        self._limits = limits
+        self._longest = _longest_messages(limits)
+
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Gives bytes to read. They may be a view on a buffer that is used again after `keep`."""
         if self._rest:

@@ -12,6 +12,7 @@ from ingest.rtmp import (
     amf0,
     events,
 )
+from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.pair import ConnectionPair, accept
 from tests.ingest.rtmp.server.helpers import SECRET, commands, decide_all_but, sent
 
@@ -152,6 +153,62 @@ class TestPublish:
         pair.client.notify("publish", name, stream_id=1)
         pair.run()
         assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Failed"
+
+
+class TestAdmission:
+    """Long messages are for those who were admitted to publish: a stranger can't make the server hold much."""
+
+    def fill(self, server: ServerConnection, count: int, size: int, type_id: int = 9) -> None:
+        """Begin that many messages, each on a chunk stream of its own, and leave them unfinished."""
+        server.receive_data(wire.set_chunk_size(60_000))
+        for csid in range(10, 10 + count):
+            server.receive_data(wire.type0(csid, 0, type_id, 1, bytes(60_000), size))
+
+    @pytest.mark.parametrize("type_id", [8, 9, 15, 18, 22, 77])
+    @pytest.mark.parametrize("stage", ["handshake", "connected", "playing", "refused"])
+    def test_not_before(self, stage: str, type_id: int) -> None:
+        def decide(server: ServerConnection, event: Any) -> None:
+            if isinstance(event, events.PublishRequested):
+                server.reject_publish(event.request_id, "NetStream.Publish.Denied", "No.")
+            else:
+                accept(server, event)
+
+        pair = ConnectionPair(decide=decide)
+        pair.run()
+        if stage != "handshake":
+            pair.connected()
+            pair.create_stream()
+        if stage == "playing":
+            pair.client.play(1, "cam")
+        if stage == "refused":
+            pair.client.publish(1, "cam")
+        pair.run()
+        with pytest.raises(LimitExceeded):
+            self.fill(pair.server, 1, 70_000, type_id)
+
+    def test_a_stranger_can_make_the_server_hold_little(self) -> None:
+        pair = ConnectionPair().connected()
+        with pytest.raises(LimitExceeded):
+            self.fill(pair.server, 3, 65_000)
+        pair = ConnectionPair().connected()
+        with pytest.raises(LimitExceeded):
+            pair.server.receive_data(b"".join(wire.type0(csid, 0, 3, 0, bytes(4)) for csid in range(10, 30)))
+
+    def test_a_publisher_has_room_also_after_its_stream_ended(self) -> None:
+        pair = ConnectionPair()
+        pair.publishing()
+        self.fill(pair.server, 20, 700_000)
+        pair.server.stop_stream(1)
+        pair.server.receive_data(wire.type0(50, 0, 9, 1, bytes(60_000), 700_000))
+
+    def test_media_right_behind_publish_may_be_long(self) -> None:
+        """Clients that don't wait for the answer."""
+        pair = ConnectionPair().connected()
+        pair.create_stream()
+        pair.client.publish(1, "cam")
+        pair.client.send_video(1, 0, bytes(1_000_000))
+        pair.run()
+        assert [len(event.payload) for event in pair.take_server(events.VideoReceived)] == [1_000_000]
 
 
 class TestFcPublish:
