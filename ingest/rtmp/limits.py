@@ -64,6 +64,9 @@ class Limits:
     """Values in one data message, with what references stand for counted each time: about 10 ms of decoding. An
     index of a two-hour film has about 8,000."""
 
+    command_amf_elements: int = 2048
+    """Values in one command, as `amf_elements`: under 2 ms. Anybody may send commands; they have under fifty."""
+
     amf_string_bytes: int = 256 * KIB
     """One AMF string, long string or XML document, in UTF-8. XMP metadata take some tens of KiB."""
 

@@ -54,12 +54,12 @@ class _Decoder:
 
     __slots__ = ("data", "elements", "end", "limits", "position", "references", "sizes")
 
-    def __init__(self, data: bytes, position: int, limits: Limits) -> None:
+    def __init__(self, data: bytes, position: int, limits: Limits, elements: int) -> None:
         self.data = data
         self.position = position
         self.end = len(data)
         self.limits = limits
-        self.elements = limits.amf_elements
+        self.elements = elements
         self.references: list[Any] = []
         self.sizes: list[int] = []
         """How many values each referable value holds, itself included; 0 while it is being read."""
@@ -70,7 +70,7 @@ class _Decoder:
             raise RemoteProtocolError("an AMF0 value is missing")
         self.elements -= 1
         if self.elements < 0:
-            raise LimitExceeded(f"more than {self.limits.amf_elements} AMF0 values in a message")
+            raise LimitExceeded("too many AMF0 values in a message")
         self.position = position + 1
         reader = _READERS.get(self.data[position])
         if reader is None:
@@ -141,7 +141,7 @@ class _Decoder:
             return Reference(index)
         self.elements -= size - 1
         if self.elements < 0:
-            raise LimitExceeded(f"AMF0 references stand for more than {self.limits.amf_elements} values")
+            raise LimitExceeded("AMF0 references stand for too many values")
         return self.references[index]
 
     def object(self, depth: int) -> dict[str, Any]:
@@ -203,14 +203,19 @@ _READERS: Final[dict[int, Callable[[_Decoder, int], Any]]] = {
 
 def decode(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, int]:
     """The value at `position` and where the next one starts. Raises RemoteProtocolError."""
-    decoder = _Decoder(data, position, limits)
+    decoder = _Decoder(data, position, limits, limits.amf_elements)
     value = decoder.value(0)
     return value, decoder.position
 
 
-def decode_all(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> list[Any]:
-    """All values from `position` to the end of a message's body. Raises RemoteProtocolError."""
-    decoder = _Decoder(data, position, limits)
+def decode_all(
+    data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS, *, elements: int | None = None
+) -> list[Any]:
+    """All values from `position` to the end of a message's body, `elements` (else `limits.amf_elements`) at most.
+
+    Raises RemoteProtocolError.
+    """
+    decoder = _Decoder(data, position, limits, limits.amf_elements if elements is None else elements)
     values = []
     while decoder.position < decoder.end:
         values.append(decoder.value(0))

@@ -38,7 +38,8 @@ def encode_command(command: Command, stream_id: int = 0) -> Message:
 
 def decode_command(payload: bytes, limits: Limits) -> Command:
     """Some senders leave out the transaction id or the command object; they count as 0 and null."""
-    values = amf0.decode_all(payload, payload.startswith(FORMAT_BYTE), limits)
+    start = payload.startswith(FORMAT_BYTE)
+    values = amf0.decode_all(payload, start, limits, elements=limits.command_amf_elements)
     if not values or not isinstance(values[0], str):
         raise RemoteProtocolError("a command without a name")
     transaction = values[1] if len(values) > 1 and isinstance(values[1], float) else 0.0

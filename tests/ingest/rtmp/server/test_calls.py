@@ -117,6 +117,14 @@ class TestCalls:
         with pytest.raises(LimitExceeded):
             pair.run()
 
+    def test_too_many_values(self) -> None:
+        pair = ConnectionPair().connected()
+        pair.client.call("x", *[None] * 2_000)
+        pair.run()
+        pair.client.call("x", *[None] * 2_100)
+        with pytest.raises(LimitExceeded):
+            pair.run()
+
     def test_too_many_streams(self) -> None:
         pair = ConnectionPair(server_limits=Limits(message_streams=3)).connected()
         for _ in range(10):
