@@ -38,6 +38,7 @@ class Upkeep:
         self.node = node
         self._address = address
         self._drop = drop
+        self._began = timezone.now()
         self._row: int | None = None
         self._busy: set[str] = set()
         self._due: dict[str, float] = {}
@@ -83,13 +84,22 @@ class Upkeep:
     async def _start(self) -> None:
         alive = of_node(self.node)
 
-        def start() -> tuple[int, int]:
-            row, left = nodes.started(name=self.node, address=self._address, now=timezone.now(), alive=alive)
-            return row.pk, left
+        def start() -> nodes.Started:
+            return nodes.started(
+                name=self.node, address=self._address, now=timezone.now(), since=self._began, alive=alive
+            )
 
-        self._row, left = await database.run(start, executor=database.WRITE)
-        if left:
-            logger.warning("Closed %d sessions that a former process of this node left open.", left)
+        started = await database.run(start, executor=database.WRITE)
+        self._row = started.node.pk
+        if started.rival is not None:
+            logger.warning(
+                "A node %s was up %d s ago. If it still runs, give each process a name of its own (RTMPWEB_NODE): they "
+                "end each other's sessions.",
+                self.node,
+                started.rival.total_seconds(),
+            )
+        if started.left:
+            logger.warning("Closed %d sessions that a former process of this node left open.", started.left)
 
     async def _revocations(self) -> None:
         def read() -> list[tuple[uuid.UUID, EndReason]]:

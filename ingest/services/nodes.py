@@ -3,6 +3,7 @@
 import socket
 import uuid
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -14,20 +15,34 @@ from ingest.services import sessions
 LOST_AFTER = timedelta(seconds=30)
 """A node that was not seen for so long is down."""
 
+RIVAL_AFTER = timedelta(seconds=10)
+"""A node of the same name that was seen within this time may still run: it is seen every 3 s."""
+
 
 def own_name() -> str:
     """This machine's node name."""
     return str(settings.NODE_NAME or socket.gethostname() or "node")
 
 
-def started(*, name: str, address: str, now: datetime, alive: Collection[uuid.UUID] = ()) -> tuple[Node, int]:
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A node that is up. `rival`: how long ago its name was last seen, if that may have been another process."""
+
+    node: Node
+    left: int
+    rival: timedelta | None
+
+
+def started(
+    *, name: str, address: str, now: datetime, since: datetime | None = None, alive: Collection[uuid.UUID] = ()
+) -> Started:
     """The node is up. Sessions that its former process left open end as node_lost, when it was last seen.
 
-    `alive` are this process's own. Returns the node and how many sessions it closed.
+    `since` is when this process began, `alive` are its own sessions: what is one of these or began later is left alone.
     """
     with transaction.atomic():
         former = Node.objects.filter(name=name).first()
-        left = _close(name, former.seen_at if former else now, alive)
+        left = _close(name, former.seen_at if former else now, before=since or now, alive=alive)
         node, _ = Node.objects.update_or_create(
             name=name,
             defaults={
@@ -38,7 +53,9 @@ def started(*, name: str, address: str, now: datetime, alive: Collection[uuid.UU
                 "drain_requested_at": None,
             },
         )
-    return node, left
+    if former is not None and former.state != Node.State.DOWN and now - former.seen_at < RIVAL_AFTER:
+        return Started(node, left, now - former.seen_at)
+    return Started(node, left, None)
 
 
 def seen(*, name: str, now: datetime) -> None:
@@ -64,12 +81,14 @@ def sweep(*, now: datetime) -> int:
     for node in Node.objects.filter(seen_at__lt=now - LOST_AFTER).exclude(state=Node.State.DOWN):
         with transaction.atomic():
             if Node.objects.filter(pk=node.pk, seen_at=node.seen_at).update(state=Node.State.DOWN):
-                ended += _close(node.name, node.seen_at, ())
+                ended += _close(node.name, node.seen_at, before=now, alive=())
     return ended
 
 
-def _close(name: str, at: datetime, alive: Collection[uuid.UUID]) -> int:
-    left = Session.objects.filter(node__name=name, ended_at__isnull=True).exclude(pk__in=list(alive))
+def _close(name: str, at: datetime, *, before: datetime, alive: Collection[uuid.UUID]) -> int:
+    """Ends the node's sessions that began until `before`."""
+    left = Session.objects.filter(node__name=name, ended_at__isnull=True, started_at__lte=before)
+    left = left.exclude(pk__in=list(alive))
     ended = 0
     for session in left.values_list("pk", flat=True):
         ended += sessions.end(session=session, reason="node_lost", description="The node stopped unexpectedly.", at=at)

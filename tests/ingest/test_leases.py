@@ -131,14 +131,13 @@ def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
 
 
 def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stream) -> None:
-    node, _ = nodes.started(name="node-a", address="", now=NOW)
-    other, _ = nodes.started(name="node-b", address="", now=NOW)
+    node = nodes.started(name="node-a", address="", now=NOW).node
+    other = nodes.started(name="node-b", address="", now=NOW).node
     left, _ = take(stream, node)
     elsewhere = session_of(stream, other)
     seen = NOW + timedelta(seconds=6)
     nodes.seen(name="node-a", now=seen)
-    _, closed = nodes.started(name="node-a", address="", now=NOW + timedelta(minutes=5))
-    assert closed == 1
+    assert nodes.started(name="node-a", address="", now=NOW + timedelta(minutes=5)).left == 1
     session = Session.objects.get(pk=left)
     assert (session.end_reason, session.ended_at) == ("node_lost", seen)
     assert not leases.is_held(stream=stream.pk, now=NOW)
@@ -146,7 +145,7 @@ def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stre
 
 
 def test_a_dead_node_is_swept(stream: Stream) -> None:
-    dead, _ = nodes.started(name="node-a", address="", now=NOW)
+    dead = nodes.started(name="node-a", address="", now=NOW).node
     nodes.started(name="node-b", address="", now=NOW + timedelta(minutes=1))
     left, _ = take(stream, dead)
     assert nodes.sweep(now=NOW + timedelta(minutes=1)) == 1

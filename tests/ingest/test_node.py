@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -15,6 +16,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from ingest import livestore
+from ingest.consumers.database import WRITE
 from ingest.contracts import Issue, Sample, StreamSnapshot
 from ingest.history import HistoryWriter
 from ingest.models import Application, Lease, Node, Session, StatusEvent, Stream, StreamKey
@@ -277,6 +279,40 @@ async def test_what_a_former_process_left_is_closed(process: HistoryWriter, stre
     await until(Session.objects.filter(end_reason="node_lost").exists)
     assert (await Lease.objects.aget()).session_id is None
     await node.stop()
+
+
+async def test_a_session_that_begins_during_the_start_goes_on(process: HistoryWriter, key: NewKey) -> None:
+    """Its admission is written before the node's start, which the database was too slow for."""
+    encoder, node, gate = Connection(), NodeApp(), threading.Event()
+    await encoder.connect()
+    WRITE.submit(gate.wait, 5)
+    await encoder.tell(encoder.publish_event(key.secret))
+    await until(WRITE._work_queue.qsize)
+    await node.tell("node.started")
+    await until(lambda: WRITE._work_queue.qsize() == 2)
+    gate.set()
+    assert (await encoder.answer())["type"] == "rtmp.publish.accept"
+    await is_up()
+    assert (await Session.objects.aget()).ended_at is None
+    await encoder.disconnect()
+    await node.stop()
+
+
+async def test_a_node_whose_name_another_process_may_have_says_so(
+    process: HistoryWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = timezone.now()
+    await Node.objects.acreate(name=NODE, state="up", seen_at=now - timedelta(seconds=3))
+    await Node.objects.acreate(name="node-b", state="up", seen_at=now - timedelta(minutes=3))
+    await Node.objects.acreate(name="node-c", state="down", seen_at=now)
+    for name in (NODE, "node-b", "node-c"):
+        node = NodeApp(name)
+        await node.tell("node.started")
+        await until(Node.objects.filter(name=name, address="127.0.0.1:1935").exists)
+        await node.stop()
+    warnings = [record.getMessage() for record in caplog.records if "RTMPWEB_NODE" in record.getMessage()]
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"A node {NODE} was up 3 s ago.")
 
 
 async def test_leases_are_renewed(node: NodeApp, key: NewKey) -> None:
