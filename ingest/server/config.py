@@ -58,6 +58,9 @@ class ServerConfig:
     """Above it a player's messages stay in its queue, where they can be dropped."""
     write_low_bytes: int = 64 * 1024
     """At it they are written again."""
+    control_backlog_bytes: int = 1024 * 1024
+    """Answers that may wait for a peer that doesn't read, beside what waited before; over it the connection ends. OBS
+    reads nothing while it publishes: what it is sent in a week fits into the kernel's buffers."""
     inbox_events: int = 256
     """Events that may wait for a connection's application; statuses and metadata over it are dropped."""
     masked_data_bytes: int = 64 * 1024

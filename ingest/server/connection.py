@@ -54,6 +54,8 @@ class Connection(asyncio.BufferedProtocol):
         """When the server closes a connection that is ending, unless the peer did before."""
         self.write_blocked_since: float | None = None
         self.write_blocked_bytes = 0
+        self._control_waiting = 0
+        """Bytes of answers written since then."""
         self.lost = False
         self._reading_paused = False
         self._backlog: list[events.Event] = []
@@ -97,6 +99,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self.write_blocked_since = None
+        self._control_waiting = 0
         for session in self.sessions.values():
             if isinstance(session, Playing):
                 session.resume()
@@ -261,8 +264,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def write_control(self) -> None:
         data = self.rtmp.data_to_send()
-        if data and not self.transport.is_closing():
-            self.transport.write(data)
+        if not data or self.transport.is_closing():
+            return
+        self.transport.write(data)
+        if self.write_blocked_since is not None:
+            # Media wait in the players' queues meanwhile, but answers have nowhere else to go.
+            self._control_waiting += len(data)
+            if self._control_waiting > self.server.config.control_backlog_bytes:
+                self.end(
+                    "protocol_error", "The peer doesn't read the answers that it asks for.", tell=False, linger_s=0
+                )
+                self.transport.abort()
 
     def write_media(self, parts: list[bytes]) -> None:
         if parts and not self.transport.is_closing():

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ingest.rtmp import events
+from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
@@ -203,6 +203,25 @@ async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: Script
         assert app.connections[1].of("rtmp.stop")[0]["reason"] == "idle_timeout"
         assert not alive.closed
         assert app.connections[0].of("rtmp.stop") == []
+
+
+async def test_a_peer_that_asks_on_without_reading_the_answers(app: ScriptedApplication, serve: Serve) -> None:
+    limits = Limits(messages_per_read=1_000_000)
+    config = {"control_backlog_bytes": 64 * 1024, "write_high_bytes": 64 * 1024, "limits": limits}
+    server = await serve(config=config, write_s=60)
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        await client.play("cam1")
+        client.pause_reading()
+        with contextlib.suppress(OSError):
+            while not app.connections[-1].of("rtmp.stop"):
+                for _ in range(500):
+                    client.protocol.call("noSuchProcedure")
+                async with asyncio.timeout(5):
+                    await client.flush()
+        event = await app.event("rtmp.disconnect")
+    assert event["reason"] == "protocol_error"
+    assert "answers" in event["description"]
 
 
 async def test_an_application_that_fails(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
