@@ -40,12 +40,13 @@ class ApplicationAdmin(ApplicationBase):
 
 @admin.register(Stream)
 class StreamAdmin(StreamBase):
-    list_display = ("__str__", "owner", "enabled", "target_kbps", "takeover")
-    list_filter = ("application", "enabled", "takeover", ("owner", admin.RelatedOnlyFieldListFilter))
+    list_display = ("__str__", "owner", "enabled", "target_kbps")
+    list_filter = ("application", "enabled", ("owner", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("application", "owner")
     search_fields = ("name", "application__name")
     autocomplete_fields = ("application",)
     raw_id_fields = ("owner",)
+    exclude = ("takeover",)  # A second publisher is always refused so far.
 
 
 class KeyStateFilter(admin.SimpleListFilter):

@@ -7,6 +7,7 @@ Rows of history (Session, StatusEvent, Attempt) copy the public names they speak
 import uuid
 
 from django.conf import settings
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -64,7 +65,9 @@ class Stream(models.Model):
     takeover = models.CharField(max_length=16, choices=Takeover, default=Takeover.REJECT)
     expect_audio = models.BooleanField(default=True)
     expect_video = models.BooleanField(default=True)
-    idle_timeout_s = models.PositiveIntegerField(default=10, help_text="Seconds without media that end a publisher.")
+    idle_timeout_s = models.PositiveIntegerField(
+        default=10, validators=[MinValueValidator(1)], help_text="Seconds without media that end a publisher."
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
