@@ -110,9 +110,11 @@ class LiveStream:
         publisher, meter = self.publisher, self.meter
         if publisher is None or meter is None or publisher.session_id != session_id:
             raise NotPublishing(session_id)
-        self._finished.append(self._sample(meter, now))
-        self.publisher = self.meter = self.health = None
-        self._forget()
+        try:
+            self._finished.append(self._sample(meter, now))
+        finally:  # Whatever happens, the name is free for the next publisher.
+            self.publisher = self.meter = self.health = None
+            self._forget()
         return meter.totals
 
     def _forget(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ingest.contracts import EndReason
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
-from ingest.server.control import Control
+from ingest.server.control import NO_TOTALS, Control
 from ingest.server.endings import DESCRIPTIONS, DisconnectReason, Ending
 from ingest.server.playing import Playing
 from ingest.server.publishing import Publishing
@@ -111,9 +111,12 @@ class Connection(asyncio.BufferedProtocol):
         if self.ending is None:
             self.ending = self._peer_ending()
         now = self.loop.time()
-        for session in list(self.sessions.values()):
-            self.end_session(session, _session_reason(self.ending.reason), self.ending.description, now, tell=False)
-        self.control.lost()
+        reason = _session_reason(self.ending.reason)
+        try:
+            for session in list(self.sessions.values()):
+                self.end_session(session, reason, self.ending.description, now, tell=False)
+        finally:
+            self.control.lost()
 
     def _peer_ending(self) -> Ending:
         if self.rtmp.bytes_received == 0:
@@ -204,7 +207,11 @@ class Connection(asyncio.BufferedProtocol):
         if self.sessions.pop(session.stream_id, None) is None:
             return
         self.server.sessions.pop(session.session_id, None)
-        totals = session.stop(now)
+        try:
+            totals = session.stop(now)
+        except Exception:  # Our own fault: the application must hear of the end all the same.
+            logger.exception("%s: a session could not be closed in order", self.control.label)
+            totals = NO_TOTALS
         status = session.status_of(reason) if tell else None
         if status:
             self.rtmp.send_status(session.stream_id, *status)

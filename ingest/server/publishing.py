@@ -70,8 +70,11 @@ class Publishing:
 
     def stop(self, now: float) -> Totals:
         """Leave the live stream, whose players stay."""
-        self.report_description()
-        return self.live.stop(self.session_id, now)
+        try:
+            self.report_description()
+        finally:
+            totals = self.live.stop(self.session_id, now)
+        return totals
 
     def status_of(self, reason: EndReason) -> Status | None:
         return PUBLISHER_STATUS.get(reason)

@@ -1,13 +1,14 @@
 """A live stream: what its players get, in which order, and what happens when publishers come and go."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
-from ingest.live import Busy, LiveSettings, LiveStream, NotPublishing
+from ingest.live import Busy, LiveSettings, LiveStream, NotPublishing, SocketFigures
 from ingest.live.cache import CacheLimits
 from tests.ingest.live.payloads import (
     AAC_HEADER,
@@ -250,6 +251,21 @@ def test_only_the_session_that_publishes_can_stop() -> None:
     stream.stop("session-1", 1.0)
     with pytest.raises(NotPublishing):
         stream.stop("session-1", 1.0)
+
+
+def test_a_publisher_whose_last_figures_fail_is_gone_all_the_same() -> None:
+    def fail() -> SocketFigures:
+        if broken:
+            raise RuntimeError("broken on purpose")
+        return SocketFigures(0)
+
+    broken = False
+    stream = make_stream()
+    stream.start(replace(publisher(), socket=fail), 0.0)
+    broken = True
+    with pytest.raises(RuntimeError):
+        stream.stop(publisher().session_id, 1.0)
+    stream.start(publisher(), 2.0)
 
 
 def test_media_without_a_publisher_goes_nowhere() -> None:

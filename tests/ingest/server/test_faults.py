@@ -166,6 +166,30 @@ async def test_a_publisher_that_vanishes(app: ScriptedApplication, port: int, ca
     await client.close()
 
 
+async def test_a_session_that_can_not_be_closed_in_order_is_reported_and_its_name_is_free(
+    app: ScriptedApplication, port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_connection: object) -> None:
+        raise RuntimeError("broken on purpose")
+
+    client = RtmpClient(port=port)
+    await client.open()
+    await client.connect("live")
+    stream_id = await client.publish("cam1")
+    await client.send_video(stream_id, 0, key_frame(1))
+    monkeypatch.setattr("ingest.server.publishing.tcp_info", fail)
+    client.abort()
+    await app.event("rtmp.disconnect")
+    monkeypatch.undo()
+    instance = app.connections[-1]
+    assert [event["reason"] for event in instance.of("rtmp.unpublish")] == ["tcp_reset"]
+    assert "broken on purpose" in caplog.text
+    await client.close()
+    async with RtmpClient(port=port) as second:
+        await second.connect("live")
+        await second.publish("cam1")
+
+
 async def test_a_silent_publisher(app: ScriptedApplication, serve: Serve) -> None:
     app.limits["idle_timeout_s"] = 0.2
     server = await serve()
