@@ -97,7 +97,15 @@ DATABASE_TIMEOUT_S = 1.5
 if DATABASE_URL:
     DATABASES: dict[str, Any] = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=60)}
     if "postgresql" in DATABASES["default"]["ENGINE"]:
-        DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 2)
+        # Seconds and, for the user timeout, milliseconds: a server that is gone is found to be so within about 10 s.
+        # What a statement may take is set where it matters: see ingest.consumers.database.
+        DATABASES["default"]["OPTIONS"] = {
+            "connect_timeout": 2,
+            "tcp_user_timeout": 5000,
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+        } | DATABASES["default"].get("OPTIONS", {})
 else:
     DATABASES = {
         "default": {

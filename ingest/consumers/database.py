@@ -13,14 +13,28 @@ from enum import Enum
 from typing import TypeVar
 
 from channels.db import database_sync_to_async
+from django.conf import settings
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 T = TypeVar("T")
 
 LIMIT_S = 2.0
 READ_THREADS = 3
 
-READ = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="rtmpweb-db-read")
-WRITE = ThreadPoolExecutor(1, thread_name_prefix="rtmpweb-db-write")
+THREADS = "rtmpweb-db"
+READ = ThreadPoolExecutor(READ_THREADS, thread_name_prefix=f"{THREADS}-read")
+WRITE = ThreadPoolExecutor(1, thread_name_prefix=f"{THREADS}-write")
+
+
+def limit_statements(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
+    """Has PostgreSQL give up a statement of these threads in time, as SQLite does: one that hangs would hold them."""
+    if connection.vendor == "postgresql" and threading.current_thread().name.startswith(THREADS):
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET statement_timeout = {settings.DATABASE_TIMEOUT_S * 1000:.0f}")
+
+
+connection_created.connect(limit_statements, dispatch_uid="ingest.consumers.database")
 
 
 class TooSlow(Exception):  # noqa: N818 - an answer, not an error.

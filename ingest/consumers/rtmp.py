@@ -13,7 +13,8 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from channels.exceptions import StopConsumer
 from django.conf import settings
-from django.db import DatabaseError, OperationalError
+from django.db import Error as AnyDatabaseError
+from django.db import OperationalError
 from django.utils import timezone
 
 from ingest import clean
@@ -184,7 +185,7 @@ class RtmpConsumer(ControlConsumer):
         await database.decide(check, executor=database.READ, deadline=deadline)
         try:
             return await database.decide(admit, executor=database.WRITE, deadline=deadline, undo=discard)
-        except DatabaseError:
+        except AnyDatabaseError:
             get_history().put(DiscardRow(session))  # A commit may have gone through although its answer was lost.
             raise
 
@@ -206,7 +207,7 @@ class RtmpConsumer(ControlConsumer):
             logger.warning("A %s was refused: %s", action, type(error).__name__)
             waited = loop.time() - started >= PATIENCE * settings.DATABASE_TIMEOUT_S
             refuse("database_slow" if waited else "database_error")
-        except DatabaseError as error:
+        except AnyDatabaseError as error:
             logger.error("A %s was refused: %s", action, type(error).__name__)
             refuse("database_error")
         except Exception:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from django.db import DatabaseError
+from django.db import Error as AnyDatabaseError
 from django.utils import timezone
 
 from ingest.consumers import database
@@ -73,7 +73,7 @@ class Upkeep:
             self._failing = False
             if self._reached_since is None:
                 self._reached_since = asyncio.get_running_loop().time()
-        except DatabaseError as error:
+        except AnyDatabaseError as error:
             self._reached_since = None
             if not self._failing:
                 logger.warning("The node's upkeep (%s) waits for the database: %s", name, type(error).__name__)
@@ -145,5 +145,5 @@ class Upkeep:
                 executor=database.WRITE,
                 deadline=loop.time() + database.LIMIT_S,
             )
-        except (DatabaseError, database.TooSlow) as error:
+        except (AnyDatabaseError, database.TooSlow) as error:
             logger.warning("The node's state was not written: %s", type(error).__name__)

@@ -1,6 +1,7 @@
 import asyncio
 import logging
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
@@ -12,8 +13,9 @@ import duckdb
 import pytest
 from asgiref.sync import sync_to_async
 from channels.layers import channel_layers, get_channel_layer
+from django.db import InterfaceError, connections
 from django.db import connection as database
-from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from ingest import history
@@ -305,6 +307,22 @@ async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
 
 async def test_a_database_without_tables_is_an_error(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
     with missing_table("ingest_streamkey"):
+        answer = await encoder.publish(key.secret)
+    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
+    await encoder.disconnect("rejected")
+    assert process.flush(5)
+    assert (await Attempt.objects.aget()).reason == "database_error"
+
+
+async def test_a_connection_that_the_database_closed_is_an_error(
+    encoder: Connection, process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(self: BaseDatabaseWrapper) -> None:
+        if threading.current_thread().name.startswith("rtmpweb-db"):
+            raise InterfaceError("connection already closed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseDatabaseWrapper, "close_if_unusable_or_obsolete", check)
         answer = await encoder.publish(key.secret)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
     await encoder.disconnect("rejected")

@@ -1,0 +1,96 @@
+"""PostgreSQL, a server of its own on a free port: no statement of a media node waits without a limit."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tools import require_tool
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SCRIPT = """
+import json, time
+from django.db import OperationalError, connection
+from ingest.consumers import database
+
+def ask(statement):
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchone()[0]
+
+def slow():
+    began = time.monotonic()
+    try:
+        ask("SELECT pg_sleep(5)")
+    except OperationalError:
+        return time.monotonic() - began
+
+socket = connection.get_connection_params()
+print(json.dumps({
+    "write_s": database.WRITE.submit(slow).result(),
+    "read_s": database.READ.submit(slow).result(),
+    "elsewhere": ask("SHOW statement_timeout"),
+    "unanswered_ms": socket["tcp_user_timeout"],
+    "keepalives": [socket[f"keepalives_{name}"] for name in ("idle", "interval", "count")],
+}))
+"""
+
+
+@pytest.fixture
+def database_url() -> Iterator[str]:
+    program = Path(require_tool("postgres"))
+    user = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root.
+    folder = Path(tempfile.mkdtemp(prefix="rtmpweb-pg-"))  # Not tmp_path, which another user can't enter.
+    try:
+        if user is not None:
+            shutil.chown(folder, user)
+        subprocess.run(
+            [program.with_name("initdb"), "-D", folder / "data", "-U", "tester", "-A", "trust", "-N", "-E", "UTF8"],
+            user=user,
+            cwd="/",
+            check=True,
+            capture_output=True,
+        )
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        options = ["-p", str(port), "-h", "127.0.0.1", "-k", str(folder), "-F"]
+        server = subprocess.Popen(
+            [program, "-D", folder / "data", *options], user=user, cwd="/", stderr=subprocess.PIPE, text=True
+        )
+        assert server.stderr is not None
+        try:
+            assert any("ready to accept connections" in line for line in server.stderr)
+            yield f"postgresql://tester@127.0.0.1:{port}/postgres"
+        finally:
+            server.terminate()
+            server.communicate(timeout=30)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_media_nodes_statements_have_a_limit_and_others_have_none(database_url: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "shell", "--no-imports", "-c", SCRIPT],
+        cwd=ROOT,
+        env={**os.environ, "RTMPWEB_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": database_url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert 1.4 < found["write_s"] < 2
+    assert 1.4 < found["read_s"] < 2
+    assert found["elsewhere"] == "0"
+    assert found["unanswered_ms"] == 5000
+    assert found["keepalives"] == [5, 2, 3]
