@@ -80,7 +80,7 @@ class Connection:
         self.bytes_received = 0
         """All bytes, with those of the handshake."""
         self.ignored_messages = 0
-        """Media and data messages that came for no open stream."""
+        """Media and data messages that came for no open stream, since the latest publish was accepted."""
         self._limits = limits
         self._handshake = handshake
         self._reader = ChunkReader(limits)
@@ -250,8 +250,11 @@ class Connection:
         """A media or data message for no open stream: some are under way whenever a stream ends."""
         self._require_connected()
         self.ignored_messages += 1
-        if self.ignored_messages > self._limits.ignored_messages:
+        if not self._may_ignore():
             raise LimitExceeded(f"more than {self._limits.ignored_messages} messages on streams that aren't open")
+
+    def _may_ignore(self) -> bool:
+        return self.ignored_messages <= self._limits.ignored_messages
 
     def _report_data(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         """Data that can't be read are reported as unknown: they are no reason to end a live stream."""

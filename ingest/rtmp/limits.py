@@ -55,7 +55,8 @@ class Limits:
     smallest that clients send, Speex in chunks of its own, have 40."""
 
     ignored_messages: int = 20_000
-    """Media and data messages on streams that don't publish. Some follow each unpublish; no client goes on for long."""
+    """Media and data messages on streams that don't publish, while none does. Some follow each unpublish; no client
+    goes on for long."""
 
     amf_depth: int = 32
     """Nesting of objects and arrays in an AMF value. Real ones stay under five."""

@@ -110,6 +110,7 @@ class ServerConnection(Connection):
         """Queues onFCPublish (if the client called FCPublish), StreamBegin and NetStream.Publish.Start."""
         stream = self._move_stream(self._decide(request_id, Asked.PUBLISH), StreamStep.ACCEPT)
         stream.public_name = public_name
+        self.ignored_messages = 0
         self._reader.set_limits(self._limits)  # For good: long messages may still be under way when a stream ends.
         if stream.name in self._announced:
             self._announced.discard(stream.name)
@@ -175,6 +176,10 @@ class ServerConnection(Connection):
         return stream
 
     # --- Media path ---
+
+    def _may_ignore(self) -> bool:
+        """While another stream publishes: encoders of several go on with one that was stopped here."""
+        return any(stream.state is StreamState.PUBLISHING for stream in self._streams.values()) or super()._may_ignore()
 
     def _on_audio(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         stream = self._streams.get(stream_id)

@@ -93,6 +93,37 @@ class TestUnpublish:
         with pytest.raises(LimitExceeded):
             pair.run()
 
+    def test_late_media_is_no_fault_while_another_stream_publishes(self) -> None:
+        """An encoder of several renditions, one of which was stopped here, goes on sending them all."""
+        pair = ConnectionPair(server_limits=Limits(ignored_messages=3))
+        pair.publishing("low")
+        stream_id = pair.create_stream()
+        pair.client.publish(stream_id, "high")
+        pair.run()
+        pair.server.stop_stream(1)
+        for number in range(50):
+            pair.client.send_video(1, number, b"low")
+            pair.client.send_video(stream_id, number, b"high")
+            pair.run()
+        assert len(pair.take_server(events.VideoReceived)) == 50
+        pair.server.stop_stream(stream_id)
+        for number in range(4):
+            pair.client.send_video(1 + number % 2, number, b"late")
+        with pytest.raises(LimitExceeded):
+            pair.run()
+
+    def test_late_media_of_one_session_is_forgotten_at_the_next(self) -> None:
+        pair = ConnectionPair(server_limits=Limits(ignored_messages=3))
+        stream_id = pair.publishing()
+        for number in range(5):
+            pair.client.delete_stream(stream_id)
+            pair.client.send_video(stream_id, number, b"late")
+            pair.client.send_video(stream_id, number, b"late")
+            stream_id = pair.create_stream()
+            pair.client.publish(stream_id, "cam")
+            pair.run()
+        assert len(pair.take_server(events.PublishStopped)) == 5
+
     def test_stopped_by_our_side(self) -> None:
         pair = ConnectionPair()
         pair.publishing()
