@@ -58,6 +58,10 @@ class ServerConfig:
     """Above it a player's messages stay in its queue, where they can be dropped."""
     write_low_bytes: int = 64 * 1024
     """At it they are written again."""
+    inbox_ticks: int = 10
+    """Ticks that may wait for the node's application; the samples of those over it go into a later one."""
+    unsent_samples: int = 20_000
+    """Such samples; over it the oldest are lost. About 1 KiB each: a minute of 300 streams."""
     control_backlog_bytes: int = 1024 * 1024
     """Answers that may wait for a peer that doesn't read, beside what waited before; over it the connection ends. OBS
     reads nothing while it publishes: what it is sent in a week fits into the kernel's buffers."""

@@ -48,13 +48,14 @@ class Driver:
         """Events that found the inbox full."""
         self.task = asyncio.get_running_loop().create_task(self._run())
 
-    def put(self, event: Mapping[str, Any], *, droppable: bool = False) -> None:
-        """Hand an event over. One that is droppable is left out while the application is behind."""
+    def put(self, event: Mapping[str, Any], *, droppable: bool = False) -> bool:
+        """Hand an event over. One that is droppable is left out while the application is behind: False."""
         if droppable and len(self._inbox) >= self._inbox_events:
             self.dropped += 1
-            return
+            return False
         self._inbox.append(event)
         self._arrived.set()
+        return True
 
     def finish(self, event: Mapping[str, Any], timeout_s: float) -> None:
         """Hand the last event over; the application then has `timeout_s` to return before it is cancelled."""

@@ -6,10 +6,11 @@ A node application that fails is started anew after a second with a new scope: l
 import asyncio
 import shutil
 import time
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ingest.contracts import EndReason, NodeFigures, NodeScope, NodeTick
+from ingest.contracts import EndReason, NodeFigures, NodeScope, NodeTick, Sample
 from ingest.live import Tick, tick
 from ingest.server.driver import ASGI_VERSION, Driver, Message
 from ingest.server.publishing import Publishing
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 TICK_S = 1.0
 RESTART_S = 1.0
-INBOX_TICKS = 10
-"""Ticks that may wait for the application; those over it are dropped, as each is whole."""
 
 
 class Node:
@@ -33,6 +32,8 @@ class Node:
         self._timer: asyncio.TimerHandle | None = None
         self._restart: asyncio.TimerHandle | None = None
         self._stopped = False
+        self.unsent: deque[Sample] = deque(maxlen=server.config.unsent_samples)
+        """Samples that no application could take; each tells what no other does, so they wait for the next tick."""
         self._last_tick = self._loop.time()
         self._last_cpu_s = time.process_time()
 
@@ -51,7 +52,7 @@ class Node:
             if timer:
                 timer.cancel()
         if self._driver:
-            self._report()
+            self._report(droppable=False)
             self._driver.finish({"type": "node.stopped"}, timeout_s)
             await asyncio.wait([self._driver.task])
 
@@ -69,7 +70,7 @@ class Node:
             scope,
             handle=self._handle,
             ended=self._application_ended,
-            inbox_events=INBOX_TICKS,
+            inbox_events=self._server.config.inbox_ticks,
             label=f"node {self._server.config.node}",
         )
         self._put({"type": "node.started"})
@@ -79,9 +80,8 @@ class Node:
             self._driver = None
             self._restart = self._loop.call_later(RESTART_S, self._start_application)
 
-    def _put(self, message: Any, *, droppable: bool = False) -> None:
-        if self._driver:
-            self._driver.put(message, droppable=droppable)
+    def _put(self, message: Any, *, droppable: bool = False) -> bool:
+        return self._driver is not None and self._driver.put(message, droppable=droppable)
 
     def _handle(self, message: Message) -> None:
         match message["type"]:
@@ -104,7 +104,7 @@ class Node:
         self._timer = self._loop.call_at(self._due, self._tick)
         self._report()
 
-    def _report(self) -> None:
+    def _report(self, *, droppable: bool = True) -> None:
         """Send what happened since the last report."""
         server, now, wall = self._server, self._loop.time(), time.time()
         for session in list(server.sessions.values()):
@@ -113,12 +113,15 @@ class Node:
         found = tick(server.registry, now, wall)
         message: NodeTick = {
             "type": "node.tick",
-            "samples": found.samples,
+            "samples": [*self.unsent, *found.samples],
             "streams": found.streams,
             "players": found.players,
             "figures": self._figures(now, wall, found),
         }
-        self._put(message, droppable=True)
+        if self._put(message, droppable=droppable):
+            self.unsent.clear()
+        else:
+            self.unsent.extend(found.samples)
 
     def _figures(self, now: float, wall: float, found: Tick) -> NodeFigures:
         server = self._server

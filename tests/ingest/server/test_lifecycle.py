@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from ingest.contracts import Sample
 from ingest.live import QueueLimits
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
@@ -82,6 +83,38 @@ async def test_a_node_application_that_fails_is_started_anew(
     await app.wait_until(lambda: len(nodes()) == 2 and bool(nodes()[1].of("node.tick")))
     assert nodes()[1].kinds[0] == "node.started"
     assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
+
+
+async def test_samples_that_a_busy_application_could_not_take_come_later(
+    app: ScriptedApplication, serve: Serve
+) -> None:
+    go = asyncio.Event()
+
+    async def stall(_instance: Instance, _event: Message) -> None:
+        await go.wait()
+
+    app.on["node.tick"] = stall
+    server = await serve(config={"inbox_ticks": 1})
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1")
+        async with asyncio.timeout(10):
+            sent = 0
+            while len(server.node.unsent) < 2:
+                await client.send_video(stream_id, sent * 20, key_frame(sent))
+                sent += 1
+                await asyncio.sleep(0.02)
+        await client.delete_stream(stream_id)
+        await app.event("rtmp.unpublish")
+    go.set()
+
+    def samples() -> list[Sample]:
+        return [sample for tick in ticks(app) for sample in tick["samples"]]
+
+    await app.wait_until(lambda: sum(sample.video_frames for sample in samples()) >= sent)
+    assert sum(sample.video_frames for sample in samples()) == sent
+    assert [sample.sequence for sample in samples()] == list(range(1, len(samples()) + 1))
+    assert not server.node.unsent
 
 
 async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApplication, serve: Serve) -> None:
