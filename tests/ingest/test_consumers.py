@@ -1,7 +1,6 @@
 import asyncio
 import logging
 import sqlite3
-import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
@@ -317,12 +316,11 @@ async def test_a_database_without_tables_is_an_error(encoder: Connection, proces
 async def test_a_connection_that_the_database_closed_is_an_error(
     encoder: Connection, process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def check(self: BaseDatabaseWrapper) -> None:
-        if threading.current_thread().name.startswith("rtmpweb-db"):
-            raise InterfaceError("connection already closed")
+    def ensure(self: BaseDatabaseWrapper) -> None:
+        raise InterfaceError("connection already closed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(BaseDatabaseWrapper, "close_if_unusable_or_obsolete", check)
+        patch.setattr(BaseDatabaseWrapper, "ensure_connection", ensure)
         answer = await encoder.publish(key.secret)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
     await encoder.disconnect("rejected")
