@@ -1,14 +1,17 @@
 """The database from the event loop: own threads, a limit in time, and nothing left of what came too late.
 
 Reads have a few threads, so that a flood of refusals doesn't queue behind writes; writes have one, since SQLite takes
-one writer at a time anyway. A decision that isn't there after LIMIT_S is refused. Its thread can't be stopped, so it
-asks its `Ticket` after its commit whether anybody still wants the result, and undoes it if not.
+one writer at a time anyway; `Turns` keep a herd from filling its queue. A decision that isn't there after LIMIT_S is
+refused. Its thread can't be stopped, so it asks its `Ticket` after its commit whether anybody still wants the result,
+and undoes it if not.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from enum import Enum
 from typing import TypeVar
 
@@ -39,6 +42,34 @@ connection_created.connect(limit_statements, dispatch_uid="ingest.consumers.data
 
 class TooSlow(Exception):  # noqa: N818 - an answer, not an error.
     """The database did not answer within the limit."""
+
+
+class Turns:
+    """Lets few pieces of one kind of work into an executor's queue at a time: what else comes waits behind no herd."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    @asynccontextmanager
+    async def turn(self, deadline: float) -> AsyncIterator[None]:
+        """Waits for a turn until `deadline` (the loop's time), or raises TooSlow."""
+        free = self._loops.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._at_once))
+        try:
+            async with asyncio.timeout_at(deadline):
+                await free.acquire()
+        except TimeoutError:
+            raise TooSlow from None
+        try:
+            yield
+        finally:
+            free.release()
+
+
+PLAYS = Turns(2)
+"""A player's admission: publishers and leases come first."""
 
 
 class _State(Enum):

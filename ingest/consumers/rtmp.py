@@ -9,6 +9,7 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from typing import Any, Literal, NoReturn, TypeVar
 
 from channels.exceptions import StopConsumer
@@ -160,7 +161,9 @@ class RtmpConsumer(ControlConsumer):
             )
 
         try:
-            grant = await self._decided("play", lambda deadline: self._admit(session_id, check, admit, deadline))
+            grant = await self._decided(
+                "play", lambda deadline: self._admit(session_id, check, admit, deadline, database.PLAYS)
+            )
         except Refused as refused:
             await self._reject(event, refused)
             return
@@ -175,7 +178,12 @@ class RtmpConsumer(ControlConsumer):
         await self.send(answer)
 
     async def _admit(
-        self, session: uuid.UUID, check: Callable[[], None], admit: Callable[[], Grant], deadline: float
+        self,
+        session: uuid.UUID,
+        check: Callable[[], None],
+        admit: Callable[[], Grant],
+        deadline: float,
+        turns: database.Turns | None = None,
     ) -> Grant:
         """Reads first, then writes; both before the deadline."""
 
@@ -183,11 +191,12 @@ class RtmpConsumer(ControlConsumer):
             get_history().put(DiscardRow(grant.session))
 
         await database.decide(check, executor=database.READ, deadline=deadline)
-        try:
-            return await database.decide(admit, executor=database.WRITE, deadline=deadline, undo=discard)
-        except AnyDatabaseError:
-            get_history().put(DiscardRow(session))  # A commit may have gone through although its answer was lost.
-            raise
+        async with turns.turn(deadline) if turns is not None else nullcontext():
+            try:
+                return await database.decide(admit, executor=database.WRITE, deadline=deadline, undo=discard)
+            except AnyDatabaseError:
+                get_history().put(DiscardRow(session))  # A commit may have gone through although its answer was lost.
+                raise
 
     async def _decided(self, action: Action, work: Callable[[float], Coroutine[Any, Any, T]]) -> T:
         """The decision, or Refused: also for a database that fails or is too slow, and for our own faults."""

@@ -75,20 +75,21 @@ class Connection:
     async def publish(self, credential: str, **event: Any) -> dict[str, Any]:
         return await self.ask(self.publish_event(credential, **event))
 
+    def play_event(self, name: str, token: str = "", stream_id: int = 1) -> dict[str, Any]:
+        return {
+            "type": "rtmp.play",
+            "request_id": next(_request_ids),
+            "stream_id": stream_id,
+            "name": name,
+            "credential": token,
+            "query": {},
+            "start": -2.0,
+            "duration": -1.0,
+            "reset": True,
+        }
+
     async def play(self, name: str, token: str = "", stream_id: int = 1) -> dict[str, Any]:
-        return await self.ask(
-            {
-                "type": "rtmp.play",
-                "request_id": next(_request_ids),
-                "stream_id": stream_id,
-                "name": name,
-                "credential": token,
-                "query": {},
-                "start": -2.0,
-                "duration": -1.0,
-                "reset": True,
-            }
-        )
+        return await self.ask(self.play_event(name, token, stream_id))
 
     async def status(self, code: str, stream_id: int = 1, level: str = "status") -> None:
         await self.tell(

@@ -1,6 +1,7 @@
 import asyncio
 import logging
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
@@ -326,6 +327,51 @@ async def test_a_connection_that_the_database_closed_is_an_error(
     await encoder.disconnect("rejected")
     assert process.flush(5)
     assert (await Attempt.objects.aget()).reason == "database_error"
+
+
+async def test_a_publisher_does_not_wait_behind_a_herd_of_players(
+    encoder: Connection, process: HistoryWriter, key: NewKey
+) -> None:
+    players = [Connection() for _ in range(20)]
+    for player in players:
+        await player.connect()
+    gate = threading.Event()
+    WRITE.submit(gate.wait, 5)
+    for player in players:
+        await player.tell(player.play_event("cam1"))
+    async with asyncio.timeout(5):
+        while WRITE._work_queue.qsize() < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await encoder.tell(encoder.publish_event(key.secret))
+    async with asyncio.timeout(5):
+        while WRITE._work_queue.qsize() < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    gate.set()
+    for each in (encoder, *players):
+        assert (await each.answer())["type"] in {"rtmp.publish.accept", "rtmp.play.accept"}
+    publisher = await Session.objects.aget(kind="publish")
+    assert await Session.objects.filter(kind="play", started_at__lt=publisher.started_at).acount() == 2
+    assert await Session.objects.filter(kind="play").acount() == 20
+    for each in (encoder, *players):
+        await each.disconnect()
+
+
+async def test_players_that_wait_too_long_for_their_turn_are_refused(process: HistoryWriter, stream: Stream) -> None:
+    players = [Connection() for _ in range(5)]
+    for player in players:
+        await player.connect()
+    gate = threading.Event()
+    WRITE.submit(gate.wait, 10)
+    for player in players:
+        await player.tell(player.play_event("cam1"))
+    answers = [await player.answer() for player in players]
+    gate.set()
+    assert {answer.get("code") for answer in answers} == {"NetStream.Play.Failed"}
+    for player in players:
+        await player.disconnect()
+    assert process.flush(5)
+    assert not await Session.objects.aexists()
+    assert {attempt.reason async for attempt in Attempt.objects.all()} == {"database_slow"}
 
 
 # --- Stops ---
