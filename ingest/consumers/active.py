@@ -17,7 +17,8 @@ class ActiveSession:
     kind: Literal["publish", "play"]
     app: str
     name: str
-    stream: int
+    stream: int | None
+    """None: a session of the past whose stream was deleted."""
     key: int | None
     fencing: int
     node: str

@@ -19,12 +19,16 @@ from ingest.consumers import pages
 from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.contracts import EndReason, EventRecord, Totals
 from ingest.history import AttemptRow, EndRow, EventRow, get_history
+from ingest.models import Session
 from ingest.server.credentials import mask
 from ingest.services.admission import Peer
 from ingest.telemetry import get_writer
 
 MAX_EVENTS = 2000
-"""Of one session; over it only its end is recorded. A peer can cause events, but not without bound."""
+"""Of one session; over it only its end is recorded. A peer can cause events, but not without bound.
+
+Past it is the number of an end that another node found: nobody knows the number of the last event before.
+"""
 
 ENDED = "session.ended"
 
@@ -96,6 +100,8 @@ def record(session: ActiveSession, event: Happening, *, reason: str = "", totals
 
 
 def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) -> None:
+    if session.stream is None:
+        return
     group = pages.stream_group(session.stream)
     if not pages.watched(group):
         return
@@ -124,6 +130,26 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     record(session, event, reason=reason, totals=totals)
     at = datetime.fromtimestamp(event.at, UTC)
     get_history().put(EndRow(session.id, reason, event.description[:255], at, totals))
+
+
+def lost(row: Session) -> None:
+    """Records the end of a session whose own node could not: the database has it already."""
+    session = ActiveSession(
+        id=row.pk,
+        kind="publish" if row.kind == Session.Kind.PUBLISH else "play",
+        app=row.app,
+        name=row.name,
+        stream=row.stream_id,
+        key=row.key_id,
+        fencing=0,
+        node=row.node.name if row.node is not None else "",
+        address=row.address,
+        encoder=row.encoder,
+        sequence=MAX_EVENTS + 1,
+    )
+    at = row.ended_at.timestamp() if row.ended_at is not None else time.time()
+    event = Happening(ENDED, at, "status", row.end_reason, row.end_description)
+    record(session, event, reason=row.end_reason)
 
 
 def attempt(

@@ -134,6 +134,8 @@ class RtmpConsumer(ControlConsumer):
         except Refused as refused:
             await self._reject(event, refused)
             return
+        if grant.lost is not None:
+            recorder.lost(grant.lost)
         self._open(event["stream_id"], "publish", grant)
         answer: PublishAccept = {
             "type": "rtmp.publish.accept",

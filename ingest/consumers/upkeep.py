@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from django.db import Error as AnyDatabaseError
 from django.utils import timezone
 
-from ingest.consumers import database
+from ingest.consumers import database, recorder
 from ingest.consumers.active import leased, of_node
 from ingest.contracts import EndReason
 from ingest.services import leases, nodes, revocation
@@ -98,8 +98,10 @@ class Upkeep:
                 self.node,
                 started.rival.total_seconds(),
             )
+        for session in started.left:
+            recorder.lost(session)
         if started.left:
-            logger.warning("Closed %d sessions that a former process of this node left open.", started.left)
+            logger.warning("Closed %d sessions that a former process of this node left open.", len(started.left))
 
     async def _revocations(self) -> None:
         def read() -> list[tuple[uuid.UUID, EndReason]]:
@@ -128,8 +130,10 @@ class Upkeep:
         reached = timedelta(seconds=asyncio.get_running_loop().time() - since) if since is not None else timedelta(0)
         if reached > nodes.LOST_AFTER:
             ended = await database.run(lambda: nodes.sweep(now=timezone.now()), executor=database.WRITE)
+            for session in ended:
+                recorder.lost(session)
             if ended:
-                logger.warning("Ended %d sessions of nodes that were lost.", ended)
+                logger.warning("Ended %d sessions of nodes that were lost.", len(ended))
 
     async def draining(self) -> None:
         await self._tell(nodes.draining)

@@ -6,7 +6,7 @@ again and write, in one transaction: the session, its lease, and the key's last 
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NoReturn
 
@@ -52,6 +52,8 @@ class Grant:
     limits: PublishLimits
     record: bool
     fencing: int
+    lost: Session | None = None
+    """The session that was ended for it, since its node had stopped renewing its lease."""
 
     @property
     def path(self) -> str:
@@ -173,11 +175,14 @@ def admit_publish(
             fencing, expired = leases.take(stream=stream.pk, session=session, node=node.pk, now=now, standing=standing)
         except leases.Busy:
             _refuse("publish", "busy", stream=stream, key=key)
-        if expired is not None:
-            sessions.end(session=expired, reason="node_lost", description="Its node stopped renewing it.", at=now)
+        lost = None
+        if expired is not None and sessions.end(
+            session=expired, reason="node_lost", description="Its node stopped renewing it.", at=now
+        ):
+            lost = Session.objects.select_related("node").get(pk=expired)
         if key is not None:
             StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
-    return _grant(session, target.application, stream, key, fencing)
+    return replace(_grant(session, target.application, stream, key, fencing), lost=lost)
 
 
 # --- Play ---

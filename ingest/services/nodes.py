@@ -26,10 +26,13 @@ def own_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A node that is up. `rival`: how long ago its name was last seen, if that may have been another process."""
+    """A node that is up, and the sessions that it found open and ended.
+
+    `rival`: how long ago its name was last seen, if that may have been another process.
+    """
 
     node: Node
-    left: int
+    left: list[Session]
     rival: timedelta | None
 
 
@@ -72,12 +75,12 @@ def stopped(*, name: str, now: datetime) -> None:
     Node.objects.filter(name=name).update(seen_at=now, state=Node.State.DOWN)
 
 
-def sweep(*, now: datetime) -> int:
-    """Marks nodes down that were not seen for LOST_AFTER and ends their sessions; returns how many ended.
+def sweep(*, now: datetime) -> list[Session]:
+    """Marks nodes down that were not seen for LOST_AFTER and ends their sessions, which it returns.
 
     Called only by a node that has itself reached the database for as long, or an outage would look like a death.
     """
-    ended = 0
+    ended: list[Session] = []
     for node in Node.objects.filter(seen_at__lt=now - LOST_AFTER).exclude(state=Node.State.DOWN):
         with transaction.atomic():
             if Node.objects.filter(pk=node.pk, seen_at=node.seen_at).update(state=Node.State.DOWN):
@@ -85,11 +88,12 @@ def sweep(*, now: datetime) -> int:
     return ended
 
 
-def _close(name: str, at: datetime, *, before: datetime, alive: Collection[uuid.UUID]) -> int:
-    """Ends the node's sessions that began until `before`."""
+def _close(name: str, at: datetime, *, before: datetime, alive: Collection[uuid.UUID]) -> list[Session]:
+    """Ends the node's sessions that began until `before`, and returns them."""
     left = Session.objects.filter(node__name=name, ended_at__isnull=True, started_at__lte=before)
-    left = left.exclude(pk__in=list(alive))
-    ended = 0
-    for session in left.values_list("pk", flat=True):
-        ended += sessions.end(session=session, reason="node_lost", description="The node stopped unexpectedly.", at=at)
-    return ended
+    ended = [
+        session
+        for session in left.exclude(pk__in=list(alive)).values_list("pk", flat=True)
+        if sessions.end(session=session, reason="node_lost", description="The node stopped unexpectedly.", at=at)
+    ]
+    return list(Session.objects.select_related("node").filter(pk__in=ended))

@@ -137,7 +137,8 @@ def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stre
     elsewhere = session_of(stream, other)
     seen = NOW + timedelta(seconds=6)
     nodes.seen(name="node-a", now=seen)
-    assert nodes.started(name="node-a", address="", now=NOW + timedelta(minutes=5)).left == 1
+    closed = nodes.started(name="node-a", address="", now=NOW + timedelta(minutes=5)).left
+    assert [session.pk for session in closed] == [left]
     session = Session.objects.get(pk=left)
     assert (session.end_reason, session.ended_at) == ("node_lost", seen)
     assert not leases.is_held(stream=stream.pk, now=NOW)
@@ -148,8 +149,8 @@ def test_a_dead_node_is_swept(stream: Stream) -> None:
     dead = nodes.started(name="node-a", address="", now=NOW).node
     nodes.started(name="node-b", address="", now=NOW + timedelta(minutes=1))
     left, _ = take(stream, dead)
-    assert nodes.sweep(now=NOW + timedelta(minutes=1)) == 1
-    assert nodes.sweep(now=NOW + timedelta(minutes=1)) == 0
+    assert [session.pk for session in nodes.sweep(now=NOW + timedelta(minutes=1))] == [left]
+    assert nodes.sweep(now=NOW + timedelta(minutes=1)) == []
     assert Session.objects.get(pk=left).end_reason == "node_lost"
     assert dict(Node.objects.values_list("name", "state")) == {"node-a": "down", "node-b": "up"}
 

@@ -467,3 +467,38 @@ async def test_an_imported_key_does_not_reach_the_lake(
         ("publish", "key_other_stream"),
     ]
     assert imported.secret not in str(events.fetchall())
+
+
+async def test_an_end_that_a_dead_process_could_not_record_is_recorded(
+    process: HistoryWriter, stream: Stream, key: NewKey, settings: Any
+) -> None:
+    """By its successor, or by whoever takes over the lease of a node that never came back."""
+    now = timezone.now()
+    own = await Node.objects.acreate(name=NODE, state="up", seen_at=now - timedelta(minutes=1))
+    other = await Node.objects.acreate(name="node-b", state="up", seen_at=now - timedelta(seconds=20))
+    began = now - timedelta(hours=1)
+    fields = {"app": "live", "name": "cam1", "stream": stream, "address": "192.0.2.7", "started_at": began}
+    player = await Session.objects.acreate(kind="play", node=own, **fields)
+    publisher = await Session.objects.acreate(kind="publish", node=other, key=key.key, **fields)
+    await StatusEvent.objects.acreate(session=player, sequence=1, kind="session.started")
+    await Lease.objects.acreate(stream=stream, session=publisher, node=other, expires_at=now - timedelta(seconds=9))
+    node = NodeApp()
+    await node.tell("node.started")
+    await is_up()
+    encoder, _ = await published(key)
+    await encoder.disconnect()
+    await node.stop()
+    found = {
+        event.session_id: (event.code, event.at)
+        async for event in StatusEvent.objects.filter(kind="session.ended", code="node_lost")
+    }
+    rows = {session.pk: session async for session in Session.objects.filter(pk__in=[player.pk, publisher.pk])}
+    assert found == {pk: ("node_lost", session.ended_at) for pk, session in rows.items()}
+    assert rows[player.pk].ended_at == own.seen_at
+    lake = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet").filter("reason = 'node_lost'")
+    assert sorted(lake.project("session, kind, session_kind, node, stream").fetchall()) == sorted(
+        [
+            (str(player.pk), "session.ended", "play", NODE, stream.pk),
+            (str(publisher.pk), "session.ended", "publish", "node-b", stream.pk),
+        ]
+    )
