@@ -149,7 +149,8 @@ class LiveStream:
         at = self._timeline(timestamp, now, is_frame=tag.is_frame)
         message = SharedMessage("video", at, payload, now, is_frame, is_keyframe)
         self._pictures.add(message)
-        offer(message, self.subscribers)
+        if self.subscribers:
+            offer(message, self.subscribers)
 
     def audio(self, timestamp: int, payload: bytes, now: float) -> None:
         """A message of type 8. An empty one is relayed: it stands for silence."""
@@ -175,7 +176,8 @@ class LiveStream:
         at = self._timeline(timestamp, now, is_frame=tag.is_frame)
         message = SharedMessage("audio", at, payload, now, is_frame)
         self._pictures.add(message)
-        offer(message, self.subscribers)
+        if self.subscribers:
+            offer(message, self.subscribers)
 
     def data(self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float) -> None:
         """A data message: `name` with its `values`, and `payload` as it is to be relayed."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 from ingest.rtmp.chunks import CSID_AUDIO, CSID_COMMAND, CSID_CONTROL, CSID_DATA, CSID_STATUS, CSID_VIDEO
-from ingest.rtmp.chunks.reader import ChunkReader
+from ingest.rtmp.chunks.reader import COMMANDS, ChunkReader
 from ingest.rtmp.chunks.writer import ChunkWriter
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.events import (
@@ -43,6 +43,10 @@ CHUNK_STREAMS: Final[dict[int, int]] = {
     MessageType.COMMAND_AMF3: CSID_COMMAND,
 }
 """Where messages go out by their type; all others on the control stream."""
+
+AUDIO: Final = int(MessageType.AUDIO)
+VIDEO: Final = int(MessageType.VIDEO)
+"""As plain numbers, which compare faster."""
 
 BYTES_PER_UNIT: Final = 64
 """So many bytes count as one message more, as each may be an AMF value: see `Limits.messages_per_read`."""
@@ -113,6 +117,11 @@ class Connection:
         """What our own calls caused, and after a decision what follows from the bytes that waited for it."""
         return self._take_events() if self.paused else self._process(b"")
 
+    @property
+    def has_output(self) -> bool:
+        """Whether `data_to_send` has something to give."""
+        return bool(self._out)
+
     def data_to_send(self) -> bytes:
         """All that waits to be sent; it is forgotten here."""
         out = self._out
@@ -180,19 +189,20 @@ class Connection:
     def _read_messages(self) -> None:
         handlers = self.handlers
         read = self._reader.read
-        audio, video = int(MessageType.AUDIO), int(MessageType.VIDEO)
         while not self.paused and self.phase is not Phase.CLOSED:
             messages = read()
             if not messages:
                 return
             for type_id, timestamp, stream_id, payload in messages:
-                if type_id != video and type_id != audio:
+                if type_id != VIDEO and type_id != AUDIO:
                     self._charge(payload)
                 handler = handlers.get(type_id)
                 if handler is None:
                     self._on_unknown(type_id, stream_id, payload)
                 else:
                     handler(self, timestamp, stream_id, payload)
+            if messages[-1][0] not in COMMANDS:
+                return  # All that there was: only commands stop the reader early.
 
     def _charge(self, payload: bytes) -> None:
         """Count a message that costs more than audio or video of its size."""

@@ -88,7 +88,8 @@ class Connection(asyncio.BufferedProtocol):
         except RemoteProtocolError as error:
             self.fail(error)
         else:
-            self.process(found, now)
+            if found or self.rtmp.has_output:  # Often there is neither: a part of a long message.
+                self.process(found, now)
 
     def eof_received(self) -> bool:
         return False

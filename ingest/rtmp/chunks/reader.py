@@ -30,7 +30,7 @@ SHORTEST_RUN: Final = 3
 """Below it, chunk by chunk is as fast."""
 
 _CHUNK_CONTROL: Final = frozenset({MessageType.SET_CHUNK_SIZE, MessageType.ABORT})
-_COMMANDS: Final = frozenset({MessageType.COMMAND_AMF0, MessageType.COMMAND_AMF3})
+COMMANDS: Final = frozenset({MessageType.COMMAND_AMF0, MessageType.COMMAND_AMF3})
 
 
 @lru_cache(maxsize=16)
@@ -41,7 +41,7 @@ def _longest_messages(limits: Limits) -> tuple[int, ...]:
         (limits.control_message_bytes, range(MessageType.SET_CHUNK_SIZE, MessageType.SET_PEER_BANDWIDTH + 1)),
         (limits.media_message_bytes, (MessageType.AUDIO, MessageType.VIDEO, MessageType.AGGREGATE)),
         (limits.data_message_bytes, (MessageType.DATA_AMF0, MessageType.DATA_AMF3)),
-        (limits.command_message_bytes, (*_COMMANDS, MessageType.SHARED_OBJECT_AMF0, MessageType.SHARED_OBJECT_AMF3)),
+        (limits.command_message_bytes, (*COMMANDS, MessageType.SHARED_OBJECT_AMF0, MessageType.SHARED_OBJECT_AMF3)),
     ):
         for type_id in types:
             longest[type_id] = limit
@@ -112,7 +112,8 @@ class ChunkReader:
             self._data.release()
             del self._rest[:position]
         else:
-            self._rest += self._data[position:]
+            if position < len(self._data):
+                self._rest += self._data[position:]
             self._data.release()
         self._data = memoryview(b"")
         self._position = 0
@@ -132,15 +133,16 @@ class ChunkReader:
         streams = self._streams
         chunk_size = self.chunk_size
         messages: list[RawMessage] = []
-        chunks = 0
-        for chunks in range(self._chunks_left + 1):  # noqa: B007 - used after the loop.
-            if position >= end:
-                break
+        chunks_left = self._chunks_left
+        while position < end:
+            chunks_left -= 1
             # Basic header (5.3.1.1): type in 2 bits, chunk stream id in 6 bits or in 1 or 2 little-endian bytes more.
             start = position
             first = data[position]
             position += 1
             chunk_stream_id = first & 0x3F
+            if chunks_left < 0:
+                raise LimitExceeded(f"more than {self._limits.chunks_per_read} chunks at once")
             if chunk_stream_id < 2:
                 position += 1 + chunk_stream_id
                 if position > end:
@@ -248,11 +250,9 @@ class ChunkReader:
                 chunk_size = self.chunk_size
                 continue
             messages.append((type_id, stream.timestamp, stream.stream_id, payload))
-            if type_id in _COMMANDS:
+            if type_id in COMMANDS:
                 break
-        else:
-            raise LimitExceeded(f"more than {self._limits.chunks_per_read} chunks at once")
-        self._chunks_left -= chunks
+        self._chunks_left = chunks_left
         self._position = position
         return messages
 
