@@ -15,7 +15,7 @@ SAMPLE_FIELDS = tuple(CompactSample.__annotations__)
 
 async def wall_text(now: Now, known: list[dict[str, Any]]) -> str:
     """The wall's snapshot: `streams` are those that nodes know of, `known` are all that exist, by id, app and name."""
-    streams = await to_json_list(list(now.by_id.values()))
+    streams = await to_json_list(list(now.by_id.values()), whole=False)
     return (
         f'{{"kind":"snapshot","at":{now.at:.3f},"nodes":{to_json(now.nodes)},"streams":{streams},'
         f'"known":{to_json(known)}}}'

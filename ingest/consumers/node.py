@@ -100,7 +100,8 @@ class NodeConsumer(ControlConsumer):
         gone = [stream for stream in former if stream not in self.shown]
         if pages.watched(pages.WALL):
             changed = [snapshot for snapshot in streams if former.get(snapshot["id"]) != snapshot]
-            text = pages.update_text(at=at, nodes=[figures], streams=await pages.to_json_list(changed), gone=gone)
+            cards = await pages.to_json_list(changed, whole=False)
+            text = pages.update_text(at=at, nodes=[figures], streams=cards, gone=gone)
             pages.send(pages.WALL, "live.tick", text)
         for stream in (*self.shown, *gone):
             group = pages.stream_group(stream)

@@ -1,6 +1,7 @@
 """What open pages are sent: JSON texts, made once and handed on unchanged by the dashboard's WebSocket consumers.
 
-Group `live`, the wall: {"kind": "update", "at", "nodes", "streams" (those that changed), "gone" (ids)}.
+Group `live`, the wall: {"kind": "update", "at", "nodes", "streams" (those that changed, without their
+metadata), "gone" (ids)}.
 Group `stream.<id>`: {"kind": "sample", "at", "stream", "sample"} and {"kind": "event", "event"}.
 """
 
@@ -45,13 +46,18 @@ def stream_group(stream: int) -> str:
     return f"stream.{stream}"
 
 
-async def to_json_list(snapshots: Sequence[StreamSnapshot]) -> str:
-    """The snapshots as a JSON list; between two chunks the event loop serves media."""
+async def to_json_list(snapshots: Sequence[StreamSnapshot], *, whole: bool = True) -> str:
+    """The snapshots as a JSON list; between two chunks the event loop serves media. Not `whole`: as the wall's cards
+    need them, without `metadata`, which is as long as its publisher likes.
+    """
     parts: list[str] = []
     for start in range(0, len(snapshots), CHUNK):
         if start:
             await asyncio.sleep(0)
-        parts.append(to_json(snapshots[start : start + CHUNK])[1:-1])
+        chunk: Sequence[Mapping[str, Any]] = snapshots[start : start + CHUNK]
+        if not whole:
+            chunk = [{name: value for name, value in each.items() if name != "metadata"} for each in chunk]
+        parts.append(to_json(chunk)[1:-1])
     return f"[{','.join(parts)}]"
 
 
