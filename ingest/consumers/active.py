@@ -26,6 +26,7 @@ class ActiveSession:
     encoder: str
     sequence: int = 0
     """Of its last event."""
+    metadata_changes: int = 0
 
 
 ACTIVE: dict[str, ActiveSession] = {}

@@ -68,7 +68,6 @@ class RtmpConsumer(ControlConsumer):
         """The sessions of this connection by message stream id."""
         self.buffered: deque[Happening] = deque(maxlen=MAX_BUFFERED)
         self.attempts = 0
-        self.metadata_changes = 0
         self.had_session = False
         self.app_is_known = False
         self.action: Action = "connect"
@@ -290,8 +289,10 @@ class RtmpConsumer(ControlConsumer):
 
     async def rtmp_metadata(self, event: MetadataEvent) -> None:
         session = self.streams.get(event["stream_id"])
-        self.metadata_changes += 1
-        if session is None or self.metadata_changes > MAX_METADATA:
+        if session is None:
+            return
+        session.metadata_changes += 1
+        if session.metadata_changes > MAX_METADATA:
             return
         metadata = clean.jsonable(event["metadata"])
         media = clean.jsonable(event["media"])

@@ -133,6 +133,32 @@ async def test_metadata_is_kept_and_made_fit(encoder: Connection, process: Histo
     assert session.summary["metadata"]["encoder"] == "obs\ufffdoutput"
 
 
+async def test_each_sessions_metadata_is_recorded_whatever_went_before_on_its_connection(
+    encoder: Connection, process: HistoryWriter, key: NewKey
+) -> None:
+    """Up to 50 changes of one session; those of no session count for none."""
+    media = {"video_codec": "avc1"}
+
+    async def claim(times: int, stream_id: int = 1) -> None:
+        for bitrate in range(times):
+            claimed = {"videodatarate": bitrate}
+            await encoder.tell({"type": "rtmp.metadata", "stream_id": stream_id, "metadata": claimed, "media": media})
+
+    await claim(60, stream_id=9)
+    first = await encoder.publish(key.secret)
+    await claim(60)
+    await encoder.unpublish(first["session_id"])
+    second = await encoder.publish(key.secret)
+    await claim(3)
+    await encoder.disconnect()
+    assert process.flush(5)
+    counts = [
+        await StatusEvent.objects.filter(session=answer["session_id"], kind="metadata").acount()
+        for answer in (first, second)
+    ]
+    assert counts == [50, 3]
+
+
 async def test_a_player(process: HistoryWriter, stream: Stream) -> None:
     player = Connection()
     await player.connect()
