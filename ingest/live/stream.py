@@ -81,6 +81,7 @@ class LiveStream:
         self._last_arrival = 0.0
         self._shift = 0
         self._must_rebase = False
+        self._before_first_frame = True
         self._floor = 0
         self._settled_at = 0.0
 
@@ -99,6 +100,7 @@ class LiveStream:
         self._audio_form = -1
         self._shift = 0
         self._must_rebase = any(subscriber.has_media for subscriber in self.subscribers)
+        self._before_first_frame = True
         for subscriber in self.subscribers:
             subscriber.wait_for_keyframe()
 
@@ -200,6 +202,9 @@ class LiveStream:
 
     def _header(self, kind: Kind, tag: Tag, timestamp: int, payload: bytes, now: float) -> None:
         at = self._timeline(timestamp, now, is_frame=False)
+        if self._before_first_frame:
+            # Who joins now is given the headers with the time that they came with, not the former publisher's.
+            self._last_timestamp = at
         is_kept = self._headers.takes(kind, tag.slot)
         message = SharedMessage(kind, at, payload, now, is_header=is_kept, slot=tag.slot)
         if not is_kept:
@@ -227,6 +232,7 @@ class LiveStream:
         if is_frame:
             self._last_timestamp = timestamp
             self._last_arrival = now
+            self._before_first_frame = False
         return timestamp
 
     def _describe(self, info: MediaInfo, *replaced: str) -> None:

@@ -11,6 +11,9 @@ GAP_MS: Final = 500
 GAP_FRAMES: Final = 3
 """A step in time is a gap when it is longer than both."""
 
+JUMP_MS: Final = 10_000
+"""A longer step is a clock that was set, not frames that are missing: a publisher so silent would have been ended."""
+
 MEASURED_STEPS: Final = 32
 """Steps whose median gives the frame rate where the metadata doesn't claim one."""
 FEWEST_STEPS: Final = 3
@@ -55,7 +58,7 @@ class Timeline:
         elif step > self._gap_ms:
             self.gaps += 1
         fps = self.nominal_fps
-        if fps is not None and step * fps >= 1500:
+        if fps is not None and step * fps >= 1500 and step <= JUMP_MS:
             self.missing += round(step * fps / 1000) - 1
 
     def settle(self, claimed_fps: float | None) -> None:

@@ -282,6 +282,16 @@ def test_missing_frames_by_the_claimed_frame_rate() -> None:
     assert sample.missing_frames_est == 2 + 0 + 2
 
 
+def test_a_jump_of_the_clock_is_a_gap_and_no_missing_frames() -> None:
+    stream = started()
+    stream.data(0, "onMetaData", [{"framerate": 25.0}], b"", 0.0)
+    stream.tick(0.5, START_WALL)
+    for number, timestamp in enumerate([0, 40, 80, 3_600_080, 3_600_120, 3_600_240]):
+        stream.video(timestamp, keyframe(number), 1.0)
+    (sample,) = stream.tick(1.0, START_WALL)
+    assert (sample.ts_gap, sample.missing_frames_est) == (1, 2)
+
+
 def test_missing_frames_by_the_measured_frame_rate() -> None:
     frames = steady(5.0)
     lost = [frame for frame in frames if frame.kind == "audio" or not 3000 <= frame.timestamp < 3500]

@@ -362,6 +362,20 @@ def test_where_nobody_has_a_timeline_timestamps_are_relayed_as_they_are(waits: b
     assert [message.timestamp for message in (player or Player(stream)).read()] == [123]
 
 
+def test_headers_before_the_first_keyframe_do_not_carry_the_former_publishers_time() -> None:
+    stream = on_air()
+    stream.video(3_600_000, keyframe(1), 1.0)
+    stream.stop(publisher().session_id, 2.0)
+    stream.start(publisher(), 3.0)
+    send_headers(stream, 3.0)
+    player = Player(stream, 3.5)
+    stream.video(40, keyframe(2), 4.0)
+    assert [(message.timestamp, message.payload) for message in player.read()] == [
+        *((0, header) for header in HEADERS),
+        (40, keyframe(2)),
+    ]
+
+
 def test_a_player_that_left_gets_nothing_more() -> None:
     stream = on_air()
     player = Player(stream)
