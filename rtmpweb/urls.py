@@ -1,12 +1,18 @@
 """The URLs of the whole project."""
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from dashboard.api import api
 from dashboard.views.login import admin_login
 
+admin.site.site_header = admin.site.site_title = "rtmpweb"
+admin.site.index_title = "Keys, streams, history and schedules"
+
 urlpatterns = [
+    path("favicon.ico", RedirectView.as_view(url=static("dashboard/favicon.svg"))),  # Pages of the admin name none.
     path("", include("dashboard.urls")),
     path("api/v1/", api.urls),
     path("admin/login/", admin_login),  # Before the admin's own: there is one log-in page, with one limit on failures.

@@ -56,3 +56,9 @@ async def test_files_can_only_be_read() -> None:
 async def test_what_is_not_there() -> None:
     for path in ("/static/nothing.css", "/static/../manage.py", "/static/admin/css/"):
         assert (await AsyncClient().get(path)).status_code == 404
+
+
+def test_the_icon_that_browsers_ask_for_by_themselves() -> None:
+    answer = Client().get("/favicon.ico", follow=True)
+    assert answer.status_code == 200
+    assert answer["Content-Type"] == "image/svg+xml"
