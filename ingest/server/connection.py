@@ -9,17 +9,15 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from ingest.contracts import EndReason
+from ingest.contracts import EndReason, MediaInfo
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
 from ingest.server.control import NO_TOTALS, Control
 from ingest.server.endings import DESCRIPTIONS, DisconnectReason, Ending
 from ingest.server.playing import Playing
+from ingest.server.ports import Hub, Session
 from ingest.server.publishing import Publishing
-
-if TYPE_CHECKING:
-    from ingest.server.listener import RtmpServer
 
 logger = logging.getLogger(__name__)
 
@@ -36,13 +34,13 @@ class Connection(asyncio.BufferedProtocol):
     rtmp: ServerConnection
     control: Control
 
-    def __init__(self, server: "RtmpServer") -> None:
+    def __init__(self, server: "Hub[Connection]") -> None:
         self.server = server
         self.loop = server.loop
         self.peer: tuple[str, int] = ("", 0)
         self.local: tuple[str, int] = ("", 0)
         self.flash_ver = ""
-        self.sessions: dict[int, Publishing | Playing] = {}
+        self.sessions: dict[int, Session] = {}
         self.ending: Ending | None = None
         self.opened = self.last_received = self.loop.time()
         self.ready_since: float | None = None
@@ -167,6 +165,9 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._backlog.append(event)
 
+    def described(self, session: Session, metadata: dict[str, Any], media: MediaInfo) -> None:
+        self.control.description_changed(session, metadata, media)
+
     def _follow_pause(self) -> None:
         wanted = self.rtmp.paused and not self.ending
         if wanted != self._reading_paused and not self.lost and not self.transport.is_closing():
@@ -201,9 +202,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- Ends ---
 
-    def end_session(
-        self, session: Publishing | Playing, reason: EndReason, description: str, now: float, *, tell: bool
-    ) -> None:
+    def end_session(self, session: Session, reason: EndReason, description: str, now: float, *, tell: bool) -> None:
         """Stop one session and report it, once. `tell`: let the client know by an onStatus."""
         if self.sessions.pop(session.stream_id, None) is None:
             return
@@ -222,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
         self.control.session_ended(session, reason, description, totals)
 
     def stop_session(
-        self, session: Publishing | Playing, reason: EndReason, description: str = "", *, keep_open: bool = False
+        self, session: Session, reason: EndReason, description: str = "", *, keep_open: bool = False
     ) -> None:
         """The server ends a session. The connection follows when it was the only one, as many clients don't listen."""
         description = description or DESCRIPTIONS[reason]
@@ -267,6 +266,9 @@ class Connection(asyncio.BufferedProtocol):
         """Say that nothing more will come, after all that was written; what still arrives is read and forgotten."""
         if not self.lost and not self.transport.is_closing() and self.transport.can_write_eof():
             self.transport.write_eof()
+
+    def forget(self) -> None:
+        self.server.forget(self)
 
     # --- Output ---
 

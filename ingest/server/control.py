@@ -7,7 +7,7 @@ is still pending when the peer vanishes is waited for, so that an accepted sessi
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ingest.contracts import (
     ConnectEvent,
@@ -25,11 +25,9 @@ from ingest.server import credentials
 from ingest.server.driver import ASGI_VERSION, Driver, Message
 from ingest.server.endings import Ending
 from ingest.server.playing import Playing
+from ingest.server.ports import Link, Session
 from ingest.server.publishing import Publishing
 from ingest.server.scope import Caller, read_caller
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +58,7 @@ class Request:
 class Control:
     """A connection's application, and the translation between it and the protocol."""
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: Link) -> None:
         self.connection = connection
         self.driver: Driver | None = None
         self.request: Request | None = None
@@ -124,13 +122,13 @@ class Control:
             droppable=True,
         )
 
-    def description_changed(self, session: Publishing, metadata: dict[str, Any], media: MediaInfo) -> None:
+    def description_changed(self, session: Session, metadata: dict[str, Any], media: MediaInfo) -> None:
         self._put(
             {"type": "rtmp.metadata", "stream_id": session.stream_id, "metadata": metadata, "media": media},
             droppable=True,
         )
 
-    def session_ended(self, session: Publishing | Playing, reason: EndReason, description: str, totals: Totals) -> None:
+    def session_ended(self, session: Session, reason: EndReason, description: str, totals: Totals) -> None:
         self._report_end(session.event, session.stream_id, session.session_id, reason, description, totals)
 
     def lost(self) -> None:
@@ -138,7 +136,7 @@ class Control:
         if self.request is None:
             self._finish()
         if self._returned:
-            self.connection.server.forget(self.connection)
+            self.connection.forget()
 
     # --- From the clock ---
 
@@ -305,7 +303,7 @@ class Control:
         reason: EndReason = "kicked" if ending.reason == "rejected" else ending.reason
         self._report_end(event, stream_id, session_id, reason, ending.description, NO_TOTALS)
 
-    def _begin(self, session: Publishing | Playing, now: float) -> None:
+    def _begin(self, session: Session, now: float) -> None:
         connection = self.connection
         former = connection.sessions.get(session.stream_id)
         if former:
@@ -371,7 +369,7 @@ class Control:
         self.request = None
         if self.connection.lost:
             self._finish()
-            self.connection.server.forget(self.connection)
+            self.connection.forget()
         else:
             self.connection.end("node_shutdown", "The application ended.")
 

@@ -13,8 +13,7 @@ from ingest.server.deadlines import sweep
 from ingest.server.driver import ASGIApplication
 from ingest.server.flusher import Flusher
 from ingest.server.node import Node
-from ingest.server.playing import Playing
-from ingest.server.publishing import Publishing
+from ingest.server.ports import Session
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ class RtmpServer:
         self.config = config
         self.registry = Registry(config.node)
         self.connections: set[Connection] = set()
-        self.sessions: dict[str, Publishing | Playing] = {}
+        self.sessions: dict[str, Session] = {}
         """By session id: what publishes or plays now."""
         self.read_buffer = memoryview(bytearray(config.read_buffer_bytes))
         self.addresses: list[tuple[str, int]] = []

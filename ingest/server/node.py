@@ -8,15 +8,13 @@ import shutil
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ingest.contracts import EndReason, NodeFigures, NodeScope, NodeTick, Sample
 from ingest.live import Tick, tick
 from ingest.server.driver import ASGI_VERSION, Driver, Message
+from ingest.server.ports import Hub
 from ingest.server.publishing import Publishing
-
-if TYPE_CHECKING:
-    from ingest.server.listener import RtmpServer
 
 TICK_S = 1.0
 RESTART_S = 1.0
@@ -25,7 +23,7 @@ RESTART_S = 1.0
 class Node:
     """Drives one application for the listener, and the tick."""
 
-    def __init__(self, server: "RtmpServer") -> None:
+    def __init__(self, server: Hub[Any]) -> None:
         self._server = server
         self._loop = server.loop
         self._driver: Driver | None = None

@@ -1,13 +1,9 @@
 """One message stream that plays: a subscriber's queue on one side, the connection's transport on the other."""
 
-from typing import TYPE_CHECKING
-
 from ingest.contracts import EndReason, PlayAccept, Totals
 from ingest.live import LiveStream, Subscriber
 from ingest.server.endings import PLAYER_STATUS, Status
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
+from ingest.server.ports import Link
 
 
 class Playing:
@@ -15,7 +11,7 @@ class Playing:
 
     event = "rtmp.stop"
 
-    def __init__(self, connection: "Connection", stream_id: int, accept: PlayAccept, live: LiveStream) -> None:
+    def __init__(self, connection: Link, stream_id: int, accept: PlayAccept, live: LiveStream) -> None:
         self.connection = connection
         self.stream_id = stream_id
         self.session_id = accept["session_id"]

@@ -1,17 +1,15 @@
 """One message stream that publishes: what arrives on it goes to its live stream."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ingest.contracts import EndReason, MediaInfo, PublishAccept, Totals
 from ingest.live import LiveStream, Publisher, SocketFigures
 from ingest.rtmp import amf0
 from ingest.server.credentials import may_hold_secret, scrub, scrub_text
 from ingest.server.endings import PUBLISHER_STATUS, Status
+from ingest.server.ports import Link
 from ingest.server.tcpinfo import tcp_info
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
 
 
 class Publishing:
@@ -20,7 +18,7 @@ class Publishing:
     event = "rtmp.unpublish"
 
     def __init__(
-        self, connection: "Connection", stream_id: int, credential: str, accept: PublishAccept, live: LiveStream
+        self, connection: Link, stream_id: int, credential: str, accept: PublishAccept, live: LiveStream
     ) -> None:
         self.connection = connection
         self.stream_id = stream_id
@@ -84,7 +82,7 @@ class Publishing:
         if self._description:
             metadata, media = self._description
             self._description = None
-            self.connection.control.description_changed(self, metadata, media)
+            self.connection.described(self, metadata, media)
 
     def _described(self, metadata: dict[str, Any], media: MediaInfo) -> None:
         self._description = (metadata, media)
