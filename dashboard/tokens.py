@@ -3,15 +3,10 @@
 A secret exists only in the answer to its making and, as an HMAC, in its row.
 """
 
-import hashlib
-import hmac
 import logging
-import secrets
-import string
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Q
@@ -19,13 +14,11 @@ from django.utils import timezone
 
 from dashboard.models import ApiToken
 from dashboard.permissions import ROLES
+from ingest.pepper import keyed_hash, random_secret
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "rt_"
-ALPHABET = string.ascii_letters + string.digits
-RANDOM_CHARACTERS = 32
-"""Of 62 each: 190.5 random bits."""
 
 SHOWN_CHARACTERS = 7
 """Of a secret, its prefix included, kept for recognition."""
@@ -48,15 +41,14 @@ class NewToken:
 
 def digest(secret: str) -> str:
     """What a row keeps of a secret: HMAC-SHA-256 under the installation's pepper, in hexadecimal digits."""
-    message = b"api-token\0" + secret.encode("utf-8", "surrogatepass")
-    return hmac.new(settings.KEY_PEPPER.encode(), message, hashlib.sha256).hexdigest()
+    return keyed_hash("api-token", secret)
 
 
 def create(*, name: str, role: str, created_by: User | None = None, expires_at: datetime | None = None) -> NewToken:
     """Make a token. Raises NameTaken, or ValueError for what is no role."""
     if role not in ROLES:
         raise ValueError(f"{role!r} is no role: expected one of {', '.join(ROLES)}.")
-    secret = PREFIX + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
+    secret = random_secret(PREFIX)
     token = ApiToken(
         name=name,
         role=role,

@@ -5,7 +5,6 @@ too far apart), and takes the pages in headless Chromium.
 """
 
 import contextlib
-import re
 import signal
 import subprocess
 import tempfile
@@ -14,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from tests.browser import chromium, log_in
 from tests.media import make_clip
 from tests.server_process import ServerProcess, program, running, wait_for
 
 IMAGES = Path(__file__).parent / "images"
-CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +91,12 @@ def stopped(server: ServerProcess, encoder: "subprocess.Popen[str]") -> Iterator
         encoder.send_signal(signal.SIGCONT)
 
 
-def take(
-    browser: Browser, server: ServerProcess, password: str, picture: Picture, encoder: "subprocess.Popen[str]"
-) -> None:
+def take(browser: Browser, server: ServerProcess, picture: Picture, encoder: "subprocess.Popen[str]") -> None:
     context = browser.new_context(
         viewport={"width": picture.width, "height": picture.height}, color_scheme=picture.scheme
     )
     page = context.new_page()
-    page.goto(server.http + "/")
-    page.fill("input[name=username]", "admin")
-    page.fill("input[name=password]", password)
-    page.click("button[type=submit]")
-    page.wait_for_selector("#wall")
+    log_in(page, server)
     page.goto(server.http + picture.path)
     with stopped(server, encoder) if picture.stalled else contextlib.nullcontext():
         page.wait_for_timeout(2000)  # Two updates, so that charts and sparklines are drawn.
@@ -116,7 +109,6 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rtmpweb-")))
         server = stack.enter_context(running(folder / "var"))
-        (password,) = re.findall(r"Password: (\S+)", server.log)
         server.manage("application", "set", "cams")
         encoders = {show.path: publish(server, show, folder, stack) for show in SHOWS}
         with program("ffmpeg", "-v", "error", "-i", f"{server.rtmp}/live?key=wrong/x", "-f", "null", "-") as refused:
@@ -126,11 +118,9 @@ def main() -> None:
             timeout_s=60,
             what="the long keyframe interval",
         )
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+        with chromium() as browser:
             for picture in PICTURES:
-                take(browser, server, password, picture, encoders[STALLED])
-            browser.close()
+                take(browser, server, picture, encoders[STALLED])
 
 
 if __name__ == "__main__":

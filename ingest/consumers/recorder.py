@@ -4,15 +4,11 @@ An event goes to three places, each of which may be slow or away without the oth
 history writer, to the lake by the telemetry writer, and to open pages by the channel layer. Nothing here waits.
 """
 
-import hashlib
-import hmac
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-
-from django.conf import settings
 
 from ingest import clean
 from ingest.consumers import pages
@@ -20,6 +16,7 @@ from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.contracts import EndReason, EventRecord, Totals
 from ingest.history import AttemptRow, EndRow, EventRow, get_history
 from ingest.models import Session
+from ingest.pepper import keyed_hash
 from ingest.server.credentials import mask
 from ingest.services.admission import Peer
 from ingest.telemetry import get_writer
@@ -227,5 +224,4 @@ def _to_lake(*, at: float, address: str, totals: Totals | None, detail: dict[str
 
 def _address_hash(address: str) -> str:
     """Tells players apart in the lake without naming them."""
-    message = b"address\0" + address.encode("utf-8", "replace")
-    return hmac.new(settings.KEY_PEPPER.encode(), message, hashlib.sha256).hexdigest()[:16]
+    return keyed_hash("address", address)[:16]

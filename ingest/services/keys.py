@@ -3,28 +3,20 @@
 A secret exists in three places only: in the answer to its making, with its user, and, as an HMAC, in its row.
 """
 
-import hashlib
-import hmac
 import ipaddress
-import secrets
-import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from ingest.models import Stream, StreamKey
+from ingest.pepper import keyed_hash, random_secret
 from ingest.server.credentials import KEY_PREFIX, looks_like_key, mask
 from ingest.validators import is_stream_name, validate_networks
-
-ALPHABET = string.ascii_letters + string.digits
-RANDOM_CHARACTERS = 32
-"""Of 62 each: 190.5 random bits."""
 
 MAX_SECRET = 255
 
@@ -45,13 +37,12 @@ class NewKey:
 
 def generate() -> str:
     """A new secret: `rk_` and 32 random characters of base 62."""
-    return KEY_PREFIX + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
+    return random_secret(KEY_PREFIX)
 
 
 def digest(secret: str) -> str:
     """What a row keeps of a secret: HMAC-SHA-256 under the installation's pepper, in hexadecimal digits."""
-    message = b"stream-key\0" + secret.encode("utf-8", "surrogatepass")
-    return hmac.new(settings.KEY_PEPPER.encode(), message, hashlib.sha256).hexdigest()
+    return keyed_hash("stream-key", secret)
 
 
 def create(

@@ -1,6 +1,5 @@
 """An operator's browser on a real publisher: what the pages show, and how soon."""
 
-import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,8 +8,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.browser import chromium, log_in
 from tests.e2e.test_clients import key_url
 from tests.media import make_clip, of_kind, read_packets
 from tests.server_process import ServerProcess, program, wait_for
@@ -24,31 +24,22 @@ pytestmark = [
     pytest.mark.xdist_group("e2e"),
 ]
 
-CHROMIUM = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=require_tool("chromium"), args=CHROMIUM)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
 def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
     """A page that is logged in as the first start's administrator, and fails on any error of its scripts."""
-    password = re.search(r"Password: (\S+)", server.log)
-    assert password is not None
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     opened = context.new_page()
     faults: list[str] = []
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    opened.goto(server.http + "/")
-    opened.fill("input[name=username]", "admin")
-    opened.fill("input[name=password]", password.group(1))
-    opened.click("button[type=submit]")
+    log_in(opened, server)
     expect(opened.locator("#wall")).to_be_visible()
     yield opened
     context.close()

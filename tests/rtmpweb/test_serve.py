@@ -226,20 +226,25 @@ def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
     assert get(again, "/healthz")[0] == 200
 
 
+def run_to_its_end(server: ServerProcess) -> "subprocess.CompletedProcess[str]":
+    """A start that is expected to fail."""
+    return subprocess.run(
+        [sys.executable, "manage.py", "serve"],
+        cwd=ROOT,
+        env=server.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize("setting", ["RTMPWEB_HTTP", "RTMPWEB_RTMP"])
 def test_a_busy_port_is_named_in_one_sentence(tmp_path: Path, setting: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         server = ServerProcess(tmp_path / "var", **{setting: f"127.0.0.1:{port}"})
-        done = subprocess.run(
-            [sys.executable, "manage.py", "serve"],
-            cwd=ROOT,
-            env=server.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = run_to_its_end(server)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line]
@@ -252,15 +257,7 @@ def test_a_busy_port_is_named_in_one_sentence(tmp_path: Path, setting: str) -> N
 
 def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "var", RTMPWEB_HTTP="8000")
-    done = subprocess.run(
-        [sys.executable, "manage.py", "serve"],
-        cwd=ROOT,
-        env=server.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_to_its_end(server)
     assert done.returncode == 1
     assert "RTMPWEB_HTTP is '8000': expected host:port" in done.stderr
     assert "Traceback" not in done.stderr

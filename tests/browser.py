@@ -1,0 +1,33 @@
+"""Headless Chromium on a server that a test (or the script of the documentation's pictures) has started."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.server_process import ServerProcess
+from tests.tools import require_tool
+
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """The machine's own Chromium; the calling test is skipped by name where there is none."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=require_tool("chromium"), args=OPTIONS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def log_in(page: Page, server: ServerProcess) -> None:
+    """As the administrator that the server's first start made and named; leads to the wall."""
+    (password,) = re.findall(r"Password: (\S+)", server.log)
+    page.goto(server.http + "/")
+    page.fill("input[name=username]", "admin")
+    page.fill("input[name=password]", password)
+    page.click("button[type=submit]")
+    page.wait_for_selector("#wall")
