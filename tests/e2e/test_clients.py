@@ -193,7 +193,8 @@ def test_a_second_publisher_is_refused_and_the_first_goes_on(server: ServerProce
     )
     assert second.returncode != 0
     assert server.stream("live/busy")["session_id"] == session
-    assert [attempt["name"] for attempt in server.items("/api/v1/attempts?reason=busy")] == ["busy"]
+    attempts = wait_for(lambda: server.items("/api/v1/attempts?reason=busy"), timeout_s=5, what="the attempt")
+    assert [attempt["name"] for attempt in attempts] == ["busy"]
     first.join()
 
 
