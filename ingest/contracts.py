@@ -19,7 +19,8 @@ EndReason = Literal[
     "kicked",  # By an operator.
     "key_revoked",  # The key was revoked, disabled or expired, or its stream or application disabled.
     "replaced",  # Another publisher took the stream over.
-    "protocol_error",  # The peer broke the protocol or went over a limit.
+    "protocol_error",  # The peer broke the protocol or went over a limit of it.
+    "over_limit",  # The publisher stayed over its key's bitrate limit.
     "node_shutdown",  # The node stopped in order.
     "node_lost",  # The node died; found by its successor or by the sweep of expired leases.
     "lease_lost",  # The node could not keep the publisher's lease.
@@ -171,6 +172,7 @@ class Labels(TypedDict):
 
 class PublishLimits(TypedDict):
     max_kbps: int | None
+    over_limit: Literal["warn", "close"]  # What follows a bitrate that stays over max_kbps.
     idle_timeout_s: float
     target_kbps: int | None
     expect_audio: bool

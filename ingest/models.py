@@ -88,6 +88,10 @@ class Stream(models.Model):
 class StreamKey(models.Model):
     """Lets an encoder publish to one stream. `digest` is the HMAC of the secret; the secret is shown once."""
 
+    class OverLimit(models.TextChoices):
+        WARN = "warn", "Warn"
+        CLOSE = "close", "Warn, then end the session"
+
     stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="keys")
     label = models.CharField(max_length=128, blank=True)
     digest = models.CharField(max_length=64, unique=True, editable=False)
@@ -103,7 +107,20 @@ class StreamKey(models.Model):
         validators=[validate_networks],
         help_text='CIDR, such as ["192.0.2.0/24"]; empty: any.',
     )
-    max_kbps = models.PositiveIntegerField(null=True, blank=True)
+    max_kbps = models.PositiveIntegerField(
+        "bitrate limit",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Of everything that the encoder sends, kbit/s.",
+    )
+    over_limit = models.CharField(
+        "over the limit",
+        max_length=8,
+        choices=OverLimit,
+        default=OverLimit.WARN,
+        help_text="What follows a higher one.",
+    )
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -129,6 +146,9 @@ class Node(models.Model):
     started_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(default=timezone.now)
     drain_requested_at = models.DateTimeField(null=True, blank=True)
+    drain_grace_s = models.PositiveIntegerField(
+        default=0, help_text="Seconds from the request until what is still live there is ended."
+    )
 
     class Meta:
         ordering = ["name"]
@@ -194,6 +214,7 @@ class Lease(models.Model):
 
     `fencing` grows by one with each taking, for as long as the stream exists; a node that finds another session or
     number than its own has lost the lease. A free lease has no session; one past `expires_at` may be taken by anyone.
+    `silent_since`: no media has arrived since then, as its node says within a second or two; null while media arrive.
     """
 
     stream = models.OneToOneField(Stream, on_delete=models.CASCADE, primary_key=True, related_name="lease")
@@ -201,6 +222,7 @@ class Lease(models.Model):
     node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, related_name="leases")
     fencing = models.BigIntegerField(default=1)
     expires_at = models.DateTimeField()
+    silent_since = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         indexes = [models.Index(fields=["node", "expires_at"], name="lease_node_expires")]
@@ -233,7 +255,10 @@ class StatusEvent(models.Model):
 
 
 class Attempt(models.Model):
-    """A refused connect, publish or play, or a connection that broke before one. Names are masked."""
+    """A refused connect, publish or play, or a connection that broke before one. Names are masked.
+
+    One row stands for `count` of the same kind, from the same address, one soon after the other: `at` is the first.
+    """
 
     class Action(models.TextChoices):
         CONNECT = "connect"
@@ -241,6 +266,8 @@ class Attempt(models.Model):
         PLAY = "play"
 
     at = models.DateTimeField(default=timezone.now)
+    last_at = models.DateTimeField(null=True, blank=True, help_text="When the last of several came.")
+    count = models.PositiveIntegerField(default=1)
     action = models.CharField(max_length=8, choices=Action)
     app = models.CharField(max_length=128, blank=True)
     name = models.CharField(max_length=255, blank=True)
@@ -262,3 +289,27 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action} {self.app}/{self.name}: {self.reason}"
+
+
+class Ban(models.Model):
+    """An address that tried too many wrong keys or tokens: until it is over or lifted, it is refused unheard."""
+
+    address = models.CharField(max_length=64)
+    at = models.DateTimeField(default=timezone.now)
+    until = models.DateTimeField()
+    guesses = models.PositiveIntegerField(help_text="Different wrong secrets that it had tried.")
+    node = models.CharField(max_length=128, blank=True)
+    lifted_at = models.DateTimeField(null=True, blank=True)
+    lifted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["-at"]
+        indexes = [
+            models.Index(fields=["until"], name="ban_until"),
+            models.Index(fields=["address"], name="ban_address"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.address} until {self.until:%Y-%m-%d %H:%M:%S}"

@@ -28,6 +28,8 @@ RTMP_ADDRESS = env.address("RTMPWEB_RTMP", "0.0.0.0:1935")
 MEDIA_ADDRESS = env.address("RTMPWEB_MEDIA", "127.0.0.1:8001")
 MEDIA_URL_BASE = env.text("RTMPWEB_MEDIA_URL")
 FLUSH_MS = env.integer("RTMPWEB_FLUSH_MS", 0, 0, 1000)
+MAX_CONNECTIONS = env.integer("RTMPWEB_MAX_CONNECTIONS", 10_000, 1, 1_000_000)
+MAX_CONNECTIONS_PER_ADDRESS = env.integer("RTMPWEB_MAX_CONNECTIONS_PER_ADDRESS", 1_000, 1, 1_000_000)
 NODE_NAME = env.text("RTMPWEB_NODE")
 """This media node's name; empty: the host's name."""
 RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")

@@ -256,6 +256,7 @@ def _grant(session: uuid.UUID, application: Application, stream: Stream, key: St
         labels={"stream": stream.pk, "key": key.pk if key else None},
         limits={
             "max_kbps": key.max_kbps if key else None,
+            "over_limit": "close" if key and key.over_limit == StreamKey.OverLimit.CLOSE else "warn",
             "idle_timeout_s": float(stream.idle_timeout_s),
             "target_kbps": stream.target_kbps,
             "expect_audio": stream.expect_audio,

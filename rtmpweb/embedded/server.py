@@ -14,8 +14,8 @@ from django.conf import settings
 from django.db import connections
 from twisted.internet.defer import Deferred
 
-from ingest.server import RtmpServer, ServerConfig, favour_the_loop
-from ingest.services import nodes
+from ingest.nodeconfig import server_config
+from ingest.server import RtmpServer, favour_the_loop
 from rtmpweb.embedded import firststart, workers
 from rtmpweb.embedded.children import Child
 from rtmpweb.embedded.http import HttpServer
@@ -77,13 +77,7 @@ class Embedded:
         address = settings.RTMP_ADDRESS
         if address is None:
             return
-        config = ServerConfig(
-            node=nodes.own_name(),
-            rtmp=address,
-            flush_ms=settings.FLUSH_MS,
-            disk=settings.DATA_DIR,
-        )
-        self._rtmp = RtmpServer(self._application, config)
+        self._rtmp = RtmpServer(self._application, server_config(address))
         try:
             loop.run_until_complete(self._rtmp.start())
         except OSError as error:

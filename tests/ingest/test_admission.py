@@ -91,6 +91,7 @@ def test_limits_come_from_key_and_stream(stream: Stream) -> None:
     made = keys.create(stream=stream, max_kbps=9000)
     assert publish(as_name(made.secret)).limits == {
         "max_kbps": 9000,
+        "over_limit": "warn",
         "idle_timeout_s": 25.0,
         "target_kbps": 6000,
         "expect_audio": False,

@@ -10,8 +10,8 @@ from channels.routing import get_default_application
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.server import RtmpServer, ServerConfig, favour_the_loop
-from ingest.services import nodes
+from ingest.nodeconfig import server_config
+from ingest.server import RtmpServer, favour_the_loop
 
 GRACE_S = 5.0
 
@@ -40,7 +40,7 @@ class Command(BaseCommand):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        config = ServerConfig(node=nodes.own_name(), rtmp=address, flush_ms=settings.FLUSH_MS, disk=settings.DATA_DIR)
+        config = server_config(address)
         server = RtmpServer(get_default_application(), config)
         await server.start()
         favour_the_loop()

@@ -176,6 +176,7 @@ def make_registry(settings: LiveSettings | None = None) -> Registry:
 def publisher(session_id: str = "session-1", **limits: Any) -> Publisher:
     allowed: PublishLimits = {
         "max_kbps": None,
+        "over_limit": "warn",
         "idle_timeout_s": 10.0,
         "target_kbps": None,
         "expect_audio": True,

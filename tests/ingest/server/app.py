@@ -9,7 +9,14 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
-LIMITS = {"max_kbps": None, "idle_timeout_s": 10.0, "target_kbps": None, "expect_audio": True, "expect_video": True}
+LIMITS = {
+    "max_kbps": None,
+    "over_limit": "warn",
+    "idle_timeout_s": 10.0,
+    "target_kbps": None,
+    "expect_audio": True,
+    "expect_video": True,
+}
 LABELS = {"stream": 1, "key": None}
 
 
