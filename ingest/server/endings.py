@@ -24,6 +24,7 @@ PUBLISHER_STATUS: dict[EndReason, Status] = {
     "kicked": Status("error", "NetStream.Publish.Rejected", "Stopped by an operator."),
     "key_revoked": Status("error", "NetStream.Publish.Denied", "The stream key is no longer valid."),
     "replaced": Status("error", "NetStream.Publish.BadName", "Another publisher took the stream over."),
+    "over_limit": Status("error", "NetStream.Publish.Rejected", "The bitrate is over the stream key's limit."),
     "node_shutdown": Status("error", "NetConnection.Connect.AppShutdown", "The server is stopping."),
     "lease_lost": Status("error", "NetStream.Publish.Failed", "The server lost its claim to the stream."),
 }
@@ -46,6 +47,7 @@ DESCRIPTIONS: dict[EndReason, str] = {
     "key_revoked": "The key is no longer valid.",
     "replaced": "Another publisher took the stream over.",
     "protocol_error": "The client broke the protocol.",
+    "over_limit": "The bitrate stayed over the stream key's limit.",
     "node_shutdown": "The server stopped.",
     "node_lost": "The server was lost.",
     "lease_lost": "The server lost its claim to the stream.",
