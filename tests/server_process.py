@@ -1,4 +1,4 @@
-"""The whole embedded server as a real process, and what a script outside the project can do with it."""
+"""A running installation as a script outside the project uses it, and the embedded server as a real process."""
 
 import contextlib
 import json
@@ -33,10 +33,11 @@ def wait_for(check: Callable[[], T | None], *, timeout_s: float, what: str) -> T
         time.sleep(0.1)
 
 
-class ServerProcess:
-    """`manage.py serve` in its own data folder on free loopback ports."""
+class Installation:
+    """Commands and API calls. `http` and `rtmp` are its addresses, such as http://127.0.0.1:8000, once it runs."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
+        """`folder`: its data folder, which commands and servers share."""
         self.folder = folder
         self.environment = {
             **os.environ,
@@ -50,11 +51,84 @@ class ServerProcess:
         for name in ("DATABASE_URL", "REDIS_URL"):
             if name not in environment:
                 self.environment.pop(name, None)
-        self.lines: list[str] = []
         self.token = ""
         self._making_token = threading.Lock()
         self.http = ""
         self.rtmp = ""
+
+    def manage(self, *arguments: str) -> str:
+        """A management command in another process, as an operator's shell would run it."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+        assert done.returncode == 0, f"manage.py {arguments[0]} failed:\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def manage_json(self, *arguments: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self.manage(*arguments, "--json"))
+        return answer
+
+    def create_key(self, path: str, *options: str) -> dict[str, Any]:
+        """`streamkey create`, its URLs pointing at this installation."""
+        return self.manage_json("streamkey", "create", path, *options)
+
+    def request(self, path: str, *, method: str = "GET", token: str | None = None) -> tuple[int, Any]:
+        """An API call: the status and the decoded body."""
+        if token is None:
+            token = self._own_token()
+        request = urllib.request.Request(  # noqa: S310 - always this installation's own address
+            self.http + path,
+            method=method,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            data=b"" if method == "POST" else None,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
+                return answer.status, json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            body = error.read()
+            with contextlib.suppress(ValueError):
+                return error.code, json.loads(body)
+            return error.code, body.decode(errors="replace")
+
+    def _own_token(self) -> str:
+        """An administrator's token, made when it is first needed, by whichever thread is first."""
+        with self._making_token:
+            if not self.token:
+                self.token = self.manage_json("apitoken", "create", "tests", "--role", "admin")["token"]
+        return self.token
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        status, answer = self.request(path)
+        assert status == 200, (status, answer)
+        found: list[dict[str, Any]] = answer["items"]
+        return found
+
+    def stream(self, path: str) -> dict[str, Any]:
+        status, answer = self.request(f"/api/v1/streams/{path}")
+        assert status == 200, (status, answer)
+        found: dict[str, Any] = answer
+        return found
+
+    def wait_for_state(self, path: str, state: str, timeout_s: float = 10) -> dict[str, Any]:
+        def check() -> dict[str, Any] | None:
+            found = self.stream(path)
+            return found if found["state"] == state else None
+
+        return wait_for(check, timeout_s=timeout_s, what=f"{path} is {state}")
+
+
+class ServerProcess(Installation):
+    """`manage.py serve` in its own data folder on free loopback ports."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        super().__init__(folder, **environment)
+        self.lines: list[str] = []
 
     def start(self, timeout_s: float = 60) -> None:
         self.process = subprocess.Popen(
@@ -97,72 +171,6 @@ class ServerProcess:
             raise AssertionError("the server did not stop in order:\n" + self.log) from None
         self._reader.join(5)
         return code
-
-    def manage(self, *arguments: str) -> str:
-        """A management command in another process, as an operator's shell would run it."""
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=180,
-        )
-        assert done.returncode == 0, f"manage.py {arguments[0]} failed:\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    def manage_json(self, *arguments: str) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self.manage(*arguments, "--json"))
-        return answer
-
-    def create_key(self, path: str, *options: str) -> dict[str, Any]:
-        """`streamkey create`, its URLs pointing at this process."""
-        return self.manage_json("streamkey", "create", path, *options)
-
-    def request(self, path: str, *, method: str = "GET", token: str | None = None) -> tuple[int, Any]:
-        """An API call: the status and the decoded body."""
-        if token is None:
-            token = self._own_token()
-        request = urllib.request.Request(  # noqa: S310 - always this process's own http address
-            self.http + path,
-            method=method,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            data=b"" if method == "POST" else None,
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
-                return answer.status, json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as error:
-            body = error.read()
-            with contextlib.suppress(ValueError):
-                return error.code, json.loads(body)
-            return error.code, body.decode(errors="replace")
-
-    def _own_token(self) -> str:
-        """An administrator's token, made when it is first needed, by whichever thread is first."""
-        with self._making_token:
-            if not self.token:
-                self.token = self.manage_json("apitoken", "create", "tests", "--role", "admin")["token"]
-        return self.token
-
-    def items(self, path: str) -> list[dict[str, Any]]:
-        status, answer = self.request(path)
-        assert status == 200, (status, answer)
-        found: list[dict[str, Any]] = answer["items"]
-        return found
-
-    def stream(self, path: str) -> dict[str, Any]:
-        status, answer = self.request(f"/api/v1/streams/{path}")
-        assert status == 200, (status, answer)
-        found: dict[str, Any] = answer
-        return found
-
-    def wait_for_state(self, path: str, state: str, timeout_s: float = 10) -> dict[str, Any]:
-        def check() -> dict[str, Any] | None:
-            found = self.stream(path)
-            return found if found["state"] == state else None
-
-        return wait_for(check, timeout_s=timeout_s, what=f"{path} is {state}")
 
 
 @contextlib.contextmanager

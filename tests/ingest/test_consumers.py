@@ -27,7 +27,7 @@ from ingest.services import keys, sessions
 from ingest.services.keys import NewKey
 from ingest.telemetry import TelemetryWriter, set_writer
 from tests.ingest.control import TOTALS, Connection
-from tests.ingest.redis_server import RedisServer
+from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -8,8 +8,8 @@ import pytest
 from ingest import livestore
 from ingest.contracts import NodeFigures
 from ingest.livestore import CompactSample, LiveStore, MemoryLiveStore, RedisLiveStore
-from tests.ingest.redis_server import RedisServer
 from tests.ingest.test_node import snapshot
+from tests.redis_server import RedisServer
 
 
 class Clock:

@@ -2,17 +2,14 @@
 
 import json
 import os
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.tools import require_tool
+from tests.postgres_server import PostgresServer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,36 +42,13 @@ print(json.dumps({
 
 
 @pytest.fixture
-def database_url() -> Iterator[str]:
-    program = Path(require_tool("postgres"))
-    user = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root.
-    folder = Path(tempfile.mkdtemp(prefix="rtmpweb-pg-"))  # Not tmp_path, which another user can't enter.
+def database_url(tmp_path: Path) -> Iterator[str]:
+    server = PostgresServer(tmp_path)
     try:
-        if user is not None:
-            shutil.chown(folder, user)
-        subprocess.run(
-            [program.with_name("initdb"), "-D", folder / "data", "-U", "tester", "-A", "trust", "-N", "-E", "UTF8"],
-            user=user,
-            cwd="/",
-            check=True,
-            capture_output=True,
-        )
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        options = ["-p", str(port), "-h", "127.0.0.1", "-k", str(folder), "-F"]
-        server = subprocess.Popen(
-            [program, "-D", folder / "data", *options], user=user, cwd="/", stderr=subprocess.PIPE, text=True
-        )
-        assert server.stderr is not None
-        try:
-            assert any("ready to accept connections" in line for line in server.stderr)
-            yield f"postgresql://tester@127.0.0.1:{port}/postgres"
-        finally:
-            server.terminate()
-            server.communicate(timeout=30)
+        server.start()
+        yield server.url
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        server.remove()
 
 
 def test_a_media_nodes_statements_have_a_limit_and_others_have_none(database_url: str, tmp_path: Path) -> None:

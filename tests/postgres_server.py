@@ -1,0 +1,49 @@
+"""A PostgreSQL server of its own on a free port, which may be stopped and started again."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.background import Background, free_port
+from tests.tools import require_tool
+
+
+class PostgresServer(Background):
+    stop_signal = signal.SIGINT
+    """PostgreSQL's fast shutdown: it ends its clients' connections and doesn't wait for them."""
+
+    def __init__(self, folder: Path) -> None:
+        """Makes an empty installation. `folder`: where its log goes. Skips the test where there is no PostgreSQL."""
+        program = Path(require_tool("postgres"))
+        user = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root.
+        self._data = Path(tempfile.mkdtemp(prefix="rtmpweb-pg-"))  # Where another user may enter.
+        if user is not None:
+            shutil.chown(self._data, user)
+        subprocess.run(
+            [program.with_name("initdb"), "-D", self._data / "data", "-U", "tester", "-A", "trust", "-N", "-E", "UTF8"],
+            user=user,
+            cwd="/",
+            check=True,
+            capture_output=True,
+        )
+        self.port = free_port()
+        super().__init__(
+            "postgres",
+            [program, "-D", self._data / "data", "-p", str(self.port), "-h", "127.0.0.1", "-k", self._data, "-F"],
+            folder=folder,
+            ready="ready to accept connections",
+            user=user,
+            cwd=Path("/"),
+        )
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://tester@127.0.0.1:{self.port}/postgres"
+
+    def remove(self) -> None:
+        """Ends it and deletes its data."""
+        self.kill()
+        shutil.rmtree(self._data, ignore_errors=True)

@@ -1,0 +1,43 @@
+"""One production form for all tests of this folder, started when the first asks for it.
+
+Its tests run after the parallel suite and in one process (see the Makefile): they measure time and need the cores.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.media import make_clip
+from tests.production.installation import Production
+from tests.tools import require_tool
+
+WHOLE = pytest.StashKey[Production]()
+
+
+@pytest.fixture(scope="session")
+def production(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Production]:
+    """With two nodes, node-a and node-b. A test that stops a part starts it again."""
+    made = Production(tmp_path_factory.mktemp("production"))
+    request.session.stash[WHOLE] = made
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight seconds of H.264 and AAC with a keyframe each second."""
+    require_tool("ffmpeg")
+    return make_clip(tmp_path_factory.mktemp("clip") / "clip.flv", seconds=8)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """What the processes wrote is shown with a test that failed."""
+    report: pytest.TestReport = yield  # type: ignore[assignment]
+    if report.failed and (whole := item.session.stash.get(WHOLE, None)) is not None:
+        report.sections.append(("the processes' output", whole.log[-20_000:]))
+    return report  # type: ignore[return-value]

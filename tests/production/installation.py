@@ -1,0 +1,143 @@
+"""The production form, started by hand on free loopback ports: PostgreSQL, Redis, Daphne, nodes, workers, beat."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.background import Background
+from tests.postgres_server import PostgresServer
+from tests.production.parts import Beat, Daphne, MediaNode, Worker
+from tests.redis_server import RedisServer
+from tests.server_process import Installation, wait_for
+
+CREATE_KEYS = """
+from django.core.management import call_command
+for path in {paths!r}:
+    call_command("streamkey", "create", path, "--json")
+"""
+
+TICK_WAIT_S = 10
+
+
+class Production(Installation):
+    """Every part is an attribute with start, stop, kill, pause and resume (see tests.background.Background).
+
+    `rtmp` is the first node's address, `http` Daphne's. The parts share `folder/data` and `folder/data/lake`; what they
+    wrote to their output is in `folder`, and in `log`.
+    """
+
+    def __init__(self, folder: Path, *, nodes: Sequence[str] = ("node-a", "node-b"), **environment: str) -> None:
+        """Starts nothing yet. `environment`: settings that all processes get. Skips without PostgreSQL or Redis."""
+        data = folder / "data"
+        data.mkdir(parents=True)
+        self.redis = RedisServer(folder, keeps=True)
+        self.postgres = PostgresServer(folder)
+        shared = {
+            "DATABASE_URL": self.postgres.url,
+            "REDIS_URL": self.redis.url,
+            "RTMPWEB_SECRET_KEY": "the secret key of a test, and of nothing else",
+            "RTMPWEB_KEY_PEPPER": "the pepper of a test, and of nothing else",
+        }
+        super().__init__(data, **(shared | environment))
+        self.web = Daphne(folder, self.environment)
+        self.nodes = {name: MediaNode(name, folder, self.environment) for name in nodes}
+        self.worker = Worker("default", folder, self.environment)
+        self.analytics = Worker("analytics", folder, self.environment)
+        self.beat = Beat(folder, self.environment)
+        self.http = self.web.url
+        self.rtmp = next(iter(self.nodes.values())).url
+
+    @property
+    def stores(self) -> list[Background]:
+        return [self.postgres, self.redis]
+
+    @property
+    def processes(self) -> list[Background]:
+        return [self.web, *self.nodes.values(), self.worker, self.analytics, self.beat]
+
+    @property
+    def parts(self) -> list[Background]:
+        return [*self.processes, *self.stores]
+
+    @property
+    def log(self) -> str:
+        return "\n".join(f"--- {part.name} ---\n{part.log}" for part in self.parts)
+
+    def start(self) -> None:
+        """All of it; what doesn't need one another starts at once."""
+        start_all(self.stores)
+        self.manage("migrate", "--no-input", "--verbosity", "0")
+        start_all(self.processes)
+        self.wait_ready()
+
+    def wait_ready(self, timeout_s: float = TICK_WAIT_S) -> None:
+        """Until every running node is seen by the web process."""
+        running = sum(node.running for node in self.nodes.values())
+
+        def ready() -> bool:
+            status, answer = self.request("/healthz", token="")
+            return status == 200 and answer["nodes"] == running
+
+        wait_for(ready, timeout_s=timeout_s, what=f"/healthz knows of {running} nodes")
+
+    def stop(self) -> None:
+        """Ends the processes in order, then what they stand on; whatever doesn't end in order fails, all is ended."""
+        for part in self.processes:
+            part.send_stop()
+        faults = []
+        for part in self.parts:
+            try:
+                part.stop()
+            except AssertionError as fault:
+                faults.append(str(fault))
+        self.postgres.remove()
+        assert not faults, "\n".join(faults)
+
+    def create_keys(self, paths: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """{path: what `streamkey create PATH` says}, by one process for all, as its start is what takes time."""
+        wanted = list(paths)
+        output = self.manage("shell", "--no-imports", "-c", CREATE_KEYS.format(paths=wanted))
+        made = []
+        decoder, rest = json.JSONDecoder(), output.strip()
+        while rest:
+            key, end = decoder.raw_decode(rest)
+            made.append(key)
+            rest = rest[end:].lstrip()
+        return dict(zip(wanted, made, strict=True))
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What PostgreSQL itself answers."""
+        with psycopg.connect(self.postgres.url, connect_timeout=5) as connection:
+            return connection.execute(query, values).fetchall()
+
+    def session(self, session_id: str) -> dict[str, Any]:
+        status, answer = self.request(f"/api/v1/sessions/{session_id}")
+        assert status == 200, (status, answer)
+        found: dict[str, Any] = answer
+        return found
+
+    @contextmanager
+    def without(self, *parts: Background, for_s: float = 0.0) -> Iterator[None]:
+        """The parts are stopped while the block runs, and at least for `for_s` seconds; then started again."""
+        began = time.monotonic()
+        for part in parts:
+            part.stop()
+        try:
+            yield
+            time.sleep(max(0.0, began + for_s - time.monotonic()))  # The length of the outage is what is tested.
+        finally:
+            start_all(parts)
+
+
+def start_all(parts: Iterable[Background]) -> None:
+    """At once: importing is what takes their time."""
+    started = list(parts)
+    for part in started:
+        part.launch()
+    for part in started:
+        part.wait_ready()
