@@ -3,6 +3,7 @@
 Times named `now` are monotonic seconds, those named `wall` seconds since the Unix epoch.
 """
 
+from ingest.live.limit import LimitSettings
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.registry import Registry
 from ingest.live.shared import OUT_CHUNK_SIZE, SharedMessage
@@ -13,6 +14,7 @@ from ingest.live.tick import Tick, tick
 __all__ = [
     "OUT_CHUNK_SIZE",
     "Busy",
+    "LimitSettings",
     "LiveSettings",
     "LiveStream",
     "NotPublishing",

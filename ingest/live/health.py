@@ -10,6 +10,7 @@ from math import inf
 from typing import Final, Literal
 
 from ingest.contracts import Health, Issue
+from ingest.live.limit import TOLERANCE
 
 WARM_UP_S: Final = 10.0
 
@@ -36,6 +37,10 @@ class Figures:
 
     It stands still while nothing arrives: that is starving, and no long group of pictures.
     """
+    sent_kbps: float | None = None
+    """What the publisher sends, as a mean over seconds. None: not known yet."""
+    max_kbps: int | None = None
+    """The most that its key allows. None: anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class Check:
     advice: str
     relapse: Callable[[Figures], float | None] | None = None
     """What must not be over the limit to clear, where it isn't `measure`."""
+    expected: Callable[[Figures], str] | None = None
+    """In words, where it isn't the limit in its unit."""
 
     def limit(self, level: Level) -> float:
         return self.bad if level == "bad" else self.warning
@@ -97,6 +104,16 @@ def _gop_actual(figures: Figures) -> str:
 def _gop_title(figures: Figures, limit: float) -> str:
     begin = "No keyframe has arrived for" if _gop_is_open(figures) else "A keyframe every"
     return f"{begin} {_gop_actual(figures)}, {limit:g} at most."
+
+
+def _share_of_limit(figures: Figures) -> float | None:
+    if figures.sent_kbps is None or figures.max_kbps is None:
+        return None
+    return figures.sent_kbps / figures.max_kbps
+
+
+def _sent(figures: Figures) -> str:
+    return f"{figures.sent_kbps or 0:.0f}{NBSP}kbit/s"
 
 
 def span(seconds: float) -> str:
@@ -155,6 +172,18 @@ CHECKS: Final = (
         unit="s",
         advice="Check the encoder's video source, or say in the stream's settings that it has none.",
     ),
+    Check(
+        code="over_limit",
+        warning=1 + TOLERANCE,
+        bad=inf,
+        hold_s=10,
+        measure=_share_of_limit,
+        actual=_sent,
+        title=lambda figures, limit: f"The encoder sends {_sent(figures)}, {figures.max_kbps} at most by its key.",
+        unit="",
+        expected=lambda figures: f"{figures.max_kbps}{NBSP}kbit/s at most",
+        advice="Lower the encoder's bitrate, or raise the limit of its stream key.",
+    ),
 )
 
 
@@ -193,14 +222,14 @@ class _Latch:
 class HealthEngine:
     """The issues of one publishing session."""
 
-    def __init__(self, started: float, checks: Sequence[Check] = CHECKS) -> None:
-        self._started = started
+    def __init__(self, started: float, checks: Sequence[Check] = CHECKS, *, warm_up_s: float = WARM_UP_S) -> None:
+        self._begins = started + warm_up_s
         self._latches = [(check, {level: _Latch() for level in LEVELS}) for check in checks]
         self.issues: list[Issue] = []
 
     def update(self, figures: Figures, now: float, wall: float) -> list[Issue]:
         """Judge once; to be called about once a second. The open issues, worst first, in the table's order."""
-        if now - self._started < WARM_UP_S:
+        if now < self._begins:
             return self.issues
         found: list[Issue] = []
         for check, latches in self._latches:
@@ -234,7 +263,7 @@ def _issue(check: Check, latches: dict[Level, _Latch], figures: Figures) -> Issu
         level=level,
         since=since,
         actual=check.actual(figures),
-        expected=f"{limit:g}{NBSP}{check.unit} at most",
+        expected=check.expected(figures) if check.expected else f"{limit:g}{NBSP}{check.unit} at most",
         title=check.title(figures, limit),
         advice=check.advice,
     )

@@ -10,7 +10,8 @@ from typing import Any, Final
 from ingest.contracts import Health, Labels, MediaInfo, Sample, StreamState, Totals
 from ingest.live.cache import CacheLimits, HeaderCache, PictureCache
 from ingest.live.headers import describe_audio, describe_video
-from ingest.live.health import Figures, HealthEngine
+from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine
+from ingest.live.limit import BitrateLimit, LimitSettings
 from ingest.live.media import Tag, audio_tag, video_tag
 from ingest.live.metadata import claimed, sanitise
 from ingest.live.meter import Audience, Meter
@@ -50,6 +51,11 @@ class LiveSettings:
     queue: QueueLimits = field(default_factory=QueueLimits)
     absence_s: float = 60.0
     """How long a stream without publisher and players is kept, and the longest gap put into the players' timeline."""
+    checks: tuple[Check, ...] = CHECKS
+    warm_up_s: float = WARM_UP_S
+    """For so long a new session's health is not judged."""
+    limit: LimitSettings = field(default_factory=LimitSettings)
+    """How a key's bitrate limit is measured and held."""
 
 
 class LiveStream:
@@ -63,6 +69,7 @@ class LiveStream:
         self.publisher: Publisher | None = None
         self.meter: Meter | None = None
         self.health: HealthEngine | None = None
+        self.limit: BitrateLimit | None = None
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
         self.media = MediaInfo()
@@ -95,7 +102,8 @@ class LiveStream:
         self.publisher = publisher
         self.labels = publisher.labels
         self.meter = Meter(publisher, now, self.audience(now))
-        self.health = HealthEngine(now)
+        self.health = HealthEngine(now, self._settings.checks, warm_up_s=self._settings.warm_up_s)
+        self.limit = BitrateLimit(publisher.limits, self._settings.limit)
         self._video_track = self._audio_track = FRESH_TRACK
         self._audio_form = -1
         self._shift = 0
@@ -115,7 +123,7 @@ class LiveStream:
         try:
             self._finished.append(self._sample(meter, now))
         finally:  # Whatever happens, the name is free for the next publisher.
-            self.publisher = self.meter = self.health = None
+            self.publisher = self.meter = self.health = self.limit = None
             self._forget()
         return meter.totals
 
@@ -293,8 +301,8 @@ class LiveStream:
     def tick(self, now: float, wall: float) -> list[Sample]:
         """Samples since the last tick: the last ones of sessions that ended, and one of the session that goes on."""
         samples, self._finished = self._finished, []
-        meter, health, publisher = self.meter, self.health, self.publisher
-        if meter is not None and health is not None and publisher is not None:
+        meter, health, limit, publisher = self.meter, self.health, self.limit, self.publisher
+        if meter is not None and health is not None and limit is not None and publisher is not None:
             meter.set_wall(now, wall)
             health.update(
                 Figures(
@@ -303,12 +311,20 @@ class LiveStream:
                     no_video_s=meter.without_video_s if publisher.limits["expect_video"] else None,
                     keyframe_intervals=tuple(meter.keyframe_intervals),
                     open_gop_s=meter.open_gop_s,
+                    sent_kbps=limit.kbps,
+                    max_kbps=limit.max_kbps,
                 ),
                 now,
                 wall,
             )
-            samples.append(self._sample(meter, now))
+            sample = self._sample(meter, now)
+            limit.add(sample.wire_bytes, sample.elapsed_ms, now)
+            samples.append(sample)
         return samples
+
+    def breach(self, now: float) -> str:
+        """Why the publisher's session must end now, as a sentence; "" while it need not."""
+        return self.limit.breach(now) if self.limit is not None else ""
 
     def _sample(self, meter: Meter, now: float) -> Sample:
         return meter.sample(

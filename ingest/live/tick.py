@@ -11,6 +11,8 @@ class Tick(NamedTuple):
     samples: list[Sample]
     streams: list[StreamSnapshot]
     players: list[PlayerSample]
+    breaches: list[tuple[str, str]]
+    """Publishers that stayed over their key's limit: the session's id, and why it must end."""
 
 
 def tick(registry: Registry, now: float, wall: float) -> Tick:
@@ -29,4 +31,9 @@ def tick(registry: Registry, now: float, wall: float) -> Tick:
         for stream in streams
         for subscriber in stream.subscribers
     ]
-    return Tick(samples, [snapshot(stream) for stream in streams], players)
+    breaches = [
+        (stream.publisher.session_id, breach)
+        for stream in streams
+        if stream.publisher is not None and (breach := stream.breach(now))
+    ]
+    return Tick(samples, [snapshot(stream) for stream in streams], players, breaches)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ingest.live import QueueLimits
+from ingest.live import LiveSettings, QueueLimits
 from ingest.rtmp import Limits
 
 
@@ -48,6 +48,8 @@ class ServerConfig:
     queue: QueueLimits = field(default_factory=QueueLimits)
     """What may wait for one player before frames are dropped for it."""
     deadlines: Deadlines = field(default_factory=Deadlines)
+    live: LiveSettings = field(default_factory=LiveSettings)
+    """How live streams are kept and judged."""
     max_connections: int = 10_000
     """Over it a new connection is closed at once, without a scope."""
     max_connections_per_address: int = 1_000

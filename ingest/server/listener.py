@@ -31,7 +31,7 @@ class RtmpServer:
     def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
         self.application = application
         self.config = config
-        self.registry = Registry(config.node)
+        self.registry = Registry(config.node, config.live)
         self.connections: set[Connection] = set()
         self.sessions: dict[str, Session] = {}
         """By session id: what publishes or plays now."""

@@ -90,10 +90,10 @@ class Node:
             case other:
                 raise ValueError(f"unknown message type {other!r} for scope type 'rtmp.node'")
 
-    def _drop(self, session_id: str, reason: EndReason) -> None:
+    def _drop(self, session_id: str, reason: EndReason, description: str = "") -> None:
         session = self._server.sessions.get(session_id)
         if session:
-            session.connection.stop_session(session, reason)
+            session.connection.stop_session(session, reason, description)
 
     # --- The tick ---
 
@@ -120,6 +120,8 @@ class Node:
             self.unsent.clear()
         else:
             self.unsent.extend(found.samples)
+        for session_id, breach in found.breaches:
+            self._drop(session_id, "over_limit", breach)
 
     def _figures(self, now: float, wall: float, found: Tick) -> NodeFigures:
         server = self._server
