@@ -13,11 +13,12 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 
 from dashboard.routing import websocket_urlpatterns  # noqa: E402
 from ingest.consumers import NodeConsumer, RtmpConsumer  # noqa: E402
+from rtmpweb.access import AccessLog  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": http,
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "http": AccessLog(http),
+        "websocket": AccessLog(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))),
         "rtmp": RtmpConsumer.as_asgi(),
         "rtmp.node": NodeConsumer.as_asgi(),
     }

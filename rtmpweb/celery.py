@@ -1,5 +1,6 @@
 """The Celery application. Tasks are short, take ids and dates as JSON, and never a secret."""
 
+import logging.config
 import os
 import signal
 import warnings
@@ -8,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from celery.signals import celeryd_init
+from celery.signals import celeryd_init, setup_logging
+from django.conf import settings
 
 from rtmpweb.leash import die_with_parent
 
@@ -29,6 +31,12 @@ def make_broker_folders(sender: Celery, **_: Any) -> None:
     for name in ("data_folder_in", "data_folder_out", "processed_folder", "control_folder"):
         if name in options:
             Path(options[name]).mkdir(parents=True, exist_ok=True)
+
+
+@setup_logging.connect
+def log_as_the_others_do(**_: Any) -> None:
+    """Celery leaves its loggers alone when somebody answers this signal: they write by the project's settings."""
+    logging.config.dictConfig(settings.LOGGING)
 
 
 @celeryd_init.connect

@@ -6,6 +6,7 @@ what is expected, so that a wrong setting stops the start with one clear sentenc
 
 import os
 import secrets
+from collections.abc import Collection
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -43,6 +44,15 @@ def integer(name: str, default: int, low: int, high: int) -> int:
     if not low <= value <= high:
         raise ImproperlyConfigured(f"{name} is {value}: expected a whole number from {low} to {high}.")
     return value
+
+
+def choice(name: str, default: str, known: Collection[str]) -> str:
+    """One of a few words, however it is capitalised."""
+    found = text(name, default)
+    for word in known:
+        if word.lower() == found.lower():
+            return word
+    raise ImproperlyConfigured(f"{name} is {found!r}: expected one of {', '.join(known)}.")
 
 
 def words(name: str, default: str = "") -> list[str]:

@@ -1,5 +1,6 @@
 """Settings of Django; all that differs between installations comes from the environment (see docs/operations.md)."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import dj_database_url
 import django_stubs_ext
 from csp.constants import NONE, SELF
 
-from rtmpweb import env
+from rtmpweb import env, logs
 
 django_stubs_ext.monkeypatch()  # So that Django's classes can be subscripted at run time, as their types are.
 
@@ -124,9 +125,12 @@ else:
     }
 
 # Channel layer, LiveStore, Celery ------------------------------------------------------------
+LAYER_HOST = {"address": REDIS_URL, "socket_timeout": 8, "socket_connect_timeout": 2}
+"""Seconds. The layer waits 5 s for a message: redis-py's own timeout, as long as that, would end each wait in an error."""
+
 CHANNEL_LAYERS: dict[str, Any] = {
     "default": (
-        {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL], "capacity": 1000}}
+        {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [LAYER_HOST], "capacity": 1000}}
         if REDIS_URL
         else {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1000}}
     )
@@ -211,11 +215,9 @@ CONTENT_SECURITY_POLICY = {
 }
 
 # Logging ------------------------------------------------------------
-LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": env.text("RTMPWEB_LOG_LEVEL", "INFO")},
-    "loggers": {"daphne": {"level": "WARNING"}},
-}
+LOG_FORMAT = env.choice("RTMPWEB_LOG_FORMAT", "text", logs.FORMATS)
+LOG_LEVEL = env.choice("RTMPWEB_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))
+ACCESS_LOG = env.flag("RTMPWEB_ACCESS_LOG")
+LOGGING = logs.configuration(
+    form=LOG_FORMAT, level=LOG_LEVEL, node=NODE_NAME or socket.gethostname(), access=ACCESS_LOG
+)

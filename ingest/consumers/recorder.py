@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ingest import clean
-from ingest.consumers import pages
+from ingest.consumers import journal, pages
 from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.contracts import EndReason, EventRecord, Totals
 from ingest.history import AttemptRow, EndRow, EventRow, get_history
@@ -117,6 +117,7 @@ def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) 
 
 def begin(session: ActiveSession) -> None:
     ACTIVE[str(session.id)] = session
+    journal.accepted(session)
 
 
 def end(session: ActiveSession, reason: EndReason, description: str = "", totals: Totals | None = None) -> None:
@@ -125,6 +126,7 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
         return
     event = happening(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
+    journal.ended(session, reason, event.description, totals)
     at = datetime.fromtimestamp(event.at, UTC)
     get_history().put(EndRow(session.id, reason, event.description[:255], at, totals))
 
@@ -147,6 +149,7 @@ def lost(row: Session) -> None:
     at = row.ended_at.timestamp() if row.ended_at is not None else time.time()
     event = Happening(ENDED, at, "status", row.end_reason, row.end_description)
     record(session, event, reason=row.end_reason)
+    journal.ended(session, row.end_reason, row.end_description, None)
 
 
 def attempt(
@@ -165,7 +168,7 @@ def attempt(
     """Records a refusal, or a connection that broke before it came to anything. `app` and `name` come masked.
 
     But an imported key looks like any name. The history writer, which may ask the database, masks one that it finds;
-    the lake, which waits for no database, gets no name at all that isn't a known stream's or application's. What
+    lake and log, which wait for no database, get no name at all that isn't a known stream's or application's. What
     follows a '/' in `app`, where encoders put a key by mistake, is left out: no application's name has one.
     """
     first, slash, _ = app.partition("/")
@@ -186,13 +189,19 @@ def attempt(
         key=key,
     )
     get_history().put(row)
+    shown = {
+        "app": row.app if app_is_known else mask(row.app),
+        "name": row.name if stream is not None else mask(row.name),
+    }
+    journal.refused(
+        **shown, action=action, address=row.address, encoder=row.encoder, reason=reason, description=row.description
+    )
     _to_lake(
+        **shown,
         session="",
         sequence=0,
         at=at,
         node=row.node,
-        app=row.app if app_is_known else mask(row.app),
-        name=row.name if stream is not None else mask(row.name),
         stream=stream,
         key=key,
         kind="attempt",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from ingest.contracts import EndReason, MediaInfo
+from ingest.logcontext import about
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
 from ingest.server.control import NO_TOTALS, Control
 from ingest.server.endings import DESCRIPTIONS, DisconnectReason, Ending
@@ -210,7 +211,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             totals = session.stop(now)
         except Exception:  # Our own fault: the application must hear of the end all the same.
-            logger.exception("%s: a session could not be closed in order", self.control.label)
+            with about(session_id=session.session_id, connection=self.control.id):
+                logger.exception("%s: a session could not be closed in order", self.control.label)
             totals = NO_TOTALS
         status = session.status_of(reason) if tell else None
         if status:
@@ -259,7 +261,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def broken(self, error: Exception) -> None:
         """Our own fault: this connection is given up, the others go on."""
-        logger.error("%s: given up", self.control.label, exc_info=error)
+        with about(connection=self.control.id):
+            logger.error("%s: given up", self.control.label, exc_info=error)
         self.transport.abort()
 
     def half_close(self) -> None:

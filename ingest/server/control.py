@@ -5,6 +5,7 @@ is still pending when the peer vanishes is waited for, so that an accepted sessi
 """
 
 import logging
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from ingest.contracts import (
     RtmpScope,
     Totals,
 )
+from ingest.logcontext import about
 from ingest.rtmp import events
 from ingest.server import credentials
 from ingest.server.driver import ASGI_VERSION, Driver, Message
@@ -60,6 +62,8 @@ class Control:
 
     def __init__(self, connection: Link) -> None:
         self.connection = connection
+        self.id = secrets.token_hex(4)
+        """How log records name the connection."""
         self.driver: Driver | None = None
         self.request: Request | None = None
         self.had_session = False
@@ -145,7 +149,8 @@ class Control:
         request, self.request = self.request, None
         if request is None:
             return
-        logger.warning("%s: no decision on %s in time: refused", self.label, request.kind)
+        with about(client=self.connection.peer[0], connection=self.id):
+            logger.warning("%s: no decision on %s in time: refused", self.label, request.kind)
         if self.connection.lost:
             self._finish()
         elif self.connection.ending:
@@ -255,14 +260,15 @@ class Control:
             "capabilities": caller.capabilities,
             "node": server.config.node,
         }
-        self.driver = Driver(
-            server.application,
-            scope,
-            handle=self.handle,
-            ended=self._application_ended,
-            inbox_events=server.config.inbox_events,
-            label=self.label,
-        )
+        with about(client=connection.peer[0], connection=self.id):
+            self.driver = Driver(
+                server.application,
+                scope,
+                handle=self.handle,
+                ended=self._application_ended,
+                inbox_events=server.config.inbox_events,
+                label=self.label,
+            )
         return self.driver
 
     def _ask(
@@ -358,7 +364,8 @@ class Control:
         ending = connection.ending
         if ending is None or (self.driver and self.driver.finishing):
             return
-        logger.info("%s closed: %s: %s", self.label, ending.reason, ending.description)
+        with about(client=connection.peer[0], connection=self.id):
+            logger.info("%s closed: %s: %s", self.label, ending.reason, ending.description)
         driver = self.driver or self._start()
         event = {"type": "rtmp.disconnect", "reason": ending.reason, "description": ending.description}
         driver.finish(event, connection.server.config.deadlines.application_s)

@@ -135,5 +135,7 @@ class Child:
             transport.close()
 
     def _relay_line(self, line: bytes) -> None:
-        if line.strip():
+        if line.startswith(b"{"):  # A record in JSON, which says itself whose it is.
+            self._write(line.decode(errors="replace").rstrip())
+        elif line.strip():
             self._write(f"[{self.program.name}] {line.decode(errors='replace').rstrip()}")
