@@ -126,7 +126,7 @@ else:
 
 # Channel layer, LiveStore, Celery ------------------------------------------------------------
 LAYER_HOST = {"address": REDIS_URL, "socket_timeout": 8, "socket_connect_timeout": 2}
-"""Seconds. The layer waits 5 s for a message: redis-py's own timeout, as long as that, would end each wait in an error."""
+"""Seconds. The layer waits 5 s for a message: redis-py's own timeout is as long, and would make each wait an error."""
 
 CHANNEL_LAYERS: dict[str, Any] = {
     "default": (
