@@ -27,7 +27,10 @@ def duration(text: str) -> timedelta:
 def moment(text: str) -> datetime:
     """A date or time in ISO 8601 (UTC where it says no zone), or how long from now, such as 30d."""
     if re.fullmatch(r"\d+[smhdw]", text):
-        return timezone.now() + duration(text)
+        try:
+            return timezone.now() + duration(text)
+        except OverflowError:
+            raise CommandError(f"{text!r} from now is past the year 9999.") from None
     try:
         found = parse_datetime(text)
         day = None if found else parse_date(text)

@@ -13,12 +13,27 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from ingest.models import Stream, StreamKey
+from ingest.models import Session, Stream, StreamKey
 from ingest.pepper import keyed_hash, random_secret
 from ingest.server.credentials import KEY_PREFIX, looks_like_key, mask
 from ingest.validators import is_stream_name, validate_networks
 
 MAX_SECRET = 255
+NOT_SENDABLE = (
+    f"An encoder can't send this key as a name: use 1 to {MAX_SECRET} characters without blanks, / ? # & % and the "
+    "backslash."
+)
+PUBLIC_NAME = "This is a stream's public name, which every player knows: it can't be a key."
+TAKEN = "Another key has this secret already."
+
+MAPPED_BITS = 96
+
+MAX_GRACE = timedelta(days=90)
+
+COOL_DOWN = timedelta(seconds=30)
+"""After a session that ended over its key's limit the key can't publish for so long; twice as long after each more."""
+COOL_DOWN_MOST = timedelta(minutes=15)
+COOL_DOWN_MEMORY = timedelta(hours=1)
 
 KeyState = Literal["active", "disabled", "revoked", "expired"]
 
@@ -51,6 +66,7 @@ def create(
     label: str = "",
     expires_at: datetime | None = None,
     max_kbps: int | None = None,
+    over_limit: str = StreamKey.OverLimit.WARN,
     allowed_networks: Sequence[str] = (),
     enabled: bool = True,
     secret: str | None = None,
@@ -73,25 +89,27 @@ def create(
         prefix="" if imported else mask(secret).removesuffix("…"),
         expires_at=expires_at,
         max_kbps=max_kbps,
+        over_limit=over_limit,
         allowed_networks=list(allowed_networks),
     )
     try:
         with transaction.atomic():
             key.save(force_insert=True)
     except IntegrityError:
-        raise KeyTaken("Another key has this secret already.") from None
+        raise KeyTaken(TAKEN) from None
     return NewKey(key, secret)
 
 
 def validate_secret(*, secret: str, stream: Stream) -> None:
     """Raises ValidationError for a secret that can't be brought over."""
-    if len(secret) > MAX_SECRET or not is_stream_name(secret):
-        raise ValidationError(
-            f"An encoder can't send this key as a name: use 1 to {MAX_SECRET} characters without blanks, "
-            "/ ? # & % and the backslash."
-        )
+    if not is_sendable(secret):
+        raise ValidationError(NOT_SENDABLE)
     if Stream.objects.filter(application_id=stream.application_id, name=secret).exists():
-        raise ValidationError("This is a stream's public name, which every player knows: it can't be a key.")
+        raise ValidationError(PUBLIC_NAME)
+
+
+def is_sendable(secret: str) -> bool:
+    return len(secret) <= MAX_SECRET and is_stream_name(secret)
 
 
 def find(*, secret: str) -> StreamKey | None:
@@ -123,30 +141,66 @@ def allows(*, key: StreamKey, address: str) -> bool:
         return False
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
-    return any(found in ipaddress.ip_network(network) for network in key.allowed_networks)
+    return any(found in _network(network) for network in key.allowed_networks)
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """A network of IPv4 addresses written as IPv6 (::ffff:192.0.2.0/120) is one of IPv4, as its addresses are."""
+    network = ipaddress.ip_network(text)
+    if isinstance(network, ipaddress.IPv6Network) and network.prefixlen >= MAPPED_BITS:
+        mapped = network.network_address.ipv4_mapped
+        if mapped is not None:
+            return ipaddress.IPv4Network((mapped, network.prefixlen - MAPPED_BITS))
+    return network
 
 
 def rotate(*, key: StreamKey, grace: timedelta = timedelta(0)) -> NewKey:
-    """A successor with the same rights. The old key works for `grace` more, then it is revoked."""
+    """A successor with the same rights. The old key works for `grace` more, then it is revoked.
+
+    Raises ValidationError for a key whose successor could not be used, or would bring a revoked one back.
+    """
+    now = timezone.now()
+    if key.expires_at is not None and key.expires_at <= now:
+        raise ValidationError("This key has expired, and so would its successor. Change when it expires first.")
+    if not timedelta(0) <= grace <= MAX_GRACE:
+        raise ValidationError(f"A rotated key may go on working for {MAX_GRACE.days} days at most.")
+    key.revoked_at, key.grace_until = now, now + grace if grace else None
     with transaction.atomic():
-        made = create(
+        rows = StreamKey.objects.filter(pk=key.pk, revoked_at__isnull=True)
+        if not rows.update(revoked_at=key.revoked_at, grace_until=key.grace_until):
+            raise ValidationError("This key was revoked or rotated already. Rotate its successor, or make a new key.")
+        return create(
             stream=key.stream,
             label=key.label,
             expires_at=key.expires_at,
             max_kbps=key.max_kbps,
+            over_limit=key.over_limit,
             allowed_networks=key.allowed_networks,
+            enabled=key.enabled,
         )
-        revoke(key=key, grace=grace)
-    return made
 
 
-def revoke(*, key: StreamKey, grace: timedelta = timedelta(0)) -> None:
-    """The key's sessions end within 2 s (after the grace), on whichever node they are: nodes read it each second."""
-    now = timezone.now()
+def revoke(*, key: StreamKey) -> None:
+    """The key's sessions end within 2 s, on whichever node they are: nodes read it each second. So does a grace."""
     if key.revoked_at is None:
-        key.revoked_at = now
-    key.grace_until = now + grace if grace else None
+        key.revoked_at = timezone.now()
+    key.grace_until = None
     key.save(update_fields=["revoked_at", "grace_until"])
+
+
+def rests_until(*, key: StreamKey, now: datetime) -> datetime | None:
+    """Until when the key can't publish, since its sessions stayed over its limit; None: it can.
+
+    Encoders come back as soon as they are dropped, and read no reason. Each time within the hour doubles the wait.
+    """
+    if key.max_kbps is None or key.over_limit != StreamKey.OverLimit.CLOSE:
+        return None
+    ended = Session.objects.filter(key=key, end_reason="over_limit", ended_at__gt=now - COOL_DOWN_MEMORY)
+    times = list(ended.order_by("-ended_at").values_list("ended_at", flat=True)[:8])
+    if not times or times[0] is None:
+        return None
+    until: datetime = times[0] + min(COOL_DOWN * 2 ** (len(times) - 1), COOL_DOWN_MOST)
+    return until if until > now else None
 
 
 def hide(*, name: str) -> str:

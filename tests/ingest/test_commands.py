@@ -74,11 +74,16 @@ def test_addresses(settings: Settings, listener: object, host: str, server: str)
 def test_create_with_rights() -> None:
     made = run_json(
         *("streamkey", "create", "live/cam1", "--expires", "2030-01-31", "--max-kbps", "6000"),
+        *("--over-limit", "close"),
         *("--allow", "192.0.2.0/24", "--allow", "2001:db8::/32"),
     )
     key = keys.find(secret=made["key"])
     assert key is not None
-    assert (key.max_kbps, key.allowed_networks) == (6000, ["192.0.2.0/24", "2001:db8::/32"])
+    assert (key.max_kbps, key.over_limit) == (6000, "close")
+    assert key.allowed_networks == ["192.0.2.0/24", "2001:db8::/32"]
+    (item,) = run_json("streamkey", "list")["items"]
+    assert (item["max_kbps"], item["over_limit"]) == (6000, "close")
+    assert "6000 kbit/s, close" in run("streamkey", "list")
     assert key.expires_at == datetime(2030, 1, 31, tzinfo=UTC)
 
 
@@ -102,6 +107,7 @@ def test_a_key_from_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
         (("create", "live/cam1", "--expires", "soon"), "is no time"),
         (("create", "live/cam1", "--expires", "2030-02-31"), "is no time"),
         (("create", "live/cam1", "--max-kbps", "0"), "above 0"),
+        (("create", "live/cam1", "--over-limit", "close"), "needs --max-kbps"),
         (("create", "live/cam1", "--secret", "cam1"), "public name"),
         (("list", "live/cam9"), "There is no stream"),
         (("revoke", "live/cam1"), "no such key"),
@@ -140,6 +146,10 @@ def test_rotate(stream: Stream, key: NewKey) -> None:
     assert keys.find(secret=made["key"]) is not None
     assert made["stream"] == "live/cam1"
     assert keys.state(key=StreamKey.objects.get(pk=key.key.pk)) == "active"
+    again = run_json("streamkey", "rotate", "live/cam1")  # The successor: the first one works for its grace only.
+    assert keys.state(key=StreamKey.objects.get(digest=keys.digest(made["key"]))) == "revoked"
+    assert keys.state(key=StreamKey.objects.get(digest=keys.digest(again["key"]))) == "active"
+    keys.create(stream=stream)
     with pytest.raises(CommandError, match="several active keys"):
         run("streamkey", "rotate", "live/cam1")
 

@@ -1,11 +1,13 @@
 import math
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 from pytest_django import Settings
 
-from ingest.models import Stream, StreamKey
+from ingest.models import Session, Stream, StreamKey
 from ingest.services import keys
 from ingest.services.keys import KeyTaken, NewKey
 
@@ -71,6 +73,9 @@ def test_states(fields: dict[str, object], expected: str) -> None:
         (["192.0.2.0/24"], "192.0.2.7", True),
         (["192.0.2.0/24"], "192.0.3.7", False),
         (["192.0.2.0/24"], "::ffff:192.0.2.7", True),
+        (["::ffff:192.0.2.0/120"], "192.0.2.7", True),
+        (["::ffff:192.0.2.0/120"], "192.0.3.7", False),
+        (["::/0"], "192.0.2.7", False),
         (["198.51.100.0/24", "2001:db8::/32"], "2001:db8::1", True),
         (["2001:db8::/32"], "fe80::1%eth0", False),
         (["192.0.2.0/24"], "2001:db8::1", False),
@@ -111,10 +116,20 @@ def test_a_public_name_is_no_key(stream: Stream) -> None:
 
 
 def test_rotation_hands_the_rights_on(stream: Stream) -> None:
-    old = keys.create(stream=stream, label="van", max_kbps=4000, allowed_networks=["192.0.2.0/24"])
+    rights: dict[str, Any] = {
+        "label": "van",
+        "max_kbps": 4000,
+        "over_limit": "close",
+        "allowed_networks": ["192.0.2.0/24"],
+        "enabled": False,
+        "expires_at": timezone.now() + timedelta(days=1),
+    }
+    old = keys.create(stream=stream, **rights)
     new = keys.rotate(key=old.key)
     assert new.secret != old.secret
-    assert (new.key.label, new.key.max_kbps, new.key.allowed_networks) == ("van", 4000, ["192.0.2.0/24"])
+    assert {name: getattr(new.key, name) for name in rights} == rights
+    StreamKey.objects.filter(pk=new.key.pk).update(enabled=True)
+    new.key.refresh_from_db()
     assert keys.state(key=StreamKey.objects.get(pk=old.key.pk)) == "revoked"
     assert keys.state(key=new.key) == "active"
 
@@ -125,6 +140,77 @@ def test_a_rotated_key_works_until_its_grace_ends(key: NewKey) -> None:
     assert old.revoked_at is not None
     assert keys.state(key=old, now=old.revoked_at + timedelta(minutes=59)) == "active"
     assert keys.state(key=old, now=old.revoked_at + timedelta(minutes=61)) == "revoked"
+
+
+def test_rotation_brings_no_revoked_key_back(key: NewKey) -> None:
+    keys.revoke(key=key.key)
+    with pytest.raises(ValidationError, match="revoked or rotated"):
+        keys.rotate(key=key.key, grace=timedelta(hours=1))
+    assert keys.state(key=StreamKey.objects.get()) == "revoked"
+
+
+def test_a_key_is_rotated_once(key: NewKey) -> None:
+    read_before = StreamKey.objects.get(pk=key.key.pk)
+    keys.rotate(key=key.key, grace=timedelta(hours=1))
+    with pytest.raises(ValidationError, match="Rotate its successor"):
+        keys.rotate(key=read_before, grace=timedelta(days=7))
+    assert StreamKey.objects.count() == 2
+
+
+@pytest.mark.parametrize("grace", [timedelta(days=91), timedelta(seconds=-1)])
+def test_a_grace_has_an_end(key: NewKey, grace: timedelta) -> None:
+    with pytest.raises(ValidationError, match="90 days"):
+        keys.rotate(key=key.key, grace=grace)
+
+
+def test_an_expired_key_has_no_successor(stream: Stream) -> None:
+    old = keys.create(stream=stream, expires_at=timezone.now() - timedelta(seconds=1))
+    with pytest.raises(ValidationError, match="expired"):
+        keys.rotate(key=old.key)
+
+
+def test_a_revocation_ends_a_grace(key: NewKey) -> None:
+    keys.rotate(key=key.key, grace=timedelta(hours=1))
+    keys.revoke(key=key.key)
+    assert keys.state(key=StreamKey.objects.get(pk=key.key.pk)) == "revoked"
+
+
+# --- After a session over the limit ---
+
+
+def over_limit(key: StreamKey, *ago: timedelta) -> None:
+    for each in ago:
+        Session.objects.create(
+            kind="publish", app="live", name="cam1", key=key, ended_at=NOW - each, end_reason="over_limit"
+        )
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "rests_s"),
+    [
+        ([], None),
+        ([10], 20),
+        ([31], None),
+        ([10, 60], 50),
+        ([10, 60, 300, 600], 230),
+        ([10, *range(60, 3600, 60)], 890),
+        ([59, 3601], None),
+    ],
+)
+def test_a_key_rests_longer_each_time(stream: Stream, ago_s: list[int], rests_s: int | None) -> None:
+    key = keys.create(stream=stream, max_kbps=1000, over_limit="close").key
+    over_limit(key, *(timedelta(seconds=each) for each in ago_s))
+    expected = None if rests_s is None else NOW + timedelta(seconds=rests_s)
+    assert keys.rests_until(key=key, now=NOW) == expected
+
+
+@pytest.mark.parametrize("change", [{"over_limit": "warn"}, {"max_kbps": None}])
+def test_a_key_whose_limit_was_lifted_does_not_rest(stream: Stream, change: dict[str, Any]) -> None:
+    key = keys.create(stream=stream, max_kbps=1000, over_limit="close").key
+    over_limit(key, timedelta(seconds=5))
+    for name, value in change.items():
+        setattr(key, name, value)
+    assert keys.rests_until(key=key, now=NOW) is None
 
 
 def test_a_name_that_is_a_key_is_hidden(stream: Stream, key: NewKey) -> None:

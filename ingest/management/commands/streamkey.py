@@ -3,6 +3,8 @@
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -12,24 +14,27 @@ from django.db.models import QuerySet
 from ingest.management import arguments
 from ingest.models import StreamKey
 from ingest.server.credentials import looks_like_key
-from ingest.services import keys, paste
+from ingest.services import keyimport, keys, paste
 
 WHICH = "A key's id, the key itself ('-': read from standard input), or APP/NAME for the stream's active keys."
 
 
 class Command(BaseCommand):
     help = (
-        "Creates, lists, rotates and revokes stream keys. A key is printed once, when it is made; only a fingerprint "
-        "of it is kept. A revoked key's session ends within 2 s, on whichever node it is."
+        "Creates, imports, lists, rotates and revokes stream keys. A key is printed once, when it is made; only a "
+        "fingerprint of it is kept. A revoked key's session ends within 2 s, on whichever node it is."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        acts = parser.add_subparsers(dest="act", required=True, metavar="create|list|rotate|revoke")
+        acts = parser.add_subparsers(dest="act", required=True, metavar="create|import|list|rotate|revoke")
         create = acts.add_parser("create", help="make a key; the stream is made if it isn't there")
         create.add_argument("stream", metavar="APP/NAME")
         create.add_argument("--label", default="", help="what the key is for")
         create.add_argument("--expires", metavar="TIME", help="such as 2030-01-31, 2030-01-31T12:00Z or 30d")
         create.add_argument("--max-kbps", type=int, metavar="N", help="the most that may be published, kbit/s")
+        create.add_argument(
+            "--over-limit", choices=StreamKey.OverLimit.values, help="what follows a higher bitrate (default: warn)"
+        )
         create.add_argument("--allow", action="append", default=[], metavar="CIDR", help="may be given several times")
         create.add_argument(
             "--secret",
@@ -37,19 +42,30 @@ class Command(BaseCommand):
             help="an existing key, brought over from another server; '-' reads it from standard input, since a "
             "command line is visible to other users of the machine",
         )
+        bulk = acts.add_parser("import", help="bring over existing keys from a table: all of them, or none")
+        bulk.add_argument(
+            "file",
+            metavar="FILE.csv",
+            help=f"'-': standard input. Its first line names the columns: {','.join(keyimport.COLUMNS)}, of which the "
+            "first two are needed; several networks are separated by blanks",
+        )
+        bulk.add_argument("--dry-run", action="store_true", help="only check the table")
         listing = acts.add_parser("list", help="list keys, never their secrets")
         listing.add_argument("stream", metavar="APP/NAME", nargs="?")
         rotate = acts.add_parser("rotate", help="make a new key with the same rights in place of one")
         rotate.add_argument("key", help=WHICH)
-        rotate.add_argument("--grace", default="0", metavar="TIME", help="how long the old one works on, such as 24h")
+        rotate.add_argument(
+            "--grace", default="0", metavar="TIME", help="how long the old one works on, such as 24h; 90d at most"
+        )
         revoke = acts.add_parser("revoke", help="end keys, and the sessions that use them")
         revoke.add_argument("key", help=WHICH)
-        for act in (create, listing, rotate, revoke):
+        for act in (create, bulk, listing, rotate, revoke):
             act.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         acts: dict[str, Callable[..., None]] = {
             "create": self._create,
+            "import": self._import,
             "list": self._list,
             "rotate": self._rotate,
             "revoke": self._revoke,
@@ -58,18 +74,22 @@ class Command(BaseCommand):
             acts[options["act"]](**options)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
-        except keys.KeyTaken as error:
+        except (keys.KeyTaken, keyimport.Unusable) as error:
             raise CommandError(str(error)) from None
 
     def _create(self, *, stream: str, label: str, max_kbps: int | None, json: bool, **options: Any) -> None:
         given: str | None = options["secret"]
         if max_kbps is not None and max_kbps <= 0:
             raise CommandError("--max-kbps takes a number above 0.")
+        over_limit = options["over_limit"]
+        if over_limit and max_kbps is None:
+            raise CommandError("--over-limit needs --max-kbps.")
         made = keys.create(
             stream=arguments.stream_of(stream, make=True),
             label=label,
             expires_at=arguments.moment(options["expires"]) if options["expires"] else None,
             max_kbps=max_kbps,
+            over_limit=over_limit or StreamKey.OverLimit.WARN,
             allowed_networks=options["allow"],
             secret=sys.stdin.readline().strip() if given == "-" else given,
         )
@@ -87,6 +107,21 @@ class Command(BaseCommand):
         self.stdout.write(f"Play from:   {strings.play_url}")
         self.stdout.write("Copy the key now. It is shown once; only a fingerprint of it is kept.")
 
+    def _import(self, *, file: str, dry_run: bool, json: bool, **options: Any) -> None:
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise CommandError(f"{file} can't be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise CommandError("The table is not in UTF-8. Save it as CSV in UTF-8.") from None
+        found = keyimport.bring_over(keyimport.read(text.splitlines(), _moment), dry_run=dry_run)
+        if json:
+            made = {"keys": found.keys, "streams_made": found.streams_made, "dry_run": dry_run}
+            arguments.put_json(self.stdout, made)
+            return
+        verb = "Would import" if dry_run else "Imported"
+        self.stdout.write(f"{verb} {found.keys} keys and make {len(found.streams_made)} streams for them.")
+
     def _list(self, *, stream: str | None, json: bool, **options: Any) -> None:
         rows = StreamKey.objects.select_related("stream__application")
         if stream is not None:
@@ -96,13 +131,17 @@ class Command(BaseCommand):
             arguments.put_json(self.stdout, {"items": items, "count": len(items)})
             return
         for item in items:
-            parts = (str(item["id"]), item["stream"], item["state"], f"{item['prefix']}…", item["label"])
+            parts = [str(item["id"]), item["stream"], item["state"], f"{item['prefix']}…", item["label"]]
+            if item["max_kbps"]:
+                parts.append(f"{item['max_kbps']} kbit/s, {item['over_limit']}")
             self.stdout.write("  ".join(parts))
         if not items:
             self.stdout.write("There are no keys. Make one with: manage.py streamkey create APP/NAME")
 
     def _rotate(self, *, key: str, grace: str, json: bool, **options: Any) -> None:
-        found = list(self._find(key)[:2])
+        found = list(self._find(key))
+        if len(found) > 1:  # Those that were rotated already work on for their grace only.
+            found = [each for each in found if each.revoked_at is None]
         if len(found) != 1:
             raise CommandError("The stream has several active keys: give a key's id (manage.py streamkey list).")
         self._show(keys.rotate(key=found[0], grace=arguments.duration(grace)), json)
@@ -134,6 +173,13 @@ class Command(BaseCommand):
         return found
 
 
+def _moment(text: str) -> datetime:
+    try:
+        return arguments.moment(text)
+    except CommandError as error:
+        raise ValidationError(str(error)) from None
+
+
 def _row(key: StreamKey) -> dict[str, Any]:
     return {
         "id": key.pk,
@@ -144,6 +190,7 @@ def _row(key: StreamKey) -> dict[str, Any]:
         "expires_at": arguments.iso(key.expires_at),
         "grace_until": arguments.iso(key.grace_until),
         "max_kbps": key.max_kbps,
+        "over_limit": key.over_limit,
         "allowed_networks": key.allowed_networks,
         "created_at": arguments.iso(key.created_at),
         "last_used_at": arguments.iso(key.last_used_at),
