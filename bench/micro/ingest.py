@@ -1,16 +1,16 @@
 """What ingest costs in memory, without sockets: CPU time per message and per gigabyte, from bytes to the live stream.
 
-    python -m bench.ingest
+    python -m bench.micro.ingest
 
-The stream of `bench.live_fanout`, at the chunk sizes that publishers use, each message in a read of its own, as on a
-quiet machine. The socket, the wake-up of the event loop and the samples come on top.
+The stream of `bench.micro.live_fanout`, at the chunk sizes that publishers use, each message in a read of its own, as
+on a quiet machine. The socket, the wake-up of the event loop and the samples come on top.
 """
 
 import struct
 from statistics import median
 from time import process_time
 
-from bench.live_fanout import AUDIO, INTER, KEYFRAME, SOUND, VIDEO, on_air
+from bench.micro.live_fanout import AUDIO, INTER, KEYFRAME, SOUND, VIDEO, on_air
 from ingest.rtmp import ClientConnection, Message, ServerConnection, encode_message, events
 from ingest.rtmp.chunks import CSID_AUDIO, CSID_CONTROL, CSID_VIDEO
 from ingest.rtmp.messages.message import MessageType

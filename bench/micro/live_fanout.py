@@ -1,6 +1,6 @@
 """What the fan-out in memory costs, without sockets: microseconds of CPU time per message and player.
 
-    python -m bench.live_fanout [players]
+    python -m bench.micro.live_fanout [players]
 
 A stream of 5 Mbit/s: 73 messages a second, 30 of video (20.7 kB) and 43 of audio (371 B), a keyframe every 2 s.
 `offer`: putting a message into all queues. `take`: emptying them again, after each message or after four.

@@ -1,0 +1,56 @@
+"""Players. Most only count bytes; a sample reads every message: what was stamped tells delay and loss."""
+
+import time
+from typing import Final
+
+from bench.load.client import Client, Target
+from bench.load.reel import read_stamp
+from ingest.rtmp import Message, MessageType, encode_message, events
+from ingest.rtmp.chunks import CSID_CONTROL
+
+ACKNOWLEDGE_BYTES: Final = 2_000_000
+"""Players that only count acknowledge so many bytes each time: to a server it is what shows that they live."""
+
+
+class Player(Client):
+    """`log`: the publisher's stamps, if this player reads messages; else it counts."""
+
+    def __init__(self, target: Target, log: dict[int, int] | None) -> None:
+        super().__init__(target)
+        self.log = log
+        self.is_measuring = False
+        self.delays_ns: list[int] = []
+        self.missing = 0
+        """Stamped messages that were left out between two that came."""
+        self._last: int | None = None
+        self._acknowledged = 0
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.log is not None or not self._is_set_up:
+            super().buffer_updated(nbytes)
+            return
+        self.reads += 1
+        self.bytes_read += nbytes
+        if self.bytes_read - self._acknowledged >= ACKNOWLEDGE_BYTES:
+            self._acknowledged = self.bytes_read
+            number = (self.bytes_read & 0xFFFFFFFF).to_bytes(4, "big")
+            message = Message(MessageType.ACKNOWLEDGEMENT, 0, 0, number)
+            self.transport.write(encode_message(message, chunk_stream_id=CSID_CONTROL, chunk_size=128))
+
+    def received(self, found: list[events.Event]) -> None:
+        super().received(found)
+        if not self.is_measuring or self.log is None:
+            return
+        now = time.monotonic_ns()
+        for event in found:
+            if isinstance(event, events.AudioReceived | events.VideoReceived):
+                stamp = read_stamp(event.payload)
+                if stamp is not None:
+                    self._stamped(stamp, now, self.log)
+
+    def _stamped(self, stamp: int, now: int, log: dict[int, int]) -> None:
+        self.delays_ns.append(now - stamp)
+        place = log[stamp]
+        if self._last is not None:
+            self.missing += place - self._last - 1
+        self._last = place

@@ -1,0 +1,158 @@
+"""A load for a while: everybody joins, it settles, and a window of it is measured."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from bench.load.client import Client, Refused, Target, close_all
+from bench.load.clip import Clip
+from bench.load.player import Player
+from bench.load.publisher import Pacer, Publisher
+from bench.load.reel import reel
+
+JOINING = 8
+"""Connections that are opened at once."""
+SETTLE_S = 3.0
+"""After the last has joined: what a player is sent at its start (the last group of pictures) is over then."""
+
+C = TypeVar("C", bound=Client)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    target: Target
+    clip: Clip
+    publishers: int
+    chunk_size: int = 4096
+    players: int = 0
+    """Of the first publisher's stream."""
+    readers: int = 10
+    """How many of the players read messages instead of counting bytes."""
+    seconds: float = 10.0
+    """The window's length."""
+
+
+@dataclass(slots=True)
+class Window:
+    """What happened in the window, and (`errors`) since the beginning."""
+
+    seconds: float = 0.0
+    messages: int = 0
+    """Sent by the publishers."""
+    bytes_in: int = 0
+    """To the server, from the publishers, with chunk headers."""
+    bytes_out: int = 0
+    """From the server to the players."""
+    reads: int = 0
+    """By the players: about the server's sends to them."""
+    delays_ms: list[float] = field(default_factory=list)
+    """From sending to reading, of all readers, sorted."""
+    missing: int = 0
+    """Stamped messages that a reader should have got between two that it got."""
+    left_out: int = 0
+    """Messages that publishers could not send, as the server did not read."""
+    errors: list[str] = field(default_factory=list)
+    """Connections that were refused or lost."""
+    own_cpu: float = 0.0
+    """The generator's share of a core."""
+    lateness_ms: float = 0.0
+    """The worst that a message was sent after its time."""
+
+
+@dataclass(slots=True)
+class _Counts:
+    at: float
+    cpu: float
+    messages: int
+    bytes_in: int
+    bytes_out: int
+    reads: int
+
+
+def no_mark() -> None:
+    """For a load of which only the window counts."""
+
+
+async def run(load: Load, begun: Callable[[], None] = no_mark, ended: Callable[[], None] = no_mark) -> Window:
+    """`begun` and `ended` are called at the window's borders: to read the server's own counters."""
+    window = Window()
+    publishers = await _join(load.publishers, lambda number: _publish(load, number), window.errors)
+    if not publishers:
+        raise Refused("; ".join(sorted(set(window.errors))) or "no publishers")
+    if load.players:
+        publishers[0].log = {}
+    stream = reel(load.clip, load.chunk_size, publishers[0].stream_id)
+    pacer = Pacer(publishers, stream)
+    log = publishers[0].log
+    players = await _join(load.players, lambda number: _play(load, number, log), window.errors)
+    await asyncio.sleep(SETTLE_S)
+    gc.collect()
+    gc.disable()
+    try:
+        pacer.lateness_s = 0.0
+        for player in players:
+            player.is_measuring = True
+        begun()
+        first = _count(publishers, players)
+        await asyncio.sleep(load.seconds)
+        last = _count(publishers, players)
+        ended()
+        for player in players:
+            player.is_measuring = False
+    finally:
+        gc.enable()
+    pacer.stop()
+    window.errors += [client.lost for client in [*publishers, *players] if client.lost]
+    await close_all([*players, *publishers])
+    window.seconds = last.at - first.at
+    window.messages = last.messages - first.messages
+    window.bytes_in = last.bytes_in - first.bytes_in
+    window.bytes_out = last.bytes_out - first.bytes_out
+    window.reads = last.reads - first.reads
+    window.own_cpu = (last.cpu - first.cpu) / window.seconds
+    window.lateness_ms = pacer.lateness_s * 1000
+    window.delays_ms = sorted(delay / 1e6 for player in players for delay in player.delays_ns)
+    window.missing = sum(player.missing for player in players)
+    window.left_out = sum(publisher.left_out for publisher in publishers)
+    return window
+
+
+async def _publish(load: Load, number: int) -> Publisher:
+    publisher = await Publisher.open(load.target, load.chunk_size)
+    await publisher.begin(f"load{number}")
+    return publisher
+
+
+async def _play(load: Load, number: int, log: dict[int, int] | None) -> Player:
+    player = await Player.open(load.target, log if number < load.readers else None)
+    await player.play("load0")
+    return player
+
+
+async def _join(count: int, join: Callable[[int], Awaitable[C]], errors: list[str]) -> list[C]:
+    """Those that could join, in order."""
+    gate = asyncio.Semaphore(JOINING)
+
+    async def one(number: int) -> C | None:
+        async with gate:
+            try:
+                return await join(number)
+            except (Refused, TimeoutError) as error:
+                errors.append(str(error) or "no answer")
+                return None
+
+    return [client for client in await asyncio.gather(*map(one, range(count))) if client]
+
+
+def _count(publishers: list[Publisher], players: list[Player]) -> _Counts:
+    return _Counts(
+        time.monotonic(),
+        time.process_time(),
+        sum(publisher.messages for publisher in publishers),
+        sum(publisher.bytes_sent for publisher in publishers),
+        sum(player.bytes_read for player in players),
+        sum(player.reads for player in players),
+    )

@@ -1,0 +1,107 @@
+"""One measurement: a load on a server that was just started, on a core of its own, and what it cost there.
+
+Figures are a dictionary by the names of `FIGURES`; those that a case doesn't have are not in it.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+
+import uvloop
+
+from bench.load.client import Target
+from bench.load.clip import clip
+from bench.load.run import Load, Window, run
+from bench.peers.server import Server
+from bench.process import Usage, cores, machine_cpu_s, on_core, usage
+
+Start = Callable[[], AbstractContextManager[Server]]
+Figures = dict[str, float]
+Measure = Callable[[Start, float], Figures]
+"""Start the server, put a load on it for so many seconds, end it."""
+
+FIGURES = {
+    "cpu_s_per_gb": "CPU seconds of the server's processes per gigabyte ingested or, with players, delivered",
+    "us_per_message": "CPU microseconds per message ingested",
+    "rss_mb": "resident memory of the server's processes at the window's end, MB",
+    "kb_per_player": "the same less that before the load, per player, kB",
+    "delay_p50_ms": "from a publisher's sending to a player's reading",
+    "delay_p99_ms": "",
+    "delay_p999_ms": "",
+    "delay_max_ms": "",
+    "sends_per_s": "reads by the players: the server's sends, but for those that came together",
+    "generator_cores": "the generator's own share of its core",
+    "lateness_ms": "the worst that the generator sent a message after its time",
+    "other_cores": "what neither server nor generator used of the machine, in cores: the noise",
+    "load_average": "of the last minute, at the window's end",
+    "lost": "messages that did not come through, and connections refused or lost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What publishers and players do."""
+
+    publishers: int
+    mbps: float
+    chunk_size: int = 4096
+    players: int = 0
+
+    def measure(self, start: Start, seconds: float) -> Figures:
+        server_core, load_core = cores()
+        with ExitStack() as stack:
+            with on_core(server_core):
+                server = stack.enter_context(start())
+            meter = Meter(server.pid)
+            target = Target.of(server.url, server.app)
+            load = Load(target, clip(self.mbps), self.publishers, self.chunk_size, self.players, seconds=seconds)
+            with on_core(load_core):
+                window = uvloop.run(run(load, meter.begin, meter.end))
+        return self._figures(window, meter)
+
+    def _figures(self, window: Window, meter: "Meter") -> Figures:
+        size = window.bytes_out if self.players else window.bytes_in
+        found = {
+            "cpu_s_per_gb": meter.cpu_s / size * 1e9,
+            "us_per_message": meter.cpu_s / window.messages * 1e6,
+            "rss_mb": meter.last.rss_bytes / 1e6,
+            "generator_cores": window.own_cpu,
+            "lateness_ms": window.lateness_ms,
+            "lost": window.missing + window.left_out + len(window.errors),
+            **meter.noise(window.own_cpu, window.seconds),
+        }
+        if self.players:
+            found["kb_per_player"] = (meter.last.rss_bytes - meter.idle.rss_bytes) / 1e3 / self.players
+            found["sends_per_s"] = window.reads / window.seconds
+            for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)):
+                found[f"delay_{name}_ms"] = percentile(window.delays_ms, share)
+        return found
+
+
+class Meter:
+    """The server's and the machine's counters, at rest and at the window's borders."""
+
+    last: Usage
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.idle = usage(pid)
+
+    def begin(self) -> None:
+        self._machine_s = machine_cpu_s()
+        self._first = usage(self._pid)
+
+    def end(self) -> None:
+        self.last = usage(self._pid)
+        self.cpu_s = self.last.cpu_s - self._first.cpu_s
+        self._machine_s = machine_cpu_s() - self._machine_s
+
+    def noise(self, generator_cores: float, seconds: float) -> Figures:
+        others = (self._machine_s - self.cpu_s) / seconds - generator_cores
+        return {"other_cores": max(0.0, others), "load_average": os.getloadavg()[0]}
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value that `share` of them don't exceed; not a number without any."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")

@@ -1,0 +1,1 @@
+"""Benchmarks in memory, without sockets: what one part costs by itself."""

@@ -1,0 +1,1 @@
+"""The servers that are measured: each a process on a free loopback port, in a folder of its own."""

@@ -1,0 +1,56 @@
+"""nginx with libnginx-mod-rtmp, both of Debian: one worker, nothing logged."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.peers.server import Server, answers, free_port, started
+
+NAME = "nginx-rtmp"
+APP = "bench"
+PACKAGES = "nginx libnginx-mod-rtmp"
+MODULE = Path("/usr/lib/nginx/modules/ngx_rtmp_module.so")
+PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
+"""Debian's nginx is not on everybody's PATH."""
+
+CONFIGURATION = """
+load_module {module};
+daemon off;
+pid {folder}/nginx.pid;
+error_log stderr;
+worker_processes 1;
+events {{ use epoll; multi_accept on; worker_connections 4096; }}
+rtmp {{
+    access_log off;
+    server {{
+        listen 127.0.0.1:{port};
+        chunk_size 4096;
+        application {app} {{ live on; }}
+    }}
+}}
+"""
+
+
+def missing() -> str | None:
+    """What to install, or None."""
+    if shutil.which("nginx", path=PLACES) and MODULE.exists():
+        return None
+    return f"{NAME} is not there: apt-get install {PACKAGES}"
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Server]:
+    program = shutil.which("nginx", path=PLACES)
+    assert program is not None, missing()
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="rtmpweb-bench-") as name:
+        folder = Path(name)
+        file = folder / "nginx.conf"
+        file.write_text(CONFIGURATION.format(module=MODULE, folder=folder, port=port, app=APP))
+        url = f"rtmp://127.0.0.1:{port}"
+        command = [program, "-p", name, "-c", str(file), "-e", "stderr"]
+        with started(command, folder / "log", lambda _text: url if answers(port) else None) as (pid, _):
+            yield Server(pid, url, APP)
