@@ -1,7 +1,12 @@
 """Writes history to the database, in order, on a thread of its own: a slow or absent database holds up nothing.
 
-What waits is bounded. Over the bound, events and attempts are dropped and counted; ends of sessions and undone
-admissions are always kept, since they are as few as the sessions.
+What waits is bounded. Over the bound, events and attempts are dropped and counted; begins and ends of sessions and
+undone admissions are always kept, since they are as few as the sessions, and no play is admitted while the bound is
+reached.
+
+A process that is killed loses what waits: at most what happened in the last moments, but, while the database is away,
+all since then. A player's session of which neither begin nor end was written is then missing from history; a
+publisher's has its row from its admission, and ends when its node is found dead.
 """
 
 import atexit
@@ -17,7 +22,7 @@ from typing import Any
 from django.db import InterfaceError, OperationalError, connections, transaction
 
 from ingest.contracts import EndReason, Totals
-from ingest.models import Attempt, StatusEvent, Stream
+from ingest.models import Attempt, Node, Session, StatusEvent, Stream
 from ingest.services import keys, sessions
 
 logger = logging.getLogger(__name__)
@@ -29,6 +34,21 @@ GATHER_S = 0.02
 BACKOFF_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 EXIT_S = 3.0
 """How long a process that ends waits for what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginRow:
+    """A play session, which was admitted by reading alone; its texts are already fit for the database."""
+
+    session: uuid.UUID
+    app: str
+    name: str
+    stream: int
+    node: str
+    channel: str
+    address: str
+    encoder: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +104,9 @@ class DiscardRow:
     session: uuid.UUID
 
 
-Operation = EventRow | MediaRow | AttemptRow | EndRow | DiscardRow
-KEPT = (EndRow, DiscardRow)
+Operation = BeginRow | EventRow | MediaRow | AttemptRow | EndRow | DiscardRow
+ENDS = (EndRow, DiscardRow)
+KEPT = (BeginRow, *ENDS)
 
 
 class HistoryWriter:
@@ -107,13 +128,18 @@ class HistoryWriter:
         """Operations that are not written yet."""
         return len(self._waiting) + self._writing
 
+    @property
+    def full(self) -> bool:
+        """Whether as much waits as may: what isn't kept is dropped, and what would begin is better refused."""
+        return len(self._waiting) >= self._max_waiting
+
     def put(self, operation: Operation) -> None:
         with self._changed:
-            if len(self._waiting) >= self._max_waiting and not isinstance(operation, KEPT):
+            if self.full and not isinstance(operation, KEPT):
                 self.dropped += 1
                 return
             self._waiting.append(operation)
-            if isinstance(operation, KEPT):
+            if isinstance(operation, ENDS):
                 self._ending.add(operation.session)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rtmpweb-history", daemon=True)
@@ -159,7 +185,7 @@ class HistoryWriter:
         """What ended is remembered for one batch more, for whoever read a lease's row just before it was freed."""
         if batch:
             self._ending -= self._just_written
-            self._just_written = {operation.session for operation in batch if isinstance(operation, KEPT)}
+            self._just_written = {operation.session for operation in batch if isinstance(operation, ENDS)}
 
     def _take(self) -> list[Operation] | None:
         with self._changed:
@@ -203,9 +229,15 @@ class HistoryWriter:
 
 
 def write(batch: Sequence[Operation]) -> None:
-    """Writes the operations in order; neighbouring events in one statement. Repeating a batch changes nothing."""
+    """Writes the operations in order; neighbouring events in one statement. Repeating a batch changes nothing.
+
+    Sessions begin first, all in one statement: nothing that is told of one comes before its begin.
+    """
+    _begin([operation for operation in batch if isinstance(operation, BeginRow)])
     events: list[StatusEvent] = []
     for operation in batch:
+        if isinstance(operation, BeginRow):
+            continue
         if isinstance(operation, EventRow):
             events.append(_event(operation))
             continue
@@ -225,6 +257,32 @@ def write(batch: Sequence[Operation]) -> None:
         else:
             sessions.discard(session=operation.session)
     _save(events)
+
+
+def _begin(rows: Sequence[BeginRow]) -> None:
+    """Makes the sessions' rows. One whose stream was deleted since is made without: its node then ends it."""
+    if not rows:
+        return
+    streams = set(Stream.objects.filter(pk__in={row.stream for row in rows}).values_list("pk", flat=True))
+    nodes = {name: Node.objects.get_or_create(name=name)[0] for name in {row.node for row in rows}}
+    Session.objects.bulk_create(
+        [
+            Session(
+                pk=row.session,
+                kind=Session.Kind.PLAY,
+                app=row.app,
+                name=row.name,
+                stream_id=row.stream if row.stream in streams else None,
+                node=nodes[row.node],
+                channel=row.channel,
+                address=row.address,
+                encoder=row.encoder,
+                started_at=row.at,
+            )
+            for row in rows
+        ],
+        ignore_conflicts=True,
+    )
 
 
 def _save(events: list[StatusEvent]) -> None:

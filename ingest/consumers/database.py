@@ -1,19 +1,16 @@
 """The database from the event loop: own threads, a limit in time, and nothing left of what came too late.
 
-Reads have a few threads, so that a flood of refusals doesn't queue behind writes; writes have one, since SQLite takes
-one writer at a time anyway; `Turns` keep a herd from filling its queue. A decision that isn't there after LIMIT_S is
-refused. Its thread can't be stopped, so it asks its `Ticket` after its commit whether anybody still wants the result,
-and undoes it if not.
+Reads have a few threads, so that neither a flood of refusals nor a herd of players queues behind writes; writes have
+one, since SQLite takes one writer at a time anyway. A decision that isn't there after LIMIT_S is refused. Its thread
+can't be stopped, so it asks its `Ticket` after its commit whether anybody still wants the result, and undoes it if not.
 """
 
 import asyncio
 import threading
-import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from enum import Enum
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -42,34 +39,6 @@ connection_created.connect(limit_statements, dispatch_uid="ingest.consumers.data
 
 class TooSlow(Exception):  # noqa: N818 - an answer, not an error.
     """The database did not answer within the limit."""
-
-
-class Turns:
-    """Lets few pieces of one kind of work into an executor's queue at a time: what else comes waits behind no herd."""
-
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            weakref.WeakKeyDictionary()
-        )
-
-    @asynccontextmanager
-    async def turn(self, deadline: float) -> AsyncIterator[None]:
-        """Waits for a turn until `deadline` (the loop's time), or raises TooSlow."""
-        free = self._loops.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._at_once))
-        try:
-            async with asyncio.timeout_at(deadline):
-                await free.acquire()
-        except TimeoutError:
-            raise TooSlow from None
-        try:
-            yield
-        finally:
-            free.release()
-
-
-PLAYS = Turns(2)
-"""A player's admission: publishers and leases come first."""
 
 
 class _State(Enum):
@@ -152,6 +121,51 @@ def _swallow(task: "asyncio.Task[T]") -> None:
 def _take_back(task: "asyncio.Task[T]", undo: Callable[[T], None]) -> None:
     if not task.cancelled() and task.exception() is None:
         undo(task.result())
+
+
+class Together(Generic[T]):
+    """One read for all who ask the same at the same time. It begins after each of them has asked: nothing is kept.
+
+    Of each question one read is under way, and one more waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._reads: dict[Hashable, _Read[T]] = {}
+        """The latest of each question and event loop."""
+
+    async def ask(self, question: Hashable, work: Callable[[], T], deadline: float) -> T:
+        """What `work` reads, or TooSlow at the deadline (the loop's time). The question names all it depends on."""
+        loop = asyncio.get_running_loop()
+        key = (loop, question)
+        read = self._reads.get(key)
+        if read is None or read.begun:
+            read = self._reads[key] = _Read(after=read)
+            read.task = asyncio.ensure_future(self._run(key, read, work))
+            read.task.add_done_callback(_swallow)
+        await asyncio.wait({read.task}, timeout=max(0.0, deadline - loop.time()))
+        if not read.task.done():
+            raise TooSlow
+        return read.task.result()
+
+    async def _run(self, key: Hashable, read: "_Read[T]", work: Callable[[], T]) -> T:
+        try:
+            if read.after is not None:
+                await asyncio.wait({read.after.task})
+                read.after = None
+            read.begun = True
+            deadline = asyncio.get_running_loop().time() + LIMIT_S
+            return await decide(work, executor=READ, deadline=deadline)
+        finally:
+            if self._reads.get(key) is read:
+                del self._reads[key]
+
+
+class _Read(Generic[T]):
+    task: "asyncio.Task[T]"
+
+    def __init__(self, after: "_Read[T] | None") -> None:
+        self.after = after
+        self.begun = False
 
 
 async def run(work: Callable[[], T], *, executor: ThreadPoolExecutor) -> T:

@@ -9,7 +9,6 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
 from typing import Any, Literal, NoReturn, TypeVar
 
 from channels.exceptions import StopConsumer
@@ -37,7 +36,8 @@ from ingest.contracts import (
     StopEvent,
     UnpublishEvent,
 )
-from ingest.history import DiscardRow, MediaRow, get_history
+from ingest.history import BeginRow, DiscardRow, MediaRow, get_history
+from ingest.models import Stream
 from ingest.services import admission
 from ingest.services.admission import Grant, Peer, PublishRequest
 from ingest.services.refusals import Action, Refused
@@ -57,6 +57,8 @@ MAX_METADATA = 50
 
 PATIENCE = 0.9
 """A statement that failed after this part of its time limit was waiting: the database is slow rather than broken."""
+
+PLAYS: database.Together[Stream] = database.Together()
 
 
 class RtmpConsumer(ControlConsumer):
@@ -150,24 +152,22 @@ class RtmpConsumer(ControlConsumer):
     async def _play(self, event: PlayEvent) -> None:
         self.action = "play"
         app, name, credential = self.scope["app"], event["name"], event["credential"]
-        peer = self.peer
-        session_id = uuid.uuid4()
 
-        def check() -> None:
-            admission.check_play(app=app, name=name, credential=credential, now=timezone.now())
+        def check() -> Stream:
+            return admission.check_play(app=app, name=name, credential=credential, now=timezone.now())
 
-        def admit() -> Grant:
-            return admission.admit_play(
-                session=session_id, app=app, name=name, credential=credential, peer=peer, now=timezone.now()
-            )
+        async def decide(deadline: float) -> Stream:
+            if get_history().full:  # Nothing may begin that could not be recorded.
+                raise database.TooSlow
+            return await PLAYS.ask((app, name, credential), check, deadline)
 
         try:
-            grant = await self._decided(
-                "play", lambda deadline: self._admit(session_id, check, admit, deadline, database.PLAYS)
-            )
+            stream = await self._decided("play", decide)
         except Refused as refused:
             await self._reject(event, refused)
             return
+        grant = admission.admit_play(session=uuid.uuid4(), stream=stream)
+        get_history().put(self._begin_row(grant))
         self._open(event["stream_id"], "play", grant)
         answer: PlayAccept = {
             "type": "rtmp.play.accept",
@@ -178,13 +178,22 @@ class RtmpConsumer(ControlConsumer):
         }
         await self.send(answer)
 
+    def _begin_row(self, grant: Grant) -> BeginRow:
+        peer = self.peer
+        return BeginRow(
+            session=grant.session,
+            app=grant.app,
+            name=grant.name,
+            stream=grant.labels["stream"],
+            node=peer.node,
+            channel=peer.channel,
+            address=clean.text(peer.address, 64),
+            encoder=clean.text(peer.encoder, 255),
+            at=timezone.now(),
+        )
+
     async def _admit(
-        self,
-        session: uuid.UUID,
-        check: Callable[[], None],
-        admit: Callable[[], Grant],
-        deadline: float,
-        turns: database.Turns | None = None,
+        self, session: uuid.UUID, check: Callable[[], None], admit: Callable[[], Grant], deadline: float
     ) -> Grant:
         """Reads first, then writes; both before the deadline."""
 
@@ -192,12 +201,11 @@ class RtmpConsumer(ControlConsumer):
             get_history().put(DiscardRow(grant.session))
 
         await database.decide(check, executor=database.READ, deadline=deadline)
-        async with turns.turn(deadline) if turns is not None else nullcontext():
-            try:
-                return await database.decide(admit, executor=database.WRITE, deadline=deadline, undo=discard)
-            except AnyDatabaseError:
-                get_history().put(DiscardRow(session))  # A commit may have gone through although its answer was lost.
-                raise
+        try:
+            return await database.decide(admit, executor=database.WRITE, deadline=deadline, undo=discard)
+        except AnyDatabaseError:
+            get_history().put(DiscardRow(session))  # A commit may have gone through although its answer was lost.
+            raise
 
     async def _decided(self, action: Action, work: Callable[[float], Coroutine[Any, Any, T]]) -> T:
         """The decision, or Refused: also for a database that fails or is too slow, and for our own faults."""

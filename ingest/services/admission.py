@@ -1,7 +1,7 @@
 """Who may connect, publish and play. Each function returns what was granted or raises `Refused` with the reason.
 
-`connect` and `check_*` only read, so that a flood of bad keys never reaches the one thread that writes; `admit_*` check
-again and write, in one transaction: the session, its lease, and the key's last use.
+`connect` and `check_*` only read, so that neither a flood of bad keys nor a herd of players reaches the one thread that
+writes; `admit_publish` checks again and writes, in one transaction: the session, its lease, and the key's last use.
 """
 
 import uuid
@@ -169,8 +169,20 @@ def admit_publish(
         stream, key = target.stream, target.key
         if stream is None:
             stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
-        node = _node(peer.node)
-        _begin(session, Session.Kind.PUBLISH, target.application, stream, key, node, peer, now)
+        node, _ = Node.objects.get_or_create(name=peer.node)  # It may come before the node's own start is written.
+        Session.objects.create(
+            pk=session,
+            kind=Session.Kind.PUBLISH,
+            app=target.application.name,
+            name=stream.name,
+            stream=stream,
+            key=key,
+            node=node,
+            channel=peer.channel,
+            address=clean.text(peer.address, 64),
+            encoder=clean.text(peer.encoder, 255),
+            started_at=now,
+        )
         try:
             fencing, expired = leases.take(stream=stream.pk, session=session, node=node.pk, now=now, standing=standing)
         except leases.Busy:
@@ -190,10 +202,12 @@ def admit_publish(
 
 def check_play(*, app: str, name: str, credential: str, now: datetime) -> Stream:
     """The stream, if it may be played: by its application's policy and, where that asks for one, a token."""
-    application = _application("play", app)
+    stream = Stream.objects.select_related("application").filter(application__name=app, name=name).first()
+    application = stream.application if stream is not None else _application("play", app)
+    if not application.enabled:
+        _refuse("play", "app_disabled")
     if application.play_policy == Application.PlayPolicy.NONE:
         _refuse("play", "play_not_allowed")
-    stream = Stream.objects.select_related("application").filter(application=application, name=name).first()
     if stream is None:
         _refuse("play", "stream_unknown")
     if not stream.enabled:
@@ -207,45 +221,15 @@ def check_play(*, app: str, name: str, credential: str, now: datetime) -> Stream
     return stream
 
 
-def admit_play(*, session: uuid.UUID, app: str, name: str, credential: str, peer: Peer, now: datetime) -> Grant:
-    """Makes the session. The stream need not be live: the player waits for its publisher."""
-    with transaction.atomic():
-        stream = check_play(app=app, name=name, credential=credential, now=now)
-        _begin(session, Session.Kind.PLAY, stream.application, stream, None, _node(peer.node), peer, now)
+def admit_play(*, session: uuid.UUID, stream: Stream) -> Grant:
+    """What a player of a stream that it may play gets; the session's row is for history to write.
+
+    The stream need not be live: the player waits for its publisher.
+    """
     return _grant(session, stream.application, stream, None, 0)
 
 
 # --- Both ---
-
-
-def _node(name: str) -> Node:
-    """The node's row; made here when a publisher comes before the node's own start was written."""
-    return Node.objects.get_or_create(name=name)[0]
-
-
-def _begin(
-    session: uuid.UUID,
-    kind: Session.Kind,
-    application: Application,
-    stream: Stream,
-    key: StreamKey | None,
-    node: Node,
-    peer: Peer,
-    now: datetime,
-) -> None:
-    Session.objects.create(
-        pk=session,
-        kind=kind,
-        app=application.name,
-        name=stream.name,
-        stream=stream,
-        key=key,
-        node=node,
-        channel=peer.channel,
-        address=clean.text(peer.address, 64),
-        encoder=clean.text(peer.encoder, 255),
-        started_at=now,
-    )
 
 
 def _grant(session: uuid.UUID, application: Application, stream: Stream, key: StreamKey | None, fencing: int) -> Grant:

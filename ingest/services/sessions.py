@@ -38,7 +38,8 @@ def end(
     """Ends the session and frees its lease. False: it had ended already, and stays as it was."""
     with transaction.atomic():
         row = Session.objects.select_related("stop_by").filter(pk=session, ended_at__isnull=True).first()
-        leases.release(session=session)
+        if row is None or row.kind == Session.Kind.PUBLISH:
+            leases.release(session=session)
         if row is None:
             return False
         if reason == "kicked" and (row.stop_note or row.stop_by is not None):

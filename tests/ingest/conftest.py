@@ -1,6 +1,6 @@
 """Fixtures of the Django side of ingest: a stream with a key, and a process without memory of other tests."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from ingest import history, livestore
 from ingest.consumers.active import ACTIVE
 from ingest.models import Application, Stream
 from ingest.services import keys
+from tests.ingest.control import Connection, NodeApp
 
 
 @pytest.fixture
@@ -42,3 +43,21 @@ def process(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[h
     writer.close(5)
     history._writer = None
     livestore._store = None
+
+
+@pytest.fixture
+async def encoder(process: history.HistoryWriter, key: keys.NewKey) -> AsyncIterator[Connection]:
+    """A connected encoder."""
+    made = Connection()
+    assert await made.connect() == {"type": "rtmp.accept"}
+    yield made
+    made.app.stop(exceptions=False)
+
+
+@pytest.fixture
+async def node(process: history.HistoryWriter) -> AsyncIterator[NodeApp]:
+    """A started media node."""
+    made = NodeApp()
+    await made.tell("node.started")
+    yield made
+    await made.stop()

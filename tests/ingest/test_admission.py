@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
+from pytest_django import DjangoAssertNumQueries
 
 from ingest.models import Application, Lease, Session, Stream, StreamKey
 from ingest.services import admission, keys, playtokens, sessions
@@ -244,14 +245,25 @@ def test_names_that_are_no_names(name: str) -> None:
 
 
 def play(name: str = "cam1", token: str = "", now: datetime = NOW) -> Grant:
-    return admission.admit_play(session=uuid.uuid4(), app="live", name=name, credential=token, peer=PEER, now=now)
+    stream = admission.check_play(app="live", name=name, credential=token, now=now)
+    return admission.admit_play(session=uuid.uuid4(), stream=stream)
 
 
-def test_anyone_plays_a_public_application(stream: Stream) -> None:
-    grant = play()
+def test_anyone_plays_a_public_application(stream: Stream, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    with django_assert_num_queries(1):
+        grant = play()
+    assert grant.path == "live/cam1"
     assert grant.labels == {"stream": stream.pk, "key": None}
-    assert Session.objects.get().kind == "play"
-    assert not Lease.objects.exists()
+
+
+def test_a_disabled_application_plays_nothing(stream: Stream) -> None:
+    Application.objects.update(enabled=False)
+    assert refusal(play).reason == refusal(partial(play, "cam2")).reason == "app_disabled"
+
+
+@pytest.mark.usefixtures("db")
+def test_an_application_that_is_not_there_plays_nothing() -> None:
+    assert refusal(play).reason == "unknown_app"
 
 
 def test_streams_that_are_not_there(stream: Stream, key: NewKey) -> None:

@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ingest.history import AttemptRow, DiscardRow, EndRow, EventRow, HistoryWriter
+from ingest.history import AttemptRow, BeginRow, DiscardRow, EndRow, EventRow, HistoryWriter
 from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
 from ingest.services import keys
 from tests.ingest.control import TOTALS
@@ -119,15 +119,19 @@ def test_a_fault_of_the_connection_is_not_the_end_of_history(
     assert StatusEvent.objects.count() + process.dropped == 1, "what was lost is counted"
 
 
-def test_what_waits_is_bounded_but_ends_are_kept(session: Session) -> None:
+def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, stream: Stream) -> None:
     writer = HistoryWriter(max_waiting=5)
+    begin = BeginRow(uuid.uuid4(), "live", "cam1", stream.pk, "node-a", "", "192.0.2.7", "VLC", NOW)
     other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
         for sequence in range(1, 1001):
             writer.put(event(session.pk, sequence))
+        writer.put(begin)
+        writer.put(end(begin.session))
         writer.put(end(session.pk))
-        assert writer.waiting <= 5 + 200 + 1
+        assert writer.full
+        assert writer.waiting <= 5 + 200 + 3
         assert writer.dropped >= 1000 - 205
     finally:
         other.execute("ROLLBACK")
@@ -135,6 +139,7 @@ def test_what_waits_is_bounded_but_ends_are_kept(session: Session) -> None:
     assert writer.close(10)
     session.refresh_from_db()
     assert session.end_reason == "client_unpublish"
+    assert Session.objects.get(kind="play").end_reason == "client_unpublish"
 
 
 def test_an_undone_admission_leaves_nothing(process: HistoryWriter, session: Session) -> None:

@@ -8,7 +8,7 @@ import pytest
 from ingest import livestore
 from ingest.contracts import NodeFigures
 from ingest.livestore import CompactSample, LiveStore, MemoryLiveStore, RedisLiveStore
-from tests.ingest.test_node import snapshot
+from tests.ingest.ticks import snapshot
 from tests.redis_server import RedisServer
 
 

@@ -1,0 +1,23 @@
+"""A real RTMP listener in the test's own loop, with the project's consumers and database behind it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from channels.routing import ProtocolTypeRouter
+
+from ingest.consumers import NodeConsumer, RtmpConsumer
+from ingest.server import RtmpServer, ServerConfig
+from tests.ingest.control import NODE
+
+APPLICATION = ProtocolTypeRouter({"rtmp": RtmpConsumer.as_asgi(), "rtmp.node": NodeConsumer.as_asgi()})
+
+
+@asynccontextmanager
+async def listening(node: str = NODE) -> AsyncIterator[int]:
+    """The port of a running media node."""
+    server = RtmpServer(APPLICATION, ServerConfig(node=node, rtmp=("127.0.0.1", 0)))
+    await server.start()
+    try:
+        yield server.addresses[0][1]
+    finally:
+        await server.stop(grace_s=2)

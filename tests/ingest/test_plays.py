@@ -1,0 +1,173 @@
+"""Players are admitted by reading alone, and their sessions are written afterwards."""
+
+import asyncio
+import uuid
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from ingest import history
+from ingest.consumers.database import READ
+from ingest.history import HistoryWriter
+from ingest.models import Application, Attempt, Session, StatusEvent, Stream
+from ingest.services import playtokens, sessions
+from ingest.services.keys import NewKey
+from tests.ingest.control import Connection, NodeApp
+from tests.ingest.faults import held, locked_database, until_queued
+from tests.ingest.listener import listening
+from tests.ingest.ticks import drop_after_ticks, is_up, until
+from tests.rtmp_client import RtmpClient
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HERD = 300
+
+
+async def connected(count: int) -> list[Connection]:
+    players = [Connection() for _ in range(count)]
+    for player in players:
+        await player.connect()
+    return players
+
+
+async def disconnect(*connections: Connection) -> None:
+    for each in connections:
+        await each.disconnect()
+
+
+async def test_a_herd_of_players_is_let_in(process: HistoryWriter, stream: Stream) -> None:
+    """As at a broadcast's start, all at once. Whoever is accepted had its decision within the 2 s that one may take."""
+
+    async def join(port: int) -> RtmpClient:
+        player = RtmpClient(port=port, timeout_s=20)
+        await player.open()
+        await player.connect("live")
+        await player.play("cam1")
+        return player
+
+    async with listening() as port:
+        players = await asyncio.gather(*(join(port) for _ in range(HERD)))
+        for player in players:
+            await player.close()
+        rows = Session.objects.filter(kind="play", stream=stream, node__name="node-a", app="live", name="cam1")
+        await until(lambda: rows.filter(end_reason="tcp_reset").count() == HERD, 20)
+    assert not await Attempt.objects.aexists()
+
+
+async def test_a_player_is_let_in_while_nothing_can_be_written(process: HistoryWriter, stream: Stream) -> None:
+    (player,) = await connected(1)
+    with locked_database():
+        answer = await player.play("cam1")
+        assert answer["type"] == "rtmp.play.accept"
+        await player.disconnect("idle_timeout")
+        assert not await Session.objects.aexists()
+    assert await asyncio.to_thread(process.flush, 10)
+    session = await Session.objects.aget()
+    assert (str(session.pk), session.kind, session.end_reason) == (answer["session_id"], "play", "idle_timeout")
+    assert session.started_at <= session.ended_at  # type: ignore[operator]
+    codes = StatusEvent.objects.order_by("sequence").values_list("kind", flat=True)
+    assert [code async for code in codes] == ["session.started", "session.ended"]
+
+
+async def test_a_herd_does_not_stand_in_a_publishers_way(
+    encoder: Connection, process: HistoryWriter, key: NewKey
+) -> None:
+    """Those who ask the same at the same time are answered by one read, with one more for those who came later."""
+    players = await connected(50)
+    with held(READ):
+        for player in players:
+            await player.tell(player.play_event("cam1"))
+        await until_queued(READ, 1)
+        await encoder.tell(encoder.publish_event(key.secret))
+        await until_queued(READ, 2)
+    assert (await encoder.answer())["type"] == "rtmp.publish.accept"
+    answers = [await player.answer() for player in players]
+    assert {answer["type"] for answer in answers} == {"rtmp.play.accept"}
+    assert len({answer["session_id"] for answer in answers}) == 50
+    await disconnect(encoder, *players)
+
+
+async def test_players_are_told_apart_by_what_they_show(process: HistoryWriter, stream: Stream) -> None:
+    await Application.objects.aupdate(play_policy="token")
+    token = playtokens.issue(stream=stream.pk)
+    players = await connected(4)
+    for player, shown in zip(players, [token, "wrong", "", token], strict=True):
+        await player.tell(player.play_event("cam1", shown))
+    answers = [(await player.answer())["type"].removeprefix("rtmp.play.") for player in players]
+    assert answers == ["accept", "reject", "reject", "accept"]
+    await disconnect(*players)
+
+
+async def test_a_player_that_asks_after_a_change_is_answered_by_it(process: HistoryWriter, stream: Stream) -> None:
+    """However close to another's question: no answer is kept."""
+    first, second = await connected(2)
+    assert (await first.play("cam1"))["type"] == "rtmp.play.accept"
+    await Stream.objects.aupdate(enabled=False)
+    assert (await second.play("cam1"))["type"] == "rtmp.play.reject"
+    await disconnect(first, second)
+
+
+async def test_players_that_wait_too_long_for_an_answer_are_refused(process: HistoryWriter, stream: Stream) -> None:
+    players = await connected(5)
+    with held(READ):
+        for player in players:
+            await player.tell(player.play_event("cam1"))
+        answers = [await player.answer() for player in players]
+    assert {answer.get("code") for answer in answers} == {"NetStream.Play.Failed"}
+    await disconnect(*players)
+    assert await asyncio.to_thread(process.flush, 5)
+    assert not await Session.objects.aexists()
+    assert {attempt.reason async for attempt in Attempt.objects.all()} == {"database_slow"}
+
+
+async def test_a_player_is_refused_while_its_session_could_not_be_kept(process: HistoryWriter, stream: Stream) -> None:
+    """History is as full as it may be: nothing may begin that would not be recorded."""
+    process._max_waiting = 0
+    (player,) = await connected(1)
+    answer = await player.play("cam1")
+    assert (answer["type"], answer["code"]) == ("rtmp.play.reject", "NetStream.Play.Failed")
+    await player.disconnect("rejected")
+
+
+async def test_a_player_whose_stream_is_deleted_before_its_row_is_written(
+    node: NodeApp, process: HistoryWriter, stream: Stream
+) -> None:
+    await is_up()
+    (player,) = await connected(1)
+    with locked_database():
+        answer = await player.play("cam1")
+    await Stream.objects.all().adelete()
+    dropped = await drop_after_ticks(node)
+    assert dropped == {"type": "node.drop", "session_id": answer["session_id"], "reason": "key_revoked"}
+    await player.disconnect("key_revoked")
+    assert await asyncio.to_thread(process.flush, 5)
+    assert (await Session.objects.aget()).end_reason == "key_revoked"
+
+
+async def test_a_player_is_kicked(process: HistoryWriter, stream: Stream) -> None:
+    (player,) = await connected(1)
+    answer = await player.play("cam1")
+    assert await asyncio.to_thread(process.flush, 5)
+    assert await sync_to_async(sessions.request_stop)(session_id=answer["session_id"])
+    assert await player.answer() == {"type": "rtmp.close", "reason": "kicked"}
+    await player.disconnect("kicked")
+
+
+def begin(stream: Stream) -> history.BeginRow:
+    return history.BeginRow(
+        uuid.uuid4(), "live", "cam1", stream.pk, "node-a", "channel", "192.0.2.7", "VLC", timezone.now()
+    )
+
+
+def test_a_herds_rows_are_written_by_few_statements(process: HistoryWriter, stream: Stream) -> None:
+    rows = [begin(stream) for _ in range(40)]
+    told = [history.EventRow(row.session, 1, row.at, "session.started") for row in rows]
+    mixed = [operation for pair in zip(rows, told, strict=True) for operation in pair]
+    with CaptureQueriesContext(connection) as queries:
+        history.write(mixed)
+    assert len(queries) < 15
+    history.write(mixed)
+    assert Session.objects.count() == StatusEvent.objects.count() == 40

@@ -1,0 +1,168 @@
+"""What is refused: by the rules, and while the database is slow or broken."""
+
+import asyncio
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
+from django.db import InterfaceError
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ingest.consumers.active import ACTIVE
+from ingest.history import HistoryWriter
+from ingest.models import Attempt, Lease, Session, Stream
+from ingest.services import keys
+from ingest.services.keys import NewKey
+from tests.ingest.control import Connection
+from tests.ingest.faults import locked_database, missing_table, patient_database, until_accepted, writing
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.usefixtures("application")
+async def test_an_unknown_application(process: HistoryWriter) -> None:
+    connection = Connection(app="other")
+    answer = await connection.connect()
+    assert (answer["type"], answer["code"]) == ("rtmp.reject", "NetConnection.Connect.InvalidApp")
+    await connection.disconnect("rejected")
+    assert process.flush(5)
+    attempt = await Attempt.objects.aget()
+    assert (attempt.action, attempt.app, attempt.reason) == ("connect", "other", "unknown_app")
+    assert (attempt.address, attempt.encoder, attempt.node) == (
+        "192.0.2.7",
+        "FMLE/3.0 (compatible; FMSc/1.0)",
+        "node-a",
+    )
+
+
+async def test_a_wrong_key(encoder: Connection, process: HistoryWriter) -> None:
+    event = encoder.publish_event(keys.generate())
+    answer = await encoder.ask(event)
+    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Denied")
+    assert answer["request_id"] == event["request_id"]
+    await encoder.disconnect("rejected")
+    assert process.flush(5)
+    attempt = await Attempt.objects.aget()
+    assert (attempt.action, attempt.reason, attempt.code) == ("publish", "key_unknown", "NetStream.Publish.Denied")
+    assert not await Session.objects.aexists()
+
+
+async def test_a_second_publisher(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
+    first = await encoder.publish(key.secret)
+    second = Connection(address="192.0.2.8")
+    await second.connect()
+    answer = await second.publish(key.secret)
+    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.BadName")
+    await second.disconnect("rejected")
+    assert process.flush(5)
+    attempt = await Attempt.objects.aget()
+    assert (attempt.reason, attempt.address, attempt.name) == ("busy", "192.0.2.8", "cam1")
+    assert str((await Lease.objects.aget()).session_id) == first["session_id"]
+    await encoder.disconnect()
+
+
+@pytest.mark.parametrize("reason", ["protocol_error", "idle_timeout", "tcp_reset"])
+async def test_a_connection_that_comes_to_nothing_is_one_attempt(process: HistoryWriter, reason: str) -> None:
+    scanner = Connection(app="")
+    await scanner.disconnect(reason)
+    assert process.flush(5)
+    attempt = await Attempt.objects.aget()
+    assert (attempt.action, attempt.reason) == ("connect", reason)
+
+
+# --- The database is slow or broken ---
+
+
+async def test_a_locked_database_refuses_and_never_admits(
+    encoder: Connection, process: HistoryWriter, key: NewKey
+) -> None:
+    loop = asyncio.get_running_loop()
+    with locked_database():
+        asked = loop.time()
+        answer = await encoder.publish(key.secret)
+        took = loop.time() - asked
+    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
+    assert took < 2.5
+    await encoder.disconnect("rejected")
+    assert process.flush(5)
+    assert (await Attempt.objects.aget()).reason == "database_slow"
+    assert not await Session.objects.aexists()
+    assert not await Lease.objects.filter(session__isnull=False).aexists()
+
+
+async def test_what_the_database_does_too_late_is_undone(
+    encoder: Connection, process: HistoryWriter, key: NewKey
+) -> None:
+    """The lock outlasts the 2 s limit but not the statement's own patience: the thread admits, and nobody is there."""
+    with patient_database(10):
+        with locked_database():
+            answer = await encoder.publish(key.secret)
+            assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
+        late = Connection()
+        await late.connect()
+        answer = await until_accepted(late, key)
+    assert answer["type"] == "rtmp.publish.accept"
+    assert process.flush(5)
+    assert [str(session.pk) async for session in Session.objects.all()] == [answer["session_id"]]
+    assert str((await Lease.objects.aget()).session_id) == answer["session_id"]
+    await late.disconnect()
+    await encoder.disconnect("rejected")
+
+
+async def test_a_kick_does_not_wait_behind_a_validation(
+    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
+) -> None:
+    other = await Stream.objects.acreate(application=stream.application, name="cam2")
+    second_key = await sync_to_async(keys.create)(stream=other)
+    first = await encoder.publish(key.secret, stream_id=1)
+    loop = asyncio.get_running_loop()
+    with locked_database():
+        await encoder.tell(encoder.publish_event(second_key.secret, stream_id=2))
+        asked = loop.time()
+        layer = get_channel_layer()
+        channel = (await Session.objects.aget()).channel
+        await layer.send(channel, {"type": "session.stop", "session_id": first["session_id"], "reason": "kicked"})
+        assert await encoder.answer() == {"type": "rtmp.close", "reason": "kicked"}
+        assert loop.time() - asked < 1
+        assert (await encoder.answer())["type"] == "rtmp.publish.reject"
+    await encoder.disconnect()
+
+
+async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
+    encoder: Connection, process: HistoryWriter, key: NewKey
+) -> None:
+    with locked_database():
+        await encoder.tell(encoder.publish_event(key.secret))
+        await writing()
+        await encoder.disconnect()
+    assert not ACTIVE
+    second = Connection()
+    await second.connect()
+    assert (await until_accepted(second, key))["type"] == "rtmp.publish.accept"
+    assert process.flush(5)
+    assert await Session.objects.acount() == 1
+    await second.disconnect()
+
+
+async def test_a_database_without_tables_is_an_error(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
+    with missing_table("ingest_streamkey"):
+        answer = await encoder.publish(key.secret)
+    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
+    await encoder.disconnect("rejected")
+    assert process.flush(5)
+    assert (await Attempt.objects.aget()).reason == "database_error"
+
+
+async def test_a_connection_that_the_database_closed_is_an_error(
+    encoder: Connection, process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ensure(self: BaseDatabaseWrapper) -> None:
+        raise InterfaceError("connection already closed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseDatabaseWrapper, "ensure_connection", ensure)
+        answer = await encoder.publish(key.secret)
+    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
+    await encoder.disconnect("rejected")
+    assert process.flush(5)
+    assert (await Attempt.objects.aget()).reason == "database_error"

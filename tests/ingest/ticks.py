@@ -1,0 +1,137 @@
+"""What a node's ticks hold, and waiting for what they cause."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
+
+from ingest.contracts import Sample, StreamSnapshot
+from ingest.models import Node
+from ingest.services.keys import NewKey
+from tests.ingest.control import NODE, Connection, NodeApp
+
+
+def snapshot(stream: int = 1, session_id: str | None = None, **fields: Any) -> StreamSnapshot:
+    base: StreamSnapshot = {
+        "id": stream,
+        "app": "live",
+        "name": "cam1",
+        "state": "live",
+        "health": "good",
+        "issues": [],
+        "players": 0,
+        "session_id": session_id,
+        "node": NODE,
+        "since": 1_800_000_000.0,
+        "address": "192.0.2.7",
+        "encoder": "OBS",
+        "target_kbps": None,
+        "video_kbps": 2500.0,
+        "audio_kbps": 128.0,
+        "wire_kbps": 2650.0,
+        "out_kbps": 0.0,
+        "fps": 30.0,
+        "fps_media": 30.0,
+        "keyframe_interval": 2.0,
+        "open_gop_age": 0.5,
+        "drift": 0.0,
+        "drift_dev": 0.0,
+        "av_skew": 0.0,
+        "idle_ms": 5,
+        "rtt_ms": None,
+        "retrans": None,
+        "ts_gap": 0,
+        "ts_regress": 0,
+        "missing_frames_est": 0,
+        "slow_players": 0,
+        "dropped_frames": 0,
+        "media": {},
+        "metadata": {},
+    }
+    return base | fields  # type: ignore[return-value]
+
+
+SAMPLE = Sample(
+    session="s",
+    sequence=1,
+    at_us=1_800_000_000_500_000,
+    elapsed_ms=1000,
+    node=NODE,
+    app="live",
+    name="cam1",
+    stream=1,
+    key=None,
+    video_bytes=312_500,
+    audio_bytes=16_000,
+    data_bytes=0,
+    wire_bytes=330_000,
+    video_kbps=2500.0,
+    audio_kbps=128.0,
+    wire_kbps=2640.0,
+    video_frames=30,
+    audio_frames=43,
+    keyframes=1,
+    fps=30.0,
+    fps_media=30.0,
+    keyframe_interval=2.0,
+    keyframe_interval_max=2.0,
+    open_gop_age=0.5,
+    drift=0.0,
+    drift_dev=1.5,
+    av_skew=0.0,
+    ts_gap=0,
+    ts_regress=0,
+    missing_frames_est=0,
+    idle_ms=5,
+    rtt_ms=None,
+    retrans=None,
+    players=3,
+    out_bytes=0,
+    out_kbps=0.0,
+    slow_players=0,
+    dropped_frames=0,
+    health="good",
+)
+
+
+async def until(condition: Callable[[], Any], seconds: float = 5) -> None:
+    async with asyncio.timeout(seconds):
+        while not await sync_to_async(condition)():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def is_up() -> None:
+    await until(Node.objects.filter(name=NODE, state="up", address="127.0.0.1:1935").exists)
+
+
+async def published(key: NewKey) -> tuple[Connection, str]:
+    encoder = Connection()
+    await encoder.connect()
+    answer = await encoder.publish(key.secret)
+    return encoder, answer["session_id"]
+
+
+async def drop_after_ticks(node: NodeApp, seconds: float = 5) -> dict[str, Any]:
+    """Ticks until the node has the server drop a session."""
+    async with asyncio.timeout(seconds):
+        while node.app.output_queue.empty():
+            await node.tick()
+            await asyncio.sleep(0.1)
+    dropped: dict[str, Any] = await node.app.receive_output()
+    return dropped
+
+
+async def watch(group: str) -> Callable[[], Any]:
+    layer = get_channel_layer()
+    channel = await layer.new_channel()
+    await layer.group_add(group, channel)
+
+    async def receive() -> dict[str, Any]:
+        async with asyncio.timeout(5):
+            found: dict[str, Any] = json.loads((await layer.receive(channel))["text"])
+            return found
+
+    return receive
