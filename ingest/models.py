@@ -145,6 +145,7 @@ class Node(models.Model):
     address = models.CharField(max_length=255, blank=True)
     started_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(default=timezone.now)
+    stopped_at = models.DateTimeField(null=True, blank=True, help_text="When it stopped in order; empty: it did not.")
     drain_requested_at = models.DateTimeField(null=True, blank=True)
     drain_grace_s = models.PositiveIntegerField(
         default=0, help_text="Seconds from the request until what is still live there is ended."

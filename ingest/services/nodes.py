@@ -53,6 +53,7 @@ def started(
                 "address": address[:255],
                 "started_at": now,
                 "seen_at": now,
+                "stopped_at": None,
                 "drain_requested_at": None,
             },
         )
@@ -72,7 +73,7 @@ def draining(*, name: str, now: datetime) -> None:
 
 
 def stopped(*, name: str, now: datetime) -> None:
-    Node.objects.filter(name=name).update(seen_at=now, state=Node.State.DOWN)
+    Node.objects.filter(name=name).update(seen_at=now, stopped_at=now, state=Node.State.DOWN)
 
 
 def sweep(*, now: datetime) -> list[Session]:
