@@ -45,6 +45,7 @@ screenshots: $(DEV) $(VENDOR)
 
 lock: $(DEV)
 	$(LOCK) $(ARGS) pyproject.toml -o requirements/base.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra connect -o requirements/connect.lock
 	$(LOCK) $(ARGS) pyproject.toml --extra dev -o requirements/dev.lock
 	$(LOCK) $(ARGS) requirements/node.in -o requirements/node.lock
 
