@@ -26,8 +26,13 @@ def chromium() -> Iterator[Browser]:
 def log_in(page: Page, server: ServerProcess) -> None:
     """As the administrator that the server's first start made and named; leads to the wall."""
     (password,) = re.findall(r"Password: (\S+)", server.log)
-    page.goto(server.http + "/")
-    page.fill("input[name=username]", "admin")
+    log_in_as(page, server.http, "admin", password)
+
+
+def log_in_as(page: Page, http: str, user: str, password: str) -> None:
+    """Leads to the wall."""
+    page.goto(http + "/")
+    page.fill("input[name=username]", user)
     page.fill("input[name=password]", password)
     page.click("button[type=submit]")
     page.wait_for_selector("#wall")

@@ -40,6 +40,8 @@ class RtmpClient:
         self.timeout_s = timeout_s
         self.protocol = ClientConnection(nonce=os.urandom(NONCE_BYTES))
         self.received: list[events.Event] = []
+        self.listener: Callable[[events.Event], None] = lambda _event: None
+        """Told of each event at once."""
         self.closed = False
         self._changed = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
@@ -92,7 +94,10 @@ class RtmpClient:
     async def _read(self) -> None:
         try:
             while data := await self._reader.read(1 << 18):
-                self.received += self.protocol.receive_data(data)
+                arrived = self.protocol.receive_data(data)
+                for event in arrived:
+                    self.listener(event)
+                self.received += arrived
                 self._changed.set()
                 answer = self.protocol.data_to_send()
                 if answer:

@@ -11,8 +11,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,12 +57,12 @@ class Installation:
         self.http = ""
         self.rtmp = ""
 
-    def manage(self, *arguments: str) -> str:
+    def manage(self, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})) -> str:
         """A management command in another process, as an operator's shell would run it."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=ROOT,
-            env=self.environment,
+            env={**self.environment, **environment},
             capture_output=True,
             text=True,
             timeout=180,

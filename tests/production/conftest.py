@@ -39,5 +39,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """What the processes wrote is shown with a test that failed."""
     report: pytest.TestReport = yield  # type: ignore[assignment]
     if report.failed and (whole := item.session.stash.get(WHOLE, None)) is not None:
-        report.sections.append(("the processes' output", whole.log[-20_000:]))
+        report.sections.append(("the processes' output", whole.log))
     return report  # type: ignore[return-value]

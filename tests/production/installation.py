@@ -22,6 +22,7 @@ for path in {paths!r}:
 """
 
 TICK_WAIT_S = 10
+LOG_CHARACTERS = 3000
 
 
 class Production(Installation):
@@ -66,7 +67,8 @@ class Production(Installation):
 
     @property
     def log(self) -> str:
-        return "\n".join(f"--- {part.name} ---\n{part.log}" for part in self.parts)
+        """The last of what each part wrote."""
+        return "\n".join(f"--- {part.name} ---\n{part.log[-LOG_CHARACTERS:]}" for part in self.parts)
 
     def start(self) -> None:
         """All of it; what doesn't need one another starts at once."""
@@ -109,6 +111,11 @@ class Production(Installation):
             made.append(key)
             rest = rest[end:].lstrip()
         return dict(zip(wanted, made, strict=True))
+
+    def create_admin(self, user: str, password: str) -> None:
+        """An administrator for the pages, by `createsuperuser` as docs/operations.md says."""
+        secret = {"DJANGO_SUPERUSER_PASSWORD": password}
+        self.manage("createsuperuser", "--no-input", "--username", user, "--email", "", environment=secret)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """What PostgreSQL itself answers."""

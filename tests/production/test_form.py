@@ -1,12 +1,140 @@
 """The production form as operators and users meet it: its parts are apart and show one picture."""
 
-import pytest
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
+from playwright.sync_api import Browser, Page, WebSocket
+
+from tests.browser import chromium, log_in_as
+from tests.production.broadcast import on_air
 from tests.production.installation import Production
+from tests.production.parts import MediaNode
+from tests.server_process import program, wait_for
+from tests.tools import require_tool
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]
 
+PASSWORD = "the password of a test"
+END_S = 2.0
+FREE_S = 10.0 + 1.0
+"""The lease's life, and what one try to publish takes."""
 
-def test_the_parts_find_one_another(production: Production) -> None:
-    status, answer = production.request("/healthz", token="")
-    assert (status, answer["nodes"]) == (200, 2)
+
+@pytest.fixture(scope="module")
+def keys(production: Production) -> dict[str, dict[str, Any]]:
+    production.manage("application", "set", "live")
+    names = ("seen", "encoder", "kicked", "revoked", "twice", "orphan", "rolled-up")
+    return production.create_keys(f"live/{name}" for name in names)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, production: Production) -> Page:
+    """An administrator's, on the wall."""
+    production.create_admin("mira", PASSWORD)
+    opened = browser.new_context().new_page()
+    log_in_as(opened, production.http, "mira", PASSWORD)
+    return opened
+
+
+def only(keys: dict[str, Any], name: str) -> dict[str, Any]:
+    return {name: keys[f"live/{name}"]}
+
+
+def ended(production: Production, session: str) -> Callable[[], str]:
+    """The session's reason for its end; empty while it is open."""
+    return lambda: str(production.session(session)["end_reason"])
+
+
+def taken(node: MediaNode, key: dict[str, Any]) -> bool:
+    """Whether the node accepts a publisher with the key now."""
+    try:
+        with on_air(node.url, {"": key}):
+            return True
+    except AssertionError as refused:
+        assert "NetStream.Publish.BadName" in str(refused)  # noqa: PT017
+        return False
+
+
+def test_the_web_process_shows_what_a_node_streams(production: Production, keys: dict[str, Any]) -> None:
+    """What the API says of now has gone from the node through Redis."""
+    with on_air(production.rtmp, only(keys, "seen"), players=3) as (show,):
+        now = production.wait_for_state("live/seen", "live")
+        assert now["node"] == "node-a"
+        wait_for(lambda: production.stream("live/seen")["players"] == 3, timeout_s=3, what="three players are counted")
+    show.check(late_s=1.0)
+    wait_for(ended(production, now["session_id"]), timeout_s=3, what="the end is in PostgreSQL")
+
+
+def test_an_encoder_publishes_to_the_second_node(production: Production, keys: dict[str, Any], clip: Path) -> None:
+    url = f"{production.nodes['node-b'].url}/live/{keys['live/encoder']['key']}"
+    options = ["-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
+    with program(require_tool("ffmpeg"), *options):
+        assert production.wait_for_state("live/encoder", "live")["node"] == "node-b"
+
+
+def test_pages_are_told_of_each_second_of_both_nodes(page: Page, production: Production, keys: dict[str, Any]) -> None:
+    """The wall's WebSocket ends at Daphne; its texts are the nodes' and come over Redis."""
+    heard: list[dict[str, Any]] = []
+
+    def listen(socket: WebSocket) -> None:
+        socket.on("framereceived", lambda text: heard.append(json.loads(text)))
+
+    page.on("websocket", listen)
+    page.goto(production.http + "/")
+    with on_air(production.rtmp, only(keys, "seen")):
+        page.wait_for_selector('[data-stream="live/seen"][data-state="live"]', timeout=10_000)
+        before = len(heard)
+        page.wait_for_timeout(3000)  # Playwright hears only while it is asked something.
+    nodes = [node["node"] for text in heard[before:] for node in text["nodes"]]
+    assert 2 <= nodes.count("node-a") <= 5
+    assert 2 <= nodes.count("node-b") <= 5
+
+
+def test_a_kick_reaches_the_node_within_two_seconds(production: Production, keys: dict[str, Any]) -> None:
+    with on_air(production.rtmp, only(keys, "kicked")) as (show,):
+        session = production.wait_for_state("live/kicked", "live")["session_id"]
+        assert production.request("/api/v1/streams/live/kicked/kick", method="POST")[0] == 202
+        assert wait_for(ended(production, session), timeout_s=END_S, what="the session is ended") == "kicked"
+        wait_for(lambda: show.ended, timeout_s=END_S, what="the publisher is disconnected")
+
+
+def test_a_revoked_key_ends_its_session_within_two_seconds(production: Production, keys: dict[str, Any]) -> None:
+    with on_air(production.rtmp, only(keys, "revoked")) as (show,):
+        session = production.wait_for_state("live/revoked", "live")["session_id"]
+        production.manage("streamkey", "revoke", "live/revoked")
+        assert wait_for(ended(production, session), timeout_s=END_S, what="the session is ended") == "key_revoked"
+        wait_for(lambda: show.ended, timeout_s=END_S, what="the publisher is disconnected")
+
+
+def test_a_stream_is_live_on_one_node_at_a_time(production: Production, keys: dict[str, Any]) -> None:
+    first, second = production.nodes.values()
+    with on_air(first.url, only(keys, "twice")) as (show,):
+        with (
+            pytest.raises(AssertionError, match=r"NetStream\.Publish\.BadName"),
+            on_air(second.url, only(keys, "twice")),
+        ):
+            pass
+        assert not show.ended
+    wait_for(lambda: taken(second, keys["live/twice"]), timeout_s=3, what="the other node may have the stream now")
+
+
+def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Production, keys: dict[str, Any]) -> None:
+    first, second = production.nodes.values()
+    try:
+        with on_air(first.url, only(keys, "orphan")):
+            session = production.wait_for_state("live/orphan", "live")["session_id"]
+            first.kill()
+            wait_for(lambda: taken(second, keys["live/orphan"]), timeout_s=FREE_S, what="the other node has the stream")
+        assert wait_for(ended(production, session), timeout_s=10, what="the old session is ended") == "node_lost"
+    finally:
+        first.start()
+    production.wait_ready()

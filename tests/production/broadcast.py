@@ -1,0 +1,158 @@
+"""Publishers with players that check every message, in a thread of their own while a test stops parts of the form.
+
+    with on_air(node.url, keys, players=2) as shows:
+        ...
+    for show in shows:
+        show.check(late_s=0.05)
+
+Each video message carries its number and the time it was sent at; a player notes which came, and how late.
+"""
+
+import asyncio
+import struct
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from ingest.rtmp import events
+from tests.ingest.server.media import AVC_HEADER
+from tests.rtmp_client import RtmpClient
+from tests.server_process import wait_for
+
+STAMP = struct.Struct(">QQ")
+"""A message's number and its time of sending (monotonic, ns), after the 5 bytes of FLV's header and the NAL's 5."""
+STAMP_AT = 10
+
+FPS = 25
+BYTES = 2000
+"""Of a message: 400 kbit/s."""
+
+START_S = 20
+
+
+def frame(number: int, size: int = BYTES) -> bytes:
+    """A video message, a keyframe each second, stamped with now."""
+    head = bytes.fromhex("1701000000" if number % FPS == 0 else "2701000000")
+    filler = size - STAMP_AT - STAMP.size
+    nal = (b"\x65" if number % FPS == 0 else b"\x41") + STAMP.pack(number, time.monotonic_ns()) + b"\x55" * filler
+    return head + len(nal).to_bytes(4, "big") + nal
+
+
+@dataclass
+class Reception:
+    """What one player got. `delays_s`: each message's way from the publisher's write to the player's reader."""
+
+    numbers: list[int] = field(default_factory=list)
+    delays_s: list[float] = field(default_factory=list)
+    ended: str = ""
+    """Why it ended before it was asked to."""
+
+    def take(self, event: events.Event) -> None:
+        if isinstance(event, events.VideoReceived) and len(event.payload) == BYTES:
+            number, sent_ns = STAMP.unpack_from(event.payload, STAMP_AT)
+            self.numbers.append(number)
+            self.delays_s.append((time.monotonic_ns() - sent_ns) / 1e9)
+
+    @property
+    def missing(self) -> list[int]:
+        """The numbers between the first and the last that came which did not come, or not in order."""
+        if not self.numbers:
+            return []
+        wanted = range(self.numbers[0], self.numbers[-1] + 1)
+        return sorted(set(wanted) - set(self.numbers)) if self.numbers != list(wanted) else []
+
+
+class Show:
+    """One publisher of `name`, by its key, and its players, on one node."""
+
+    def __init__(self, url: str, key: Mapping[str, Any], players: int) -> None:
+        address = urlsplit(url)
+        self.host, self.port = address.hostname or "", address.port or 0
+        self.app, _, self.name = str(key["stream"]).partition("/")
+        self.secret = str(key["key"])
+        self.receptions = [Reception() for _ in range(players)]
+        self.sent = 0
+        self.ended = ""
+        """Why the publisher ended before it was asked to."""
+
+    @property
+    def playing(self) -> bool:
+        return all(reception.numbers for reception in self.receptions)
+
+    def check(self, *, late_s: float, skip: int = FPS) -> None:
+        """Nothing was lost, nothing came later than `late_s`. `skip`: first messages, which come from the cache."""
+        assert not self.ended, f"{self.name}: its publisher ended: {self.ended}"
+        for number, reception in enumerate(self.receptions):
+            who = f"player {number} of {self.name}"
+            assert not reception.ended, f"{who} ended: {reception.ended}"
+            assert not reception.missing, f"{who} missed {len(reception.missing)}: {reception.missing[:10]} ..."
+            assert reception.numbers[-1] >= self.sent - FPS, f"{who} has {reception.numbers[-1]} of {self.sent}"
+            worst = max(reception.delays_s[skip:])
+            assert worst <= late_s, f"{who}: a message was {worst * 1000:.0f} ms late"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        publisher = RtmpClient(self.host, port=self.port, timeout_s=START_S)
+        clients = [publisher]
+        try:
+            await publisher.open()
+            await publisher.connect(self.app)
+            stream_id = await publisher.publish(self.secret)
+            await publisher.send_video(stream_id, 0, AVC_HEADER)
+            sending = asyncio.create_task(self._send(publisher, stream_id, stop))
+            for reception in self.receptions:
+                player = RtmpClient(self.host, port=self.port, timeout_s=START_S)
+                player.listener = reception.take
+                clients.append(player)
+                await player.open()
+                await player.connect(self.app)
+                await player.play(self.name)
+            await sending
+            await asyncio.sleep(0.5)  # For what is on its way.
+            for player, reception in zip(clients[1:], self.receptions, strict=True):
+                reception.ended = "the server closed the connection" if player.closed else ""
+        except Exception as error:
+            self.ended = self.ended or f"{type(error).__name__}: {error}"
+        finally:
+            for client in clients:
+                await client.close()
+
+    async def _send(self, publisher: RtmpClient, stream_id: int, stop: asyncio.Event) -> None:
+        began = time.monotonic()
+        while not stop.is_set():
+            if publisher.closed:
+                self.ended = "the server closed the connection"
+                return
+            await publisher.send_video(stream_id, self.sent * 1000 // FPS, frame(self.sent))
+            self.sent += 1
+            await asyncio.sleep(max(0.0, began + self.sent / FPS - time.monotonic()))
+
+
+@contextmanager
+def on_air(url: str, keys: Mapping[str, Mapping[str, Any]], *, players: int = 1) -> Iterator[list[Show]]:
+    """A show for each of the `keys` (as Production.create_keys makes them) on the node at `url` while the block runs.
+
+    Play has to be allowed without a token (`application set live --play public`).
+    """
+    shows = [Show(url, key, players) for key in keys.values()]
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def run_all() -> None:
+        await asyncio.gather(*(show.run(stop) for show in shows))
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run_all()), name="broadcast", daemon=True)
+    thread.start()
+    try:
+        wait_for(
+            lambda: all(show.playing or show.ended for show in shows), timeout_s=START_S, what="every player has media"
+        )
+        assert not any(show.ended for show in shows), [show.ended for show in shows]
+        yield shows
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(30)
+        loop.close()
