@@ -8,7 +8,7 @@ Units: `_ms` milliseconds, `_us` microseconds since the Unix epoch (UTC), `_kbps
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 # --- Vocabulary ---
 
@@ -360,6 +360,16 @@ class NodeFigures(TypedDict):
     loop_delay_ms: float  # How late the tick's own timer fired, the largest of the second.
     cpu_percent: float | None
     disk_free_percent: float | None
+    records: NotRequired["NodeRecords"]  # Added by the node's application.
+
+
+class NodeRecords(TypedDict):
+    """How the node's writing goes: history to the database, telemetry to the lake."""
+
+    history_waiting: int
+    history_dropped: int  # Since the process began.
+    telemetry_dropped: int  # The same.
+    telemetry_failing_since: float | None  # Seconds since the epoch; None: it is written.
 
 
 class NodeTick(TypedDict):

@@ -19,6 +19,7 @@ from ingest.contracts import (
     Issue,
     NodeDraining,
     NodeFigures,
+    NodeRecords,
     NodeScope,
     NodeStarted,
     NodeStopped,
@@ -86,10 +87,20 @@ class NodeConsumer(ControlConsumer):
             self.telemetry.samples(event["samples"])
         self._record_health(event["streams"])
         compact = {sample.stream: _compact(sample) for sample in event["samples"]}
-        await self._send_pages(event["figures"], event["streams"], compact)
+        figures: NodeFigures = {**event["figures"], "records": self._records()}
+        await self._send_pages(figures, event["streams"], compact)
         if not self.storing:
             self.storing = True
-            self.spawn(self._store(event["figures"], event["streams"], compact))
+            self.spawn(self._store(figures, event["streams"], compact))
+
+    def _records(self) -> NodeRecords:
+        history, telemetry = get_history(), self.telemetry
+        return {
+            "history_waiting": history.waiting,
+            "history_dropped": history.dropped,
+            "telemetry_dropped": telemetry.dropped if telemetry is not None else 0,
+            "telemetry_failing_since": telemetry.failing_since if telemetry is not None else None,
+        }
 
     async def _send_pages(
         self, figures: NodeFigures, streams: Sequence[StreamSnapshot], compact: Mapping[int, CompactSample]

@@ -73,10 +73,16 @@ class TelemetryWriter:
         self._queued = 0
         self.dropped = 0
         self._dropping = False
-        self._failing = False
+        self._failures: dict[str, float] = {}
+        """What fails now, and since when (seconds since the epoch)."""
         self._closed = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+
+    @property
+    def failing_since(self) -> float | None:
+        """When writing began to fail, seconds since the epoch; None: it does not."""
+        return min(self._failures.copy().values(), default=None)
 
     # --- From the event loop ---
 
@@ -134,12 +140,14 @@ class TelemetryWriter:
 
     def _guard(self, work: Callable[..., None], feed: Feed, **how: bool) -> None:
         """One round that fails, for whatever reason, is not the last."""
+        what = f"{work.__name__} {feed.table.name}"
         try:
             work(feed, **how)
         except Exception:
-            if not self._failing:
+            if self._begins_to_fail(what):
                 log.exception("Telemetry failed; it goes on.")
-            self._failing = True
+        else:
+            self._works(what)
 
     def _round(self, feed: Feed, *, rotate: bool, last: bool) -> None:
         self._take(feed)
@@ -165,9 +173,9 @@ class TelemetryWriter:
             assert feed.spool is not None  # noqa: S101
             feed.spool.append(batch)
         except OSError as error:  # What waits stays in memory, within the queue's capacity, until the disk is back.
-            self._complain("Telemetry can't be spooled: %s.", error)
+            self._complain(f"spool {feed.table.name}", "Telemetry can't be spooled: %s.", error)
             return
-        self._failing = False
+        self._works(f"spool {feed.table.name}")
         with self._lock:
             self._queued -= len(feed.waiting)
         feed.waiting = []
@@ -212,12 +220,13 @@ class TelemetryWriter:
             try:
                 convert(self._lake, spool)
             except OSError as error:
-                self._complain("Telemetry can't be written to the lake: %s.", error)
+                self._complain(f"lake {feed.table.name}", "Telemetry can't be written to the lake: %s.", error)
                 feed.retry_at = time.monotonic() + self._rotation.retry_s
                 return
             except Exception as error:  # It will not be otherwise the next time.
                 put_aside(spool, error)
             feed.unconverted.remove(spool)
+        self._works(f"lake {feed.table.name}")
 
     def _claim_abandoned(self, feed: Feed) -> None:
         """Takes over every spool of the table whose writer is gone: this node's former run, or another node's."""
@@ -225,17 +234,26 @@ class TelemetryWriter:
             try:
                 spool = Spool.claim(path)
             except OSError as error:
-                self._complain("Telemetry of a former run can't be recovered: %s.", error)
+                log.error("Telemetry of a former run can't be recovered: %s.", error)
                 continue
             if spool is not None:
                 log.info("Recovering the telemetry that a former run left in %s.", path.name)
                 feed.unconverted.append(spool)
         self._convert(feed, last=False)
 
-    def _complain(self, message: str, error: OSError) -> None:
-        if not self._failing:
+    def _complain(self, what: str, message: str, error: OSError) -> None:
+        if self._begins_to_fail(what):
             log.error(message, error)
-        self._failing = True
+
+    def _begins_to_fail(self, what: str) -> bool:
+        """Notes the failure; False: it is known already."""
+        known = what in self._failures
+        self._failures.setdefault(what, time.time())
+        return not known
+
+    def _works(self, what: str) -> None:
+        if self._failures.pop(what, None) is not None and not self._failures:
+            log.info("Telemetry is written again.")
 
 
 def _fits(table: Table, record: object) -> bool:
