@@ -4,6 +4,7 @@ Each helper returns a value of its type or raises `ImproperlyConfigured` with th
 what is expected, so that a wrong setting stops the start with one clear sentence.
 """
 
+import math
 import os
 import secrets
 from collections.abc import Collection
@@ -43,6 +44,20 @@ def integer(name: str, default: int, low: int, high: int) -> int:
         raise ImproperlyConfigured(f"{name} is {found!r}: expected a whole number from {low} to {high}.") from None
     if not low <= value <= high:
         raise ImproperlyConfigured(f"{name} is {value}: expected a whole number from {low} to {high}.")
+    return value
+
+
+def number(name: str, default: float, low: float, high: float) -> float:
+    """A number from low to high, which may have a fraction."""
+    found = text(name)
+    if not found:
+        return default
+    try:
+        value = float(found)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise ImproperlyConfigured(f"{name} is {found!r}: expected a number from {low:g} to {high:g}.")
     return value
 
 

@@ -93,6 +93,14 @@ TEMPLATES = [
     },
 ]
 
+# Guessing, history ------------------------------------------------------------
+GUESSES = env.integer("RTMPWEB_GUESSES", 10, 1, 100)
+BAN_S = env.integer("RTMPWEB_BAN_S", 600, 0, 31_536_000)
+REFUSAL_DELAY_S = env.number("RTMPWEB_REFUSAL_DELAY_S", 4.0, 0, 7)
+"""With the 2 s that a decision may take it stays under the 10 s that the listener waits for an answer."""
+KEEP_ATTEMPTS_DAYS = env.integer("RTMPWEB_KEEP_ATTEMPTS_DAYS", 30, 0, 36_500)
+KEEP_SESSIONS_DAYS = env.integer("RTMPWEB_KEEP_SESSIONS_DAYS", 400, 0, 36_500)
+
 # Database ------------------------------------------------------------
 DATABASE_TIMEOUT_S = 1.5
 """How long a statement waits for a lock; under the 2 s after which an admission is refused."""

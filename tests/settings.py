@@ -19,6 +19,7 @@ for name in list(os.environ):
 os.environ["RTMPWEB_DATA_DIR"] = tempfile.mkdtemp(prefix="rtmpweb-tests-", dir=os.environ.get(PARENT))
 if os.environ.setdefault(PARENT, os.environ["RTMPWEB_DATA_DIR"]) == os.environ["RTMPWEB_DATA_DIR"]:
     atexit.register(shutil.rmtree, os.environ["RTMPWEB_DATA_DIR"], ignore_errors=True)
+os.environ["RTMPWEB_REFUSAL_DELAY_S"] = "0"
 os.environ["DJANGO_SETTINGS_MODULE"] = "rtmpweb.settings"
 
 from rtmpweb.settings import *  # noqa: E402, F403

@@ -1,0 +1,51 @@
+"""Bans as rows: who imposed them, until when, and who lifted them. What they do is in `ingest.services.guard`."""
+
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+
+from ingest.models import Ban
+from ingest.services.guard import MOST_ADDRESSES, KnownBan, unit
+
+
+def unit_of(text: str) -> str:
+    """As `guard.unit`, also for a network as it is listed; raises ValidationError."""
+    address = text.strip()
+    try:
+        found = unit(address.removesuffix("/64"))
+    except ValueError:
+        raise ValidationError(f"{text!r} is no address: give one such as 192.0.2.7 or 2001:db8::1.") from None
+    if address.endswith("/64") and found != address:
+        raise ValidationError(f"{text!r} is no network that can be banned: an IPv4 address is banned alone.")
+    return found
+
+
+def active(*, now: datetime) -> "QuerySet[Ban]":
+    return Ban.objects.filter(until__gt=now, lifted_at__isnull=True)
+
+
+def known(*, now: datetime) -> list[KnownBan]:
+    """Those that would not be over yet, lifted ones among them: what a node's guard is told."""
+    rows = Ban.objects.filter(until__gt=now).order_by("-until").values_list("address", "at", "until", "lifted_at")
+    return [
+        KnownBan(address, at.timestamp(), until.timestamp(), lifted_at is not None)
+        for address, at, until, lifted_at in rows[:MOST_ADDRESSES]
+    ]
+
+
+def impose(*, address: str, seconds: float, now: datetime, guesses: int = 0, node: str = "") -> Ban:
+    """Bans an address, in each node within 2 s. Raises ValidationError. The same ban again is made once."""
+    ban, _ = Ban.objects.get_or_create(
+        address=unit_of(address),
+        at=now,
+        defaults={"until": now + timedelta(seconds=seconds), "guesses": guesses, "node": node},
+    )
+    return ban
+
+
+def lift(*, address: str, now: datetime, by: AbstractBaseUser | None = None) -> int:
+    """Lifts what bans the address, in each node within 2 s: how many bans there were. Raises ValidationError."""
+    rows = active(now=now).filter(address=unit_of(address))
+    return rows.update(lifted_at=now, lifted_by=by)

@@ -1,0 +1,148 @@
+"""Who tries one wrong secret after the other, and is refused unheard for it. Memory only; time comes as an argument.
+
+Different wrong secrets are what counts: an encoder that repeats one wrong key all day is badly set up, and guesses
+nothing. Secrets are kept as keyed hashes. An IPv6 address stands for its /64, which one customer has.
+
+The database has the bans of all nodes (`ingest.services.bans`), and each node reads them once a second. One that is
+imposed here holds at once, until it is read back: its row may have to wait for the database.
+"""
+
+import ipaddress
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+from django.conf import settings
+
+from ingest.pepper import keyed_hash
+
+T = TypeVar("T")
+
+WINDOW_S = 600.0
+"""For so long a wrong secret counts after it was last tried."""
+
+MOST_ADDRESSES = 10_000
+"""That are remembered, with wrong secrets and as banned; the oldest give way."""
+
+NETWORK_BITS = 64
+"""Of an IPv6 address."""
+
+
+@lru_cache(4096)
+def unit(address: str) -> str:
+    """What is counted and banned for an address: itself, or an IPv6 address's network. Raises ValueError."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Network((found, NETWORK_BITS), strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBan:
+    """A ban as the database has it; times in seconds since the epoch."""
+
+    unit: str
+    at: float
+    until: float
+    lifted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Imposed:
+    at: float
+    until: float
+
+
+class Guard:
+    """Of one process; any thread may ask. `now`: seconds since the epoch."""
+
+    def __init__(self, *, guesses: int, ban_s: float, most: int = MOST_ADDRESSES) -> None:
+        self._guesses = guesses
+        self._ban_s = ban_s
+        self._most = most
+        self._lock = threading.Lock()
+        self._wrong: OrderedDict[str, OrderedDict[str, float]] = OrderedDict()
+        """By unit, the longest untried first: when each wrong secret's hash was last tried, the latest last."""
+        self._imposed: OrderedDict[str, _Imposed] = OrderedDict()
+        """Bans of this process that the database hasn't shown yet."""
+        self._known: dict[str, float] = {}
+        """Until when each ban holds that the database has."""
+
+    def wrong(self, address: str, secret: str, now: float) -> int:
+        """Counts a wrong secret. Not 0: so many different ones were tried, and the address is banned from now on."""
+        try:
+            who = unit(address)
+        except ValueError:  # The peer is gone, or it is no internet address.
+            return 0
+        if not self._ban_s or self.banned_until(address, now) is not None:
+            return 0
+        hashed = keyed_hash("guess", secret)
+        with self._lock:
+            tried = self._wrong.setdefault(who, OrderedDict())
+            self._wrong.move_to_end(who)
+            tried[hashed] = now
+            tried.move_to_end(hashed)
+            while next(iter(tried.values())) <= now - WINDOW_S:
+                tried.popitem(last=False)
+            if len(tried) < self._guesses:
+                _trim(self._wrong, self._most)
+                return 0
+            del self._wrong[who]
+            self._imposed[who] = _Imposed(now, now + self._ban_s)
+            _trim(self._imposed, self._most)
+            return len(tried)
+
+    def banned_until(self, address: str, now: float) -> float | None:
+        """Until when the address is refused unheard; None: it is heard."""
+        try:
+            who = unit(address)
+        except ValueError:
+            return None
+        with self._lock:
+            imposed = self._imposed.get(who)
+            until = max(self._known.get(who, 0.0), imposed.until if imposed else 0.0)
+        return until if until > now else None
+
+    def settle(self, bans: Iterable[KnownBan], now: float) -> None:
+        """Takes over what the database has, lifted ones among it, in place of what it had before."""
+        known: dict[str, float] = {}
+        with self._lock:
+            for ban in bans:
+                if not ban.lifted:
+                    known[ban.unit] = max(known.get(ban.unit, 0.0), ban.until)
+                imposed = self._imposed.get(ban.unit)
+                if imposed is not None and ban.at >= imposed.at:
+                    del self._imposed[ban.unit]
+            for who in [who for who, imposed in self._imposed.items() if imposed.until <= now]:
+                del self._imposed[who]
+            self._known = known
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """What is held: addresses with wrong secrets, the hashes of these, and bans."""
+        with self._lock:
+            hashes = sum(len(tried) for tried in self._wrong.values())
+            return len(self._wrong), hashes, len(self._imposed) + len(self._known)
+
+
+def _trim(held: OrderedDict[str, T], most: int) -> None:
+    while len(held) > most:
+        held.popitem(last=False)
+
+
+_guard: Guard | None = None
+_making = threading.Lock()
+
+
+def get_guard() -> Guard:
+    """This process's guard."""
+    global _guard
+    with _making:
+        if _guard is None:
+            _guard = Guard(guesses=settings.GUESSES, ban_s=settings.BAN_S)
+        return _guard
