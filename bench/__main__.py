@@ -1,60 +1,80 @@
-"""The benchmarks' command line: `make bench ARGS="..."`, or `python -m bench ...`."""
+"""The benchmarks' command line: `make bench ARGS="..."`, or `python -m bench ...`. No arguments: the whole table."""
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
-from functools import partial
+from contextlib import closing
 from pathlib import Path
 
-from bench import table
-from bench.measure import Case, Start
-from bench.peers import nginx, rtmpweb
+from bench import cases, table
+from bench.cases import FLUSHES_MS, TABLE, Field
+from bench.peers import rtmpweb
 from bench.table import Contest
 
 MICRO = Path(__file__).parent / "micro"
-Servers = Callable[[int], dict[str, Start]]
-"""flush_ms -> the servers to compare."""
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    acts = parser.add_subparsers(dest="act", required=True)
+    options = parser().parse_args(words or ["table"])
+    run: Callable[[argparse.Namespace], int] = options.run
+    return run(options)
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    acts = found.add_subparsers(required=True, metavar="table|ingest|fanout|connect|micro")
+
+    all_of_it = acts.add_parser("table", help="every case, or those that are named, against nginx-rtmp")
+    all_of_it.add_argument("--cases", nargs="+", choices=list(TABLE), default=list(TABLE), metavar="CASE")
+    _contests(all_of_it, lambda field, options: [TABLE[name](field) for name in options.cases])
+
     ingest = acts.add_parser("ingest", help="publishers only")
     ingest.add_argument("--publishers", type=int, default=100)
     ingest.add_argument("--mbps", type=float, default=1, help="of each publisher (1)")
     ingest.add_argument("--chunk", type=int, default=4096, help="the publishers' chunk size (4096)")
-    for act in (ingest,):
-        act.add_argument("--seconds", type=float, default=10, help="of each measured window (10)")
-        act.add_argument("--rounds", type=int, default=1)
-        act.add_argument("--against", choices=["nginx", "none"], default="nginx")
-        act.add_argument("--form", choices=list(rtmpweb.FORMS), default="node", help="of rtmpweb (node)")
-        act.add_argument("--json", type=Path, metavar="FILE", help="also write every round's figures there")
-    acts.add_parser("micro", help="what single parts cost in memory").add_argument("names", nargs="*")
-    options = parser.parse_args(words)
-    if options.act == "micro":
-        return micro(options.names)
-    with ExitStack() as stack:
-        installation = rtmpweb.Installation(options.form)
-        stack.callback(installation.close)
-        contests = [_ingest(options, installation)]
+    _contests(ingest, lambda field, options: [cases.ingest(field, options.publishers, options.mbps, options.chunk)])
+
+    fanout = acts.add_parser("fanout", help="one publisher and its players")
+    fanout.add_argument("--players", type=int, default=300)
+    fanout.add_argument("--mbps", type=float, default=5, help="of the publisher (5)")
+    fanout.add_argument("--flush", type=int, nargs="+", default=FLUSHES_MS, metavar="MS", help="(0 50 100)")
+    _contests(fanout, lambda field, options: [cases.fanout(field, options.players, options.mbps, options.flush)])
+
+    connect = acts.add_parser("connect", help="connect, createStream, publish and close, again and again")
+    _contests(connect, lambda field, options: [cases.connect(field)])
+
+    small = acts.add_parser("micro", help="what single parts cost in memory")
+    small.add_argument("names", nargs="*")
+    small.set_defaults(run=lambda options: micro(options.names))
+    return found
+
+
+def _contests(act: argparse.ArgumentParser, choose: Callable[[Field, argparse.Namespace], list[Contest]]) -> None:
+    """What all comparisons have in common. `choose`: the contests that the options ask for."""
+    act.add_argument("--seconds", type=float, default=6, help="of each measured window (6)")
+    act.add_argument("--rounds", type=int, default=1, help="of each case; their medians are shown (1)")
+    act.add_argument("--against", choices=["nginx", "none"], default="nginx")
+    act.add_argument("--form", choices=list(rtmpweb.FORMS), default="node", help="of rtmpweb (node)")
+    act.add_argument("--json", type=Path, metavar="FILE", help="also write every round's figures there")
+    act.set_defaults(run=lambda options: compare(options, choose))
+
+
+def compare(options: argparse.Namespace, choose: Callable[[Field, argparse.Namespace], list[Contest]]) -> int:
+    with closing(rtmpweb.Template()) as template:
+        contests = choose(cases.field(options.form, template, options.against), options)
         results = table.hold(contests, options.rounds, options.seconds)
-    print(table.markdown(results))
     if options.json:
         table.save(results, options.json)
+    print(table.markdown(results))
+    print(f"\nForm {options.form}; {options.rounds} rounds of {options.seconds:g} s; {noise()}")
     return 0
 
 
-def _ingest(options: argparse.Namespace, installation: rtmpweb.Installation) -> Contest:
-    case = Case(options.publishers, options.mbps, options.chunk)
-    name = f"ingest {options.publishers}x{options.mbps:g} Mbps, chunk {options.chunk}"
-    servers: dict[str, Start] = {rtmpweb.NAME: partial(installation.running, 0)}
-    if options.against == "nginx" and not (lacking := nginx.missing()):
-        servers[nginx.NAME] = nginx.running
-    elif options.against == "nginx":
-        print(f"Not compared: {lacking}", file=sys.stderr)
-    return Contest(name, case.measure, servers)
+def noise() -> str:
+    average = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    return f"load average at the end: {average}; a ratio with ~ had others at work on the cores in every round"
 
 
 def micro(names: list[str]) -> int:

@@ -4,28 +4,32 @@ Figures are a dictionary by the names of `FIGURES`; those that a case doesn't ha
 """
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import uvloop
 
 from bench.load.client import Target
 from bench.load.clip import clip
+from bench.load.cycles import run_cycles
 from bench.load.run import Load, Window, run
-from bench.peers.server import Server
-from bench.process import Usage, cores, machine_cpu_s, on_core, usage
+from bench.peers import Server, Start
+from bench.process import Usage, cores, machine_cpu_s, on_core, pin, usage
 
-Start = Callable[[], AbstractContextManager[Server]]
 Figures = dict[str, float]
 Measure = Callable[[Start, float], Figures]
 """Start the server, put a load on it for so many seconds, end it."""
 
+LOG_CHARACTERS = 3000
+
 FIGURES = {
     "cpu_s_per_gb": "CPU seconds of the server's processes per gigabyte ingested or, with players, delivered",
+    "cycles_per_cpu_s": "connect, createStream, publish, close: how many for a CPU second of the server's",
     "us_per_message": "CPU microseconds per message ingested",
     "rss_mb": "resident memory of the server's processes at the window's end, MB",
-    "kb_per_player": "the same less that before the load, per player, kB",
+    "kb_per_player": "the same less that before the players came, per player, kB",
     "delay_p50_ms": "from a publisher's sending to a player's reading",
     "delay_p99_ms": "",
     "delay_p999_ms": "",
@@ -49,15 +53,12 @@ class Case:
     players: int = 0
 
     def measure(self, start: Start, seconds: float) -> Figures:
-        server_core, load_core = cores()
-        with ExitStack() as stack:
-            with on_core(server_core):
-                server = stack.enter_context(start())
+        with _pinned(start) as server:
             meter = Meter(server.pid)
             target = Target.of(server.url, server.app)
             load = Load(target, clip(self.mbps), self.publishers, self.chunk_size, self.players, seconds=seconds)
-            with on_core(load_core):
-                window = uvloop.run(run(load, meter.begin, meter.end))
+            with on_core(cores()[1]):
+                window = uvloop.run(run(load, meter))
         return self._figures(window, meter)
 
     def _figures(self, window: Window, meter: "Meter") -> Figures:
@@ -72,21 +73,51 @@ class Case:
             **meter.noise(window.own_cpu, window.seconds),
         }
         if self.players:
-            found["kb_per_player"] = (meter.last.rss_bytes - meter.idle.rss_bytes) / 1e3 / self.players
+            found["kb_per_player"] = (meter.last.rss_bytes - meter.before_players.rss_bytes) / 1e3 / self.players
             found["sends_per_s"] = window.reads / window.seconds
             for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)):
                 found[f"delay_{name}_ms"] = percentile(window.delays_ms, share)
         return found
 
 
+@contextmanager
+def _pinned(start: Start) -> Iterator[Server]:
+    """The server, on its core; when the load fails, what it wrote goes to stderr."""
+    with start() as server:
+        pin(server.pid, cores()[0])
+        try:
+            yield server
+        except Exception:
+            print(server.log()[-LOG_CHARACTERS:], file=sys.stderr)
+            raise
+
+
+def connect_cycles(start: Start, seconds: float) -> Figures:
+    """A `Measure`: connect, createStream, publish and close, again and again."""
+    with _pinned(start) as server:
+        meter = Meter(server.pid)
+        with on_core(cores()[1]):
+            cycles = uvloop.run(run_cycles(Target.of(server.url, server.app), seconds, meter))
+    return {
+        "cycles_per_cpu_s": cycles.count / meter.cpu_s,
+        "rss_mb": meter.last.rss_bytes / 1e6,
+        "generator_cores": cycles.own_cpu,
+        "lost": len(cycles.errors),
+        **meter.noise(cycles.own_cpu, cycles.seconds),
+    }
+
+
 class Meter:
-    """The server's and the machine's counters, at rest and at the window's borders."""
+    """The server's and the machine's counters: a load's Watcher."""
 
     last: Usage
+    before_players: Usage
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self.idle = usage(pid)
+
+    def joining(self) -> None:
+        self.before_players = usage(self._pid)
 
     def begin(self) -> None:
         self._machine_s = machine_cpu_s()

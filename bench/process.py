@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.rtmpweb.processes import descendants
+
 PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-PPID, UTIME, RSS = 1, 11, 21
-"""Fields of /proc/PID/stat after the name. From UTIME on: own user and system time, then that of dead children."""
+UTIME, RSS = 11, 21
+"""Places in the fields of /proc/PID/stat after the name. Four times begin at UTIME: user and system, own and those of
+children that ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +29,25 @@ class Usage:
 
 def usage(pid: int) -> Usage:
     """Raises ProcessLookupError when the process is gone."""
-    found = _stats()
-    if pid not in found:
-        raise ProcessLookupError(f"process {pid} is gone")
-    children: dict[int, list[int]] = {}
-    for child, fields in found.items():
-        children.setdefault(int(fields[PPID]), []).append(child)
-    tree = [pid]
-    for member in tree:
-        tree += children.get(member, [])
-    ticks = sum(int(ticks) for member in tree for ticks in found[member][UTIME : UTIME + 4])
-    return Usage(ticks / TICKS_PER_S, sum(int(found[member][RSS]) for member in tree) * PAGE_BYTES)
+    ticks = pages = 0
+    for member in (pid, *descendants(pid)):
+        try:
+            fields = (PROC / str(member) / "stat").read_text().rpartition(") ")[2].split()
+        except OSError:
+            if member == pid:
+                raise ProcessLookupError(f"process {pid} is gone") from None
+            continue  # A child that ended meanwhile: its time is its parent's now.
+        ticks += sum(map(int, fields[UTIME : UTIME + 4]))
+        pages += int(fields[RSS])
+    return Usage(ticks / TICKS_PER_S, pages * PAGE_BYTES)
 
 
-def _stats() -> dict[int, list[str]]:
-    found = {}
-    for folder in PROC.iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):  # It ended meanwhile.
-                text = (folder / "stat").read_text()
-                found[int(folder.name)] = text[text.rindex(")") + 2 :].split()
-    return found
+def pin(pid: int, core: int) -> None:
+    """Every thread of the process and its descendants to one core; what they start later stays there too."""
+    for member in (pid, *descendants(pid)):
+        for thread in (PROC / str(member) / "task").iterdir():
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), {core})
 
 
 def machine_cpu_s() -> float:
@@ -64,7 +65,7 @@ def cores() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def on_core(core: int) -> Iterator[None]:
-    """This process, and all that it starts within the block, on one core."""
+    """This thread on one core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:

@@ -12,10 +12,12 @@ from math import isfinite
 from pathlib import Path
 from statistics import median
 
-from bench.measure import FIGURES, Figures, Measure, Start
+from bench.measure import FIGURES, Figures, Measure
+from bench.peers import Start
 
 COLUMNS = {
     "CPU s/GB": ("cpu_s_per_gb", "{:.2f}"),
+    "cycles/CPU s": ("cycles_per_cpu_s", "{:.0f}"),
     "us/message": ("us_per_message", "{:.1f}"),
     "RSS MB": ("rss_mb", "{:.0f}"),
     "kB/player": ("kb_per_player", "{:.0f}"),
@@ -29,6 +31,10 @@ COLUMNS = {
     "others": ("other_cores", "{:.2f}"),
 }
 """Heading: (figure, format)."""
+
+
+CALM_CORES = 0.25
+"""What others may use of the machine in a round that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +63,18 @@ class Result:
                 found[name] = median(values)
         return found
 
-    def ratio(self, server: str) -> float | None:
-        """To the contest's last server, if this is another."""
+    def ratio(self, server: str) -> str:
+        """To the contest's last server, if this is another; with a ~ if no round was calm. Rounds with noise are left
+        out if there are others: a server that gets its core late handles more at once, and looks cheaper.
+        """
         peer = list(self.rounds)[-1]
         if server == peer:
-            return None
+            return ""
         name = self.contest.compared
-        pairs = zip(self.rounds[server], self.rounds[peer], strict=True)
-        return median(ours[name] / theirs[name] for ours, theirs in pairs)
+        pairs = list(zip(self.rounds[server], self.rounds[peer], strict=True))
+        calm = [pair for pair in pairs if max(figures["other_cores"] for figures in pair) <= CALM_CORES]
+        found = median(ours[name] / theirs[name] for ours, theirs in calm or pairs)
+        return f"{'' if calm else '~'}{found:.2f}"
 
 
 def hold(contests: Iterable[Contest], rounds: int, seconds: float) -> list[Result]:
@@ -85,9 +95,8 @@ def markdown(results: Iterable[Result]) -> str:
     lines = ["| " + " | ".join(headings) + " |", "|---|---|" + "---:|" * (len(headings) - 2)]
     for result in results:
         for server in result.rounds:
-            ratio = result.ratio(server)
             cells = _cells(result.median(server))
-            row = [result.contest.name, server, "" if ratio is None else f"{ratio:.2f}"]
+            row = [result.contest.name, server, result.ratio(server)]
             row += [cells.get(heading, "") for heading in COLUMNS]
             lines.append("| " + " | ".join(row) + " |")
     return "\n".join(lines)

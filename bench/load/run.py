@@ -5,7 +5,7 @@ import gc
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from bench.load.client import Client, Refused, Target, close_all
 from bench.load.clip import Clip
@@ -72,12 +72,20 @@ class _Counts:
     reads: int
 
 
-def no_mark() -> None:
-    """For a load of which only the window counts."""
+class Watcher(Protocol):
+    """Is called at the marks of a load: to read the server's own counters."""
+
+    def joining(self) -> None:
+        """The publishers are there; the players come now."""
+
+    def begin(self) -> None:
+        """The window begins."""
+
+    def end(self) -> None: ...
 
 
-async def run(load: Load, begun: Callable[[], None] = no_mark, ended: Callable[[], None] = no_mark) -> Window:
-    """`begun` and `ended` are called at the window's borders: to read the server's own counters."""
+async def run(load: Load, watcher: Watcher | None = None) -> Window:
+    """Raises Refused when nobody may publish."""
     window = Window()
     publishers = await _join(load.publishers, lambda number: _publish(load, number), window.errors)
     if not publishers:
@@ -87,6 +95,8 @@ async def run(load: Load, begun: Callable[[], None] = no_mark, ended: Callable[[
     stream = reel(load.clip, load.chunk_size, publishers[0].stream_id)
     pacer = Pacer(publishers, stream)
     log = publishers[0].log
+    if watcher:
+        watcher.joining()
     players = await _join(load.players, lambda number: _play(load, number, log), window.errors)
     await asyncio.sleep(SETTLE_S)
     gc.collect()
@@ -95,11 +105,13 @@ async def run(load: Load, begun: Callable[[], None] = no_mark, ended: Callable[[
         pacer.lateness_s = 0.0
         for player in players:
             player.is_measuring = True
-        begun()
+        if watcher:
+            watcher.begin()
         first = _count(publishers, players)
         await asyncio.sleep(load.seconds)
         last = _count(publishers, players)
-        ended()
+        if watcher:
+            watcher.end()
         for player in players:
             player.is_measuring = False
     finally:

@@ -1,1 +1,26 @@
 """The servers that are measured: each a process on a free loopback port, in a folder of its own."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from tests.server_process import Installation
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One that is ready."""
+
+    pid: int
+    """Of the process that serves RTMP; its children count as it does."""
+    url: str
+    """rtmp://host:port"""
+    app: str
+    """An application that anybody may publish to and play from."""
+    log: Callable[[], str]
+    """What it wrote."""
+    installation: Installation | None = None
+    """Ours: for its API."""
+
+
+Start = Callable[[], AbstractContextManager[Server]]

@@ -7,7 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.peers.server import Server, answers, free_port, started
+from bench.peers import Server
+from tests.background import Background, accepts, free_port
 
 NAME = "nginx-rtmp"
 APP = "bench"
@@ -50,7 +51,10 @@ def running() -> Iterator[Server]:
         folder = Path(name)
         file = folder / "nginx.conf"
         file.write_text(CONFIGURATION.format(module=MODULE, folder=folder, port=port, app=APP))
-        url = f"rtmp://127.0.0.1:{port}"
         command = [program, "-p", name, "-c", str(file), "-e", "stderr"]
-        with started(command, folder / "log", lambda _text: url if answers(port) else None) as (pid, _):
-            yield Server(pid, url, APP)
+        process = Background("nginx", command, folder=folder, ready=lambda: accepts(port))
+        process.start()
+        try:
+            yield Server(process.pid, f"rtmp://127.0.0.1:{port}", APP, lambda: process.log)
+        finally:
+            process.stop()

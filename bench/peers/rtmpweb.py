@@ -1,82 +1,86 @@
-"""This project, in the forms that its users run."""
+"""This project, in the forms that its users run, each started as the tests start it."""
 
 import contextlib
-import os
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.peers.server import ROOT, Server, started
+from bench.peers import Server
+from tests.production.installation import Production
+from tests.production.parts import MediaNode
+from tests.server_process import Installation, ServerProcess
 
 NAME = "rtmpweb"
 APP = "bench"
-PRODUCTION = ("DATABASE_URL", "REDIS_URL")
-
-FORMS = {
-    "node": "runrtmp",
-    "embedded": "serve",
-    "production": "runrtmp",
-}
-"""Form -> command. `node`: a media node with SQLite and all in memory; `embedded`: the whole server, with dashboard and
-workers; `production`: a media node with the PostgreSQL and Redis of the environment, which are not counted."""
-
-READY = re.compile(r"(?:^Listening on|^Ready: dashboard \S+,) (rtmp://[^\s/]+)", re.MULTILINE)
+OPEN = ("application", "set", APP, "--publish", "open", "--play", "public")
+NODE = "node-a"
 
 
-class Installation:
-    """A data folder with the application `bench` for everybody, kept until `close`; each server gets a copy of it."""
+class Template:
+    """A data folder with its database and the application `bench`, made once; servers get copies of it."""
 
-    def __init__(self, form: str) -> None:
-        self.command = FORMS[form]
-        if form == "production":
-            lacking = [name for name in PRODUCTION if not os.environ.get(name)]
-            if lacking:
-                raise SystemExit(f"The production form needs {' and '.join(lacking)} in the environment.")
-        self.is_production = form == "production"
-        self.folder = Path(tempfile.mkdtemp(prefix="rtmpweb-bench-"))
-        self.manage("migrate", "--verbosity", "0")
-        self.manage("application", "set", APP, "--publish", "open", "--play", "public")
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="rtmpweb-bench-"))
+        installation = Installation(self._folder)
+        installation.manage("migrate", "--verbosity", "0")
+        installation.manage(*OPEN)
+
+    def copy(self, to: Path) -> None:
+        shutil.copytree(self._folder, to)
 
     def close(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def manage(self, *words: str) -> str:
-        """A management command's output; raises CalledProcessError."""
-        command = [sys.executable, "manage.py", *words]
-        return subprocess.run(
-            command, cwd=ROOT, env=self.environment(self.folder), check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
-
-    def environment(self, data: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        found = {name: value for name, value in os.environ.items() if not name.startswith("RTMPWEB_")}
-        if not self.is_production:
-            found = {name: value for name, value in found.items() if name not in PRODUCTION}
-        return found | {
-            "RTMPWEB_DATA_DIR": str(data),
-            "RTMPWEB_RTMP": "127.0.0.1:0",
-            "RTMPWEB_HTTP": "127.0.0.1:0",
-            "RTMPWEB_MEDIA": "127.0.0.1:0",
-            "RTMPWEB_NODE": "bench",
-            "RTMPWEB_LOG_LEVEL": "WARNING",
-            "PYTHONUNBUFFERED": "1",
-            **(extra or {}),
-        }
-
-    @contextlib.contextmanager
-    def running(self, flush_ms: int = 0) -> Iterator[Server]:
-        with tempfile.TemporaryDirectory(prefix="rtmpweb-bench-") as name:
-            data = Path(name) / "data"
-            shutil.copytree(self.folder, data)
-            environment = self.environment(data, {"RTMPWEB_FLUSH_MS": str(flush_ms)})
-            command = [sys.executable, "manage.py", self.command]
-            with started(command, Path(name) / "log", _ready, environment=environment) as (pid, url):
-                yield Server(pid, url, APP)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _ready(text: str) -> str | None:
-    found = READY.search(text)
-    return found.group(1) if found else None
+@contextlib.contextmanager
+def _node(template: Template, folder: Path, settings: dict[str, str]) -> Iterator[Server]:
+    data = folder / "data"
+    template.copy(data)
+    installation = Installation(data, **settings)
+    node = MediaNode(NODE, folder, installation.environment)
+    node.start()
+    try:
+        yield Server(node.pid, node.url, APP, lambda: node.log, installation)
+    finally:
+        node.stop()
+
+
+@contextlib.contextmanager
+def _embedded(template: Template, folder: Path, settings: dict[str, str]) -> Iterator[Server]:
+    data = folder / "data"
+    template.copy(data)
+    server = ServerProcess(data, **settings)
+    server.start()
+    try:
+        yield Server(server.process.pid, server.rtmp, APP, lambda: server.log, server)
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def _production(template: Template, folder: Path, settings: dict[str, str]) -> Iterator[Server]:
+    whole = Production(folder, nodes=(NODE,), **settings)
+    try:
+        whole.start()
+        whole.manage(*OPEN)
+        yield Server(whole.nodes[NODE].pid, whole.rtmp, APP, lambda: whole.log, whole)
+    finally:
+        whole.stop()
+
+
+Form = Callable[[Template, Path, dict[str, str]], contextlib.AbstractContextManager[Server]]
+
+FORMS: dict[str, Form] = {"node": _node, "embedded": _embedded, "production": _production}
+"""`node`: a media node with SQLite and the rest in memory; `embedded`: the whole server, with dashboard and workers;
+`production`: a media node with PostgreSQL, Redis, web process and workers beside it, which are not counted."""
+
+
+@contextlib.contextmanager
+def running(form: str, template: Template, flush_ms: int = 0) -> Iterator[Server]:
+    settings = {"RTMPWEB_FLUSH_MS": str(flush_ms), "RTMPWEB_LOG_LEVEL": "WARNING"}
+    with (
+        tempfile.TemporaryDirectory(prefix="rtmpweb-bench-", ignore_cleanup_errors=True) as name,
+        FORMS[form](template, Path(name), settings) as server,
+    ):
+        yield server

@@ -1,0 +1,67 @@
+"""Which servers meet in which cases, and the cases of the table."""
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from bench.measure import Case, connect_cycles
+from bench.peers import Start, nginx, rtmpweb
+from bench.table import Contest
+
+FLUSHES_MS = (0, 50, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The servers that may take part: rtmpweb in one form, and nginx-rtmp if it is there and wanted."""
+
+    form: str
+    template: rtmpweb.Template
+    against: str
+
+    def servers(self, flushes_ms: Iterable[int] = (0,)) -> dict[str, Start]:
+        """rtmpweb once for each flush interval; the peer last, with which they are compared."""
+        found: dict[str, Start] = {}
+        for flush_ms in flushes_ms:
+            label = f"{rtmpweb.NAME}, flush {flush_ms} ms" if flush_ms else rtmpweb.NAME
+            found[label] = partial(rtmpweb.running, self.form, self.template, flush_ms)
+        if self.against == "nginx":
+            found[nginx.NAME] = nginx.running
+        return found
+
+
+def field(form: str, template: rtmpweb.Template, against: str) -> Field:
+    """Says on stderr when a wanted peer is not there."""
+    if against == "nginx" and (lacking := nginx.missing()):
+        print(f"Not compared: {lacking}", file=sys.stderr)
+        against = "none"
+    return Field(form, template, against)
+
+
+def ingest(servers: Field, publishers: int, mbps: float, chunk_size: int = 4096) -> Contest:
+    name = f"ingest {publishers}x{mbps:g} Mbps, chunk {chunk_size}"
+    return Contest(name, Case(publishers, mbps, chunk_size).measure, servers.servers())
+
+
+def fanout(servers: Field, players: int, mbps: float, flushes_ms: Iterable[int] = FLUSHES_MS) -> Contest:
+    name = f"fan-out {players}x{mbps:g} Mbps"
+    return Contest(name, Case(1, mbps, players=players).measure, servers.servers(flushes_ms))
+
+
+def connect(servers: Field) -> Contest:
+    return Contest("connect cycles", connect_cycles, servers.servers(), compared="cycles_per_cpu_s")
+
+
+TABLE: dict[str, Callable[[Field], Contest]] = {
+    "ingest-50x5": partial(ingest, publishers=50, mbps=5),
+    "ingest-100x5": partial(ingest, publishers=100, mbps=5),
+    "ingest-100x1": partial(ingest, publishers=100, mbps=1),
+    "ingest-50x5-chunk128": partial(ingest, publishers=50, mbps=5, chunk_size=128),
+    "ingest-50x5-chunk60000": partial(ingest, publishers=50, mbps=5, chunk_size=60_000),
+    "fanout-100x5": partial(fanout, players=100, mbps=5),
+    "fanout-300x5": partial(fanout, players=300, mbps=5),
+    "fanout-300x1": partial(fanout, players=300, mbps=1),
+    "connect": connect,
+}
+"""The table's cases by the names that `--cases` takes."""
