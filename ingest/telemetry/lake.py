@@ -37,10 +37,14 @@ def write_parquet(records: pa.Table, file: Path) -> None:
     """Writes the file atomically and durably, in place of one of the same name. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f".{file.name}.tmp")
-    with partial.open("wb") as out:
-        pq.write_table(records, out, compression="zstd")
-        out.flush()
-        os.fsync(out.fileno())
+    try:
+        with partial.open("wb") as out:
+            pq.write_table(records, out, compression="zstd")
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError:  # A full disk: what was written of it only takes up more.
+        partial.unlink(missing_ok=True)
+        raise
     partial.rename(file)
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

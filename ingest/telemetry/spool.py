@@ -56,7 +56,11 @@ class Spool:
                 # Between the two calls someone took the empty file for an abandoned one and removed it.
                 raise FileExistsError(path)
             spool = cls(path, descriptor, 0)
-            spool._write(MAGIC + _frame(schema.serialize()))
+            try:
+                spool._write(MAGIC + _frame(schema.serialize()))
+            except OSError:
+                path.unlink()
+                raise
         except BaseException:
             os.close(descriptor)
             raise

@@ -5,12 +5,16 @@
 The spool is turned into Parquet when it is older than a minute, larger than 64 MB, when an hour (UTC) has passed, when
 a flush is requested (`ingest.telemetry.flush`) and at the end. The Parquet files' names come from the spool's, so that
 converting one again, after a crash between the rename and the spool's removal, replaces the same files by the same.
+
+While the spool can't be written (a full disk), what was recorded waits in memory, as columns, and is spooled in order
+when it can be; over KEPT_ROWS of a table the oldest are dropped and counted.
 """
 
 import logging
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +29,18 @@ from ingest.telemetry.schema import EVENTS, SAMPLES, TABLES, Table
 from ingest.telemetry.spool import SUFFIX, Spool, spool_folder
 
 log = logging.getLogger(__name__)
+
+QUEUED_RECORDS = 200_000
+"""What may wait for the thread, which takes it each second."""
+
+KEPT_ROWS = 100_000
+"""What may wait for the disk, of one table, about 45 MB of samples: 100 streams for a quarter of an hour."""
+
+UNSPOOLED = (
+    "Telemetry can't be spooled: %s. It waits in memory, the last 100,000 samples at most: free some space where "
+    "RTMPWEB_LAKE is, and leave the node running."
+)
+UNCONVERTED = "Telemetry can't be written to the lake: %s. It stays in the spool and is tried again."
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,7 @@ class Feed:
 
     table: Table
     queue: list[object] = field(default_factory=list)
-    waiting: list[object] = field(default_factory=list)
+    waiting: deque[pa.RecordBatch] = field(default_factory=deque)
     spool: Spool | None = None
     opened: float = 0.0
     hour: int = 0
@@ -60,11 +76,13 @@ class TelemetryWriter:
         node: str,
         *,
         rotation: Rotation = Rotation(),
-        capacity: int = 200_000,
+        capacity: int = QUEUED_RECORDS,
+        kept: int = KEPT_ROWS,
     ) -> None:
         self._lake = Path(lake_dir)
         self._rotation = rotation
         self._capacity = capacity
+        self._kept = kept
         started = datetime.now(UTC)
         self._prefix = f"{re.sub(r'[^A-Za-z0-9-]', '-', node).strip('-') or 'node'}-{started:%Y%m%dT%H%M%S%f}"
         self._sequence = 0
@@ -152,6 +170,7 @@ class TelemetryWriter:
     def _round(self, feed: Feed, *, rotate: bool, last: bool) -> None:
         self._take(feed)
         self._spool(feed)
+        self._drop_oldest(feed, 0 if last else self._kept)
         if feed.spool is not None and (rotate or self._due(feed)):
             feed.unconverted.append(feed.spool)
             feed.spool = None
@@ -160,41 +179,55 @@ class TelemetryWriter:
 
     def _take(self, feed: Feed) -> None:
         with self._lock:
-            feed.waiting += feed.queue
-            feed.queue = []
+            records, feed.queue = feed.queue, []
+            self._queued -= len(records)
+        batch = self._batch(feed.table, records) if records else None
+        if batch is not None:
+            feed.waiting.append(batch)
 
     def _spool(self, feed: Feed) -> None:
-        batch = self._batch(feed)
-        if batch is None:
+        if not feed.waiting:
             return
         try:
             if feed.spool is None:
                 self._open(feed)
             assert feed.spool is not None  # noqa: S101
-            feed.spool.append(batch)
-        except OSError as error:  # What waits stays in memory, within the queue's capacity, until the disk is back.
-            self._complain(f"spool {feed.table.name}", "Telemetry can't be spooled: %s.", error)
+            while feed.waiting:
+                feed.spool.append(feed.waiting[0])
+                feed.waiting.popleft()
+        except OSError as error:
+            self._complain(f"spool {feed.table.name}", UNSPOOLED, error)
             return
-        self._works(f"spool {feed.table.name}")
-        with self._lock:
-            self._queued -= len(feed.waiting)
-        feed.waiting = []
+        for what in ("spool", "keep"):
+            self._works(f"{what} {feed.table.name}")
 
-    def _batch(self, feed: Feed) -> pa.RecordBatch | None:
-        """What waits, less what can't be written: a value of a wrong type, a text that can't be encoded."""
-        if not feed.waiting:
-            return None
+    def _drop_oldest(self, feed: Feed, kept: int) -> None:
+        """Of what waits for the disk."""
+        lost = left = max(0, sum(batch.num_rows for batch in feed.waiting) - kept)
+        while left:
+            oldest = feed.waiting.popleft()
+            if oldest.num_rows > left:
+                feed.waiting.appendleft(oldest.slice(left))
+            left -= min(left, oldest.num_rows)
+        if lost:
+            self._lose(lost)
+            if self._begins_to_fail(f"keep {feed.table.name}"):
+                log.error("The oldest %s are dropped: the disk took nothing for too long.", feed.table.name)
+
+    def _lose(self, records: int) -> None:
+        with self._lock:
+            self.dropped += records
+
+    def _batch(self, table: Table, records: list[object]) -> pa.RecordBatch | None:
+        """The records, less what can't be written: a value of a wrong type, a text that can't be encoded."""
         try:
-            return feed.table.batch(feed.waiting)
+            return table.batch(records)
         except Exception as error:
-            fit = [record for record in feed.waiting if _fits(feed.table, record)]
-            lost = len(feed.waiting) - len(fit)
-            log.error("%d records of %s can't be written and are lost: %s", lost, feed.table.name, type(error).__name__)
-            with self._lock:
-                self._queued -= lost
-                self.dropped += lost
-            feed.waiting = fit
-            return feed.table.batch(fit) if fit else None
+            fit = [record for record in records if _fits(table, record)]
+            lost = len(records) - len(fit)
+            log.error("%d records of %s can't be written and are lost: %s", lost, table.name, type(error).__name__)
+            self._lose(lost)
+            return table.batch(fit) if fit else None
 
     def _open(self, feed: Feed) -> None:
         folder = spool_folder(self._lake)
@@ -220,7 +253,7 @@ class TelemetryWriter:
             try:
                 convert(self._lake, spool)
             except OSError as error:
-                self._complain(f"lake {feed.table.name}", "Telemetry can't be written to the lake: %s.", error)
+                self._complain(f"lake {feed.table.name}", UNCONVERTED, error)
                 feed.retry_at = time.monotonic() + self._rotation.retry_s
                 return
             except Exception as error:  # It will not be otherwise the next time.

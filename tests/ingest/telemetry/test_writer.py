@@ -1,11 +1,13 @@
 """What is recorded arrives in the lake once, whatever happens to the process."""
 
 import logging
+import resource
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.telemetry import Rotation, TelemetryWriter, get_writer, request_flush, set_writer
+from ingest.telemetry.lake import write_parquet
+from ingest.telemetry.schema import SAMPLES
 from ingest.telemetry.spool import Spool, spool_folder
 from tests.ingest.telemetry.records import NOON, event, sample
 
@@ -246,6 +250,44 @@ def test_an_unwritable_lake_keeps_the_records_until_it_is_back(
     writer.close()
     assert sequences(lake) == [0, 1]
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+
+
+def test_of_what_waits_for_the_disk_the_oldest_is_dropped_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = tmp_path / "lake"
+    lake.write_text("a file where the folder should be")
+    writer = TelemetryWriter(lake, "node-a", rotation=QUICK, kept=3)
+    writer.start()
+    for number in range(7):
+        writer.samples([sample(number)])
+    until(lambda: writer.dropped == 4)
+    lake.unlink()
+    until(lambda: bool(lake.exists() and spools(lake)))
+    writer.close()
+    assert sequences(lake) == [4, 5, 6]
+    assert writer.failing_since is None
+    assert len([record for record in caplog.records if "dropped" in record.getMessage()]) == 1
+
+
+def test_a_disk_that_takes_nothing_is_left_as_it_was(tmp_path: Path) -> None:
+    spool_folder(tmp_path).mkdir(parents=True)
+    with full_disk(), pytest.raises(OSError, match="too large"):
+        Spool.create(spool_folder(tmp_path) / "samples.node-a-1-1.spool", SAMPLES.schema)
+    with full_disk(), pytest.raises(OSError, match="too large"):
+        write_parquet(pa.table({"at_us": list(range(10_000))}), tmp_path / "hour" / "part.parquet")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process may be longer than a few bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_many_threads_may_record(tmp_path: Path, writer: TelemetryWriter) -> None:
