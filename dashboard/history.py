@@ -3,8 +3,9 @@
 from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet
+from django.db.models.functions import Coalesce
 
-from ingest.models import Session, StatusEvent, Stream
+from ingest.models import Attempt, Session, StatusEvent, Stream
 from ingest.services.sessions import event_payload
 
 EVENT_COUNT = 50
@@ -29,6 +30,11 @@ def open_publisher(stream: Stream) -> Session | None:
     """The session that publishes the stream now."""
     sessions = stream.sessions.filter(kind=Session.Kind.PUBLISH, ended_at__isnull=True)
     return sessions.order_by("-started_at").first()
+
+
+def attempts() -> QuerySet[Attempt]:
+    """Newest first. `latest`: when the last of those came that a row stands for."""
+    return Attempt.objects.annotate(latest=Coalesce("last_at", "at")).order_by("-at", "-pk")
 
 
 def narrow(rows: QuerySet[Row], lookups: dict[str, str], values: Filters) -> QuerySet[Row]:

@@ -21,9 +21,10 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError, connections, transaction
 
+from ingest.attempts import AttemptRow, Attempts
 from ingest.contracts import EndReason, Totals
-from ingest.models import Attempt, Node, Session, StatusEvent, Stream
-from ingest.services import keys, sessions
+from ingest.models import Node, Session, StatusEvent, Stream
+from ingest.services import bans, sessions
 
 logger = logging.getLogger(__name__)
 
@@ -71,24 +72,6 @@ class MediaRow:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptRow:
-    """A refusal; its texts are already fit for the database. A known stream's name stands in for what was sent."""
-
-    at: datetime
-    action: str
-    app: str
-    name: str
-    address: str
-    encoder: str
-    node: str
-    reason: str
-    code: str
-    description: str
-    stream: int | None = None
-    key: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class EndRow:
     session: uuid.UUID
     reason: EndReason
@@ -104,7 +87,18 @@ class DiscardRow:
     session: uuid.UUID
 
 
-Operation = BeginRow | EventRow | MediaRow | AttemptRow | EndRow | DiscardRow
+@dataclass(frozen=True, slots=True)
+class BanRow:
+    """An address that this process refuses unheard from now on, for `seconds`."""
+
+    address: str
+    at: datetime
+    seconds: float
+    guesses: int
+    node: str
+
+
+Operation = BeginRow | EventRow | MediaRow | AttemptRow | BanRow | EndRow | DiscardRow
 ENDS = (EndRow, DiscardRow)
 KEPT = (BeginRow, *ENDS)
 
@@ -122,6 +116,7 @@ class HistoryWriter:
         self._ending: set[uuid.UUID] = set()
         self._just_written: set[uuid.UUID] = set()
         self._thread: threading.Thread | None = None
+        self._attempts = Attempts()
 
     @property
     def waiting(self) -> int:
@@ -205,7 +200,8 @@ class HistoryWriter:
             try:
                 connection.close_if_unusable_or_obsolete()
                 with transaction.atomic():
-                    write(batch)
+                    write(batch, self._attempts)
+                self._attempts.keep()
                 if failures:
                     logger.info("The database is back: history is written again.")
                 return
@@ -228,15 +224,17 @@ class HistoryWriter:
                 return
 
 
-def write(batch: Sequence[Operation]) -> None:
+def write(batch: Sequence[Operation], attempts: Attempts) -> None:
     """Writes the operations in order; neighbouring events in one statement. Repeating a batch changes nothing.
 
-    Sessions begin first, all in one statement: nothing that is told of one comes before its begin.
+    Sessions begin first, all in one statement: nothing that is told of one comes before its begin. Attempts belong to
+    none.
     """
     _begin([operation for operation in batch if isinstance(operation, BeginRow)])
+    attempts.write([operation for operation in batch if isinstance(operation, AttemptRow)])
     events: list[StatusEvent] = []
     for operation in batch:
-        if isinstance(operation, BeginRow):
+        if isinstance(operation, BeginRow | AttemptRow):
             continue
         if isinstance(operation, EventRow):
             events.append(_event(operation))
@@ -244,8 +242,14 @@ def write(batch: Sequence[Operation]) -> None:
         _save(events)
         if isinstance(operation, MediaRow):
             sessions.set_media(session=operation.session, media=operation.media, metadata=operation.metadata)
-        elif isinstance(operation, AttemptRow):
-            _attempt(operation)
+        elif isinstance(operation, BanRow):
+            bans.impose(
+                address=operation.address,
+                seconds=operation.seconds,
+                now=operation.at,
+                guesses=operation.guesses,
+                node=operation.node,
+            )
         elif isinstance(operation, EndRow):
             sessions.end(
                 session=operation.session,
@@ -302,30 +306,6 @@ def _event(row: EventRow) -> StatusEvent:
         description=row.description,
         detail=row.detail,
     )
-
-
-def _attempt(row: AttemptRow) -> None:
-    named = Stream.objects.values_list("name", flat=True).filter(pk=row.stream).first() if row.stream else None
-    Attempt.objects.create(
-        at=row.at,
-        action=row.action,
-        app=_hide_first(row.app),
-        name=named or keys.hide(name=row.name),
-        address=row.address,
-        encoder=row.encoder,
-        node=row.node,
-        reason=row.reason,
-        code=row.code,
-        description=row.description,
-        stream_id=row.stream,
-        key_id=row.key,
-    )
-
-
-def _hide_first(app: str) -> str:
-    """An application as it came, but a key in its place masked."""
-    first, slash, rest = app.partition("/")
-    return keys.hide(name=first) + slash + rest
 
 
 _writer: HistoryWriter | None = None

@@ -10,12 +10,13 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Field, Query, Router
 
+from dashboard import history
 from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, Text, When, cut
 from dashboard.api.schemas import AttemptOut, EventOut, Problem, SessionOut
 from dashboard.history import narrow
 from dashboard.permissions import Ability
-from ingest.models import Attempt, Session, StatusEvent
+from ingest.models import Session, StatusEvent
 
 router = Router(tags=["history"])
 
@@ -37,7 +38,7 @@ ATTEMPT_LOOKUPS = {
     "action": "action",
     "reason": "reason",
     "address": "address",
-    "since": "at__gte",
+    "since": "latest__gte",
     "until": "at__lt",
 }
 
@@ -59,8 +60,8 @@ class AttemptFilters(Paging):
     action: Literal["connect", "publish", "play"] | None = None
     reason: Text | None = None
     address: Text | None = None
-    since: When | None = None
-    until: When | None = None
+    since: When | None = Field(None, description="The last came at this time or later.")
+    until: When | None = Field(None, description="The first came before this time.")
 
 
 def _sessions() -> QuerySet[Session]:
@@ -103,5 +104,5 @@ def events(request: HttpRequest, session_id: uuid.UUID, paging: Query[Paging]) -
 def attempts(request: HttpRequest, filters: Query[AttemptFilters]) -> dict[str, object]:
     """Refused connects, publishes and plays, and why; the latest first."""
     values = filters.model_dump(include=set(ATTEMPT_LOOKUPS))
-    page, count = cut(narrow(Attempt.objects.order_by("-at", "-pk"), ATTEMPT_LOOKUPS, values), filters)
+    page, count = cut(narrow(history.attempts(), ATTEMPT_LOOKUPS, values), filters)
     return {"items": page, "count": count}

@@ -112,9 +112,11 @@ class EventOut(Schema):
 
 
 class AttemptOut(Schema):
-    """A refused connect, publish or play. Names that could be keys are masked."""
+    """A refused connect, publish or play, and how often it came again. Names that could be keys are masked."""
 
-    at: datetime
+    at: datetime = Field(description="When the first came.")
+    last_at: datetime = Field(alias="latest")
+    count: int
     action: Literal["connect", "publish", "play"]
     app: str
     name: str

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django import template
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -17,6 +18,7 @@ END_WORDS = {
     "key_revoked": "Key revoked or disabled",
     "replaced": "Replaced by another encoder",
     "protocol_error": "Protocol error",
+    "over_limit": "Over the key's bitrate limit",
     "node_shutdown": "Server stopped",
     "node_lost": "Server lost",
     "lease_lost": "Lease lost",
@@ -29,6 +31,7 @@ END_ADVICE = {
     "kicked": "The encoder may come back by itself; revoke its key to keep it out.",
     "key_revoked": "Give the encoder another key, if it may come back.",
     "protocol_error": "Look at the encoder's version and settings.",
+    "over_limit": "Lower the encoder's bitrate, or raise the limit of its key.",
     "node_shutdown": "Encoders come back by themselves once the server runs again.",
     "node_lost": "Look at the server's log; encoders come back by themselves.",
     "lease_lost": "Look at the database and at the server's log.",
@@ -52,6 +55,8 @@ ATTEMPT_ADVICE = {
     "token_missing": "Give the player a play token.",
     "token_invalid": "Give the player a new play token.",
     "token_expired": "Give the player a new play token.",
+    "banned": "Correct the keys in use there, then lift the ban (admin, Bans) or let it pass.",
+    "over_limit": "Lower the encoder's bitrate, or raise the limit of its key.",
     "database_slow": "Look at the database's load.",
     "database_error": "Look at the database and at the server's log.",
     "internal_error": "Look at the server's log.",
@@ -83,6 +88,12 @@ def lasted(start: datetime, end: datetime) -> str:
         if seconds >= large:
             return f"{seconds // large}\u00a0{large_name} {seconds % large // small}\u00a0{small_name}"
     return f"{seconds}\u00a0s"
+
+
+@register.filter
+def ago(when: datetime) -> str:
+    """How long since: 42 s ago."""
+    return f"{lasted(when, timezone.now())} ago"
 
 
 @register.filter

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
+from dashboard import history
 from dashboard.history import narrow
 from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
@@ -22,7 +23,7 @@ LOOKUPS = {
     "reason": "reason",
     "action": "action",
     "address": "address",
-    "since": "at__gte",
+    "since": "latest__gte",
     "until": "at__lt",
 }
 
@@ -33,7 +34,7 @@ def attempts(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages; each filter of LOOKUPS may be given. A value that can't be understood filters nothing."""
     shown = {name: request.GET.get(name, "").strip().replace("\0", "")[:255] for name in LOOKUPS}
     values: dict[str, Any] = shown | {"since": _moment(shown["since"]), "until": _moment(shown["until"])}
-    rows = narrow(Attempt.objects.order_by("-at", "-pk"), LOOKUPS, values)
+    rows = narrow(history.attempts(), LOOKUPS, values)
     query = request.GET.copy()
     query.pop("page", None)
     return render(

@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ingest import clean
+from ingest.attempts import AttemptRow
 from ingest.consumers import journal, pages
 from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.contracts import EndReason, EventRecord, Totals
-from ingest.history import AttemptRow, EndRow, EventRow, get_history
+from ingest.history import EndRow, EventRow, get_history
 from ingest.models import Session
 from ingest.pepper import keyed_hash
 from ingest.server.credentials import mask
@@ -28,6 +29,9 @@ Past it is the number of an end that another node found: nobody knows the number
 """
 
 ENDED = "session.ended"
+
+LAKE_ATTEMPTS_S = 100
+"""Attempts that go to the lake in one second; the database counts all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,24 @@ def lost(row: Session) -> None:
     journal.ended(session, row.end_reason, row.end_description, None)
 
 
+class _EachSecond:
+    """Lets so much pass in a second, and no more."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._second = self._taken = 0
+
+    def take(self) -> bool:
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._taken = second, 0
+        self._taken += 1
+        return self._taken <= self._most
+
+
+_lake_attempts = _EachSecond(LAKE_ATTEMPTS_S)
+
+
 def attempt(
     *,
     action: str,
@@ -196,6 +218,8 @@ def attempt(
     journal.refused(
         **shown, action=action, address=row.address, encoder=row.encoder, reason=reason, description=row.description
     )
+    if not _lake_attempts.take():
+        return
     _to_lake(
         **shown,
         session="",

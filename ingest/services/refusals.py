@@ -52,13 +52,21 @@ REASONS: dict[str, Reason] = {
     "token_missing": Reason("A play token is needed: add ?token=... to the name."),
     "token_invalid": Reason("The play token is not valid for this stream."),
     "token_expired": Reason("The play token has expired."),
+    "over_limit": Reason(
+        "The stream was ended, since its bitrate stayed over the key's limit of {kbps} kbit/s. With less, it can be "
+        "published again from {when:%H:%M:%S} UTC on."
+    ),
+    "banned": Reason(
+        "Too many wrong keys or tokens came from this address. It is heard again from {when:%d %b %Y, %H:%M:%S} UTC on, "
+        "or once an operator lifts the ban."
+    ),
     "database_slow": Reason("The server could not check this in time. Try again in a few seconds.", TRANSIENT),
     "database_error": Reason("The server can't check this now. Try again in a few seconds.", TRANSIENT),
     "internal_error": Reason("The server failed to answer this. Its log says why.", TRANSIENT),
 }
 
 
-UNCHECKED = {"unknown_app", "database_slow", "database_error", "internal_error"}
+UNCHECKED = {"unknown_app", "banned", "database_slow", "database_error", "internal_error"}
 """Reasons that leave open whether there is such an application: its name may be anything."""
 
 

@@ -256,7 +256,18 @@ def test_attempts(viewer: Client, query: dict[str, Any], expected: list[str]) ->
         )
     listing = get(viewer, "/attempts", **query)
     assert [item["reason"] for item in listing["items"]] == expected
+    assert all((item["count"], item["last_at"]) == (1, item["at"]) for item in listing["items"])
     assert all(item.keys() >= ATTEMPT for item in listing["items"])
+
+
+def test_an_attempt_that_came_again(viewer: Client) -> None:
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    Attempt.objects.create(
+        at=noon, last_at=noon + timedelta(minutes=30), count=180, reason="key_unknown", action="publish", address="x"
+    )
+    (item,) = get(viewer, "/attempts", since="2026-03-01T12:29:00Z")["items"]
+    assert (item["at"], item["last_at"], item["count"]) == ("2026-03-01T12:00:00Z", "2026-03-01T12:30:00Z", 180)
+    assert get(viewer, "/attempts", since="2026-03-01T12:31:00Z")["items"] == []
 
 
 # --- Bad input ---

@@ -1,6 +1,7 @@
 """What pages show, and what they never do."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
 from ingest.livestore import get_livestore
 from ingest.models import Attempt, StatusEvent, Stream
@@ -158,6 +160,15 @@ def attempts(db: None) -> None:
 def shown(client: Client, query: str = "") -> list[str]:
     page = client.get(f"/attempts/{query}").context["page"]
     return [attempt.name for attempt in page]
+
+
+def test_an_attempt_that_came_again(db: None) -> None:
+    client = client_of(make_user("viewer"))
+    now = timezone.now()
+    Attempt.objects.create(
+        at=now - timedelta(minutes=5), last_at=now - timedelta(seconds=2), count=12, action="publish", address="x"
+    )
+    assert re.search(r"×12, last \d\u00a0s ago", client.get("/attempts/").content.decode())
 
 
 def names(*indices: int) -> list[str]:

@@ -7,7 +7,8 @@ import pytest
 from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ingest.history import AttemptRow, BeginRow, DiscardRow, EndRow, EventRow, HistoryWriter
+from ingest.attempts import AttemptRow
+from ingest.history import BeginRow, DiscardRow, EndRow, EventRow, HistoryWriter
 from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
 from ingest.services import keys
 from tests.ingest.control import TOTALS

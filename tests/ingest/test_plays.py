@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ingest import history
+from ingest.attempts import Attempts
 from ingest.consumers.database import READ
 from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Session, StatusEvent, Stream
@@ -167,7 +168,7 @@ def test_a_herds_rows_are_written_by_few_statements(process: HistoryWriter, stre
     told = [history.EventRow(row.session, 1, row.at, "session.started") for row in rows]
     mixed = [operation for pair in zip(rows, told, strict=True) for operation in pair]
     with CaptureQueriesContext(connection) as queries:
-        history.write(mixed)
+        history.write(mixed, Attempts())
     assert len(queries) < 15
-    history.write(mixed)
+    history.write(mixed, Attempts())
     assert Session.objects.count() == StatusEvent.objects.count() == 40

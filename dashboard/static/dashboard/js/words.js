@@ -11,6 +11,7 @@ export const END_WORDS = {
   node_shutdown: "Server stopped",
   node_lost: "Server lost",
   lease_lost: "Lease lost",
+  over_limit: "Over the key's bitrate limit",
 };
 
 /** What arrives, in few words: "1920 × 1080, H.264 and AAC". */

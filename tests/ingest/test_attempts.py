@@ -1,0 +1,105 @@
+"""Refusals that come again are counted in one row, and nobody fills the table."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from ingest.attempts import NEW_A_MINUTE, AttemptRow, Attempts
+from ingest.history import HistoryWriter
+from ingest.models import Attempt
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+ROW = AttemptRow(NOW, "publish", "live", "rk_7Qd4…", "192.0.2.7", "OBS", "node-a", "key_unknown", "", "")
+
+
+def after(seconds: float, **fields: Any) -> AttemptRow:
+    return replace(ROW, at=NOW + timedelta(seconds=seconds), **fields)
+
+
+def written(process: HistoryWriter, *rows: AttemptRow) -> list[tuple[float, float, int]]:
+    """All rows' first and last second, and how many each stands for."""
+    for row in rows:
+        process.put(row)
+    assert process.flush(30)
+    return [
+        ((row.at - NOW).total_seconds(), (row.last_at - NOW).total_seconds(), row.count)
+        for row in Attempt.objects.order_by("pk")
+        if row.last_at is not None
+    ]
+
+
+def test_one_attempt(process: HistoryWriter) -> None:
+    assert written(process, ROW) == [(0, 0, 1)]
+
+
+def test_the_same_again_is_counted(process: HistoryWriter) -> None:
+    assert written(process, ROW, after(3), after(10), after(70)) == [(0, 70, 4)]
+    assert written(process, after(131)) == [(0, 70, 4), (131, 131, 1)]  # More than a minute after the last.
+
+
+def test_a_check_each_10_s_all_day_is_a_row_an_hour(process: HistoryWriter) -> None:
+    checks = [after(second, action="connect", name="", reason="tcp_reset") for second in range(0, 86_400, 10)]
+    rows = written(process, *checks)
+    assert sum(count for _, _, count in rows) == 8640
+    assert len(rows) == 24
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"action": "play"},
+        {"app": "other"},
+        {"name": "rk_8Ab1…"},
+        {"address": "192.0.2.8"},
+        {"reason": "key_expired"},
+        {"node": "node-b"},
+    ],
+)
+def test_what_is_not_the_same(process: HistoryWriter, other: dict[str, str]) -> None:
+    assert written(process, ROW, after(1, **other), after(2), after(3, **other)) == [(0, 2, 2), (1, 3, 2)]
+
+
+def test_ever_new_names_from_one_address_share_rows(process: HistoryWriter) -> None:
+    rows = written(process, *(after(number / 100, name=f"cam{number}") for number in range(1000)))
+    assert len(rows) == NEW_A_MINUTE + 1
+    assert sum(count for _, _, count in rows) == 1000
+    shared = Attempt.objects.get(count__gt=1)
+    assert (shared.app, shared.name, shared.reason) == ("", "", "key_unknown")
+    assert len(written(process, after(11, address="192.0.2.8"))) == NEW_A_MINUTE + 2
+
+
+def test_a_transaction_that_failed_counts_nothing(process: HistoryWriter) -> None:
+    assert written(process, ROW) == [(0, 0, 1)]
+    failures = iter([True, True])
+
+    def fail(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        result = execute(sql, params, many, context)
+        if "UPDATE" in sql and next(failures, False):
+            raise OperationalError("gone after it was written")
+        return result
+
+    writes = process._attempts.write
+
+    def failing(rows: Any) -> None:
+        with connection.execute_wrapper(fail):
+            writes(rows)
+
+    process._attempts.write = failing  # type: ignore[method-assign]
+    assert written(process, after(1), after(2)) == [(0, 2, 3)]
+    assert next(failures, None) is None
+
+
+def test_what_may_be_continued_is_bounded(process: HistoryWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.attempts.MOST_OPEN", 10)
+    found = Attempts()
+    for number in range(50):
+        found.write([after(number, address=f"192.0.2.{number}")])
+        found.keep()
+        assert len(found._open) <= 10
+    found.write([after(50, address="192.0.2.49"), after(51, address="192.0.2.0")])
+    assert Attempt.objects.count() == 51
