@@ -57,8 +57,8 @@ REASONS: dict[str, Reason] = {
         "published again from {when:%H:%M:%S} UTC on."
     ),
     "banned": Reason(
-        "Too many wrong keys or tokens came from this address. It is heard again from {when:%d %b %Y, %H:%M:%S} UTC on, "
-        "or once an operator lifts the ban."
+        "Too many wrong keys or tokens came from this address. It is heard again from {when:%d %b %Y, %H:%M:%S} UTC "
+        "on, or once an operator lifts the ban."
     ),
     "database_slow": Reason("The server could not check this in time. Try again in a few seconds.", TRANSIENT),
     "database_error": Reason("The server can't check this now. Try again in a few seconds.", TRANSIENT),
