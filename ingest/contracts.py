@@ -58,6 +58,7 @@ class NodeScope(TypedDict):
     asgi: dict[str, str]
     node: str
     addresses: list[tuple[str, int]]
+    tls_addresses: list[tuple[str, int]]
 
 
 # --- ASGI: what a connection's application receives ---
@@ -355,6 +356,7 @@ class NodeFigures(TypedDict):
     publishers: int
     players: int
     connections: int
+    refused_connections: int  # Since the start: over the limits of connections.
     in_kbps: float
     out_kbps: float
     loop_delay_ms: float  # How late the tick's own timer fired, the largest of the second.
@@ -378,6 +380,7 @@ class NodeTick(TypedDict):
     streams: list[StreamSnapshot]
     players: list["PlayerSample"]
     figures: NodeFigures
+    refused: list["RefusedConnections"]
 
 
 class NodeStarted(TypedDict):
@@ -388,6 +391,12 @@ class NodeDraining(TypedDict):
     type: Literal["node.draining"]
 
 
+class NodeResumed(TypedDict):
+    """The node listens again."""
+
+    type: Literal["node.resumed"]
+
+
 class NodeStopped(TypedDict):
     type: Literal["node.stopped"]
 
@@ -396,6 +405,22 @@ class NodeDrop(TypedDict):
     type: Literal["node.drop"]
     session_id: str
     reason: EndReason
+
+
+class NodeDrain(TypedDict):
+    type: Literal["node.drain"]
+    grace_s: float  # Until what is still live is ended.
+
+
+class NodeResume(TypedDict):
+    type: Literal["node.resume"]
+
+
+class RefusedConnections(TypedDict):
+    """New connections of one address that a limit left no room for, since the last tick. "": of further addresses."""
+
+    address: str
+    count: int
 
 
 class PlayerSample(TypedDict):

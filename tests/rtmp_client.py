@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from types import TracebackType
@@ -34,8 +35,11 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error.
 class RtmpClient:
     """One connection. Whatever arrives is kept in `received`, in order; `closed` tells that the server closed."""
 
-    def __init__(self, host: str = "127.0.0.1", *, port: int, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self, host: str = "127.0.0.1", *, port: int, timeout_s: float = 5.0, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.host = host
+        self.tls = tls
         self.port = port
         self.timeout_s = timeout_s
         self.protocol = ClientConnection(nonce=os.urandom(NONCE_BYTES))
@@ -59,7 +63,7 @@ class RtmpClient:
 
     async def open(self) -> None:
         """TCP and the handshake."""
-        self._reader, self._writer = await asyncio.open_connection(self.host, self.port)
+        self._reader, self._writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls)
         self._reading = asyncio.create_task(self._read())
         await self.flush()
         await self.wait_for(events.HandshakeCompleted)

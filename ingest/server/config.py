@@ -39,8 +39,18 @@ class ServerConfig:
 
     node: str
     """The node's name, as in scopes, samples and leases."""
-    rtmp: tuple[str, int] = ("0.0.0.0", 1935)  # noqa: S104 - encoders are elsewhere.
-    """Host and port to listen on; port 0 takes a free one."""
+    rtmp: tuple[str, int] | None = ("0.0.0.0", 1935)  # noqa: S104 - encoders are elsewhere.
+    """Host and port to listen on; port 0 takes a free one; None: not without TLS."""
+    rtmps: tuple[str, int] | None = None
+    """The same with TLS, for which `certificate` and `certificate_key` are needed."""
+    certificate: Path | None = None
+    """PEM: the server's certificate, then its chain."""
+    certificate_key: Path | None = None
+    """PEM, not encrypted."""
+    certificate_look_s: float = 1.0
+    """Between two looks at these files. They are read anew at the second look that finds them changed alike."""
+    reconnect_url: str = ""
+    """Where clients that understand a reconnect request are sent to, as rtmp://host[:port]; empty: the same address."""
     flush_ms: int = 0
     """How long what is sent to players is gathered, ms. 0: until the event loop has handled what it had read."""
     limits: Limits = field(default_factory=Limits)
@@ -51,7 +61,7 @@ class ServerConfig:
     live: LiveSettings = field(default_factory=LiveSettings)
     """How live streams are kept and judged."""
     max_connections: int = 10_000
-    """Over it a new connection is closed at once, without a scope."""
+    """Over it a new connection is closed at once, without a scope; the node's tick tells of it."""
     max_connections_per_address: int = 1_000
     """The same for one peer address. High, as a site's players may share one."""
     read_buffer_bytes: int = 256 * 1024

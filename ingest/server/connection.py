@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from ingest.contracts import EndReason, MediaInfo
 from ingest.logcontext import about
@@ -19,6 +19,7 @@ from ingest.server.endings import DESCRIPTIONS, DisconnectReason, Ending
 from ingest.server.playing import Playing
 from ingest.server.ports import Hub, Session
 from ingest.server.publishing import Publishing
+from ingest.server.tcpinfo import tcp_info
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +36,9 @@ class Connection(asyncio.BufferedProtocol):
     rtmp: ServerConnection
     control: Control
 
-    def __init__(self, server: "Hub[Connection]") -> None:
+    def __init__(self, server: "Hub[Connection]", scheme: Literal["rtmp", "rtmps"] = "rtmp") -> None:
         self.server = server
+        self.scheme = scheme
         self.loop = server.loop
         self.peer: tuple[str, int] = ("", 0)
         self.local: tuple[str, int] = ("", 0)
@@ -62,6 +64,19 @@ class Connection(asyncio.BufferedProtocol):
     # --- The transport ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Plain: TCP's connection is there. TLS, accepted before: its handshake is done."""
+        if self.scheme == "rtmp":
+            self.accepted(transport)
+        else:
+            self.transport = cast("asyncio.Transport", transport)
+        if self.ending or self.lost:
+            transport.abort()  # type: ignore[attr-defined]
+            return
+        config = self.server.config
+        self.transport.set_write_buffer_limits(config.write_high_bytes, config.write_low_bytes)
+
+    def accepted(self, transport: asyncio.BaseTransport) -> None:
+        """TCP's connection is there: it counts from here on."""
         config = self.server.config
         self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class, but has its methods.
         self.peer = _address(transport.get_extra_info("peername"))
@@ -72,7 +87,6 @@ class Connection(asyncio.BufferedProtocol):
             self.lost = True
             self.transport.abort()
             return
-        self.transport.set_write_buffer_limits(config.write_high_bytes, config.write_low_bytes)
         _tune(transport.get_extra_info("socket"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -95,7 +109,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self.write_blocked_since = self.loop.time()
-        self.write_blocked_bytes = self.transport.get_write_buffer_size()
+        self.write_blocked_bytes = self.unsent_bytes()
 
     def resume_writing(self) -> None:
         self.write_blocked_since = None
@@ -290,8 +304,20 @@ class Connection(asyncio.BufferedProtocol):
                 self.transport.abort()
 
     def write_media(self, parts: list[bytes]) -> None:
-        if parts and not self.transport.is_closing():
+        if not parts or self.transport.is_closing():
+            return
+        if self.scheme == "rtmp":
             self.transport.writelines(parts)
+        else:  # Fewer and fuller TLS records than with one for each part.
+            self.transport.write(b"".join(parts))
+
+    def unsent_bytes(self) -> int:
+        """A number that falls while the peer takes what is written to it."""
+        waiting = self.transport.get_write_buffer_size()
+        if self.scheme == "rtmp":
+            return waiting
+        # TLS hides what its TCP transport holds; the kernel knows what has arrived.
+        return waiting - tcp_info(self.transport.get_extra_info("socket")).acknowledged_bytes
 
 
 Handler = Callable[[Connection, Any, float], None]

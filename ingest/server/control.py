@@ -33,6 +33,8 @@ from ingest.server.scope import Caller, read_caller
 
 logger = logging.getLogger(__name__)
 
+RECONNECT_REQUEST = "NetConnection.Connect.ReconnectRequest"
+
 NO_DECISION = "The server could not decide in time."
 
 NO_TOTALS: Totals = {
@@ -67,6 +69,8 @@ class Control:
         self.driver: Driver | None = None
         self.request: Request | None = None
         self.had_session = False
+        self._accepted = False
+        """Whether `connect` succeeded."""
         self._caller = Caller()
         self._returned = False
 
@@ -142,6 +146,22 @@ class Control:
         if self._returned:
             self.connection.forget()
 
+    def request_reconnect(self) -> None:
+        """Ask the client to connect again, if it said that it understands that (Enhanced RTMP v2, capsEx bit 0).
+
+        Where to, as `reconnect_url` says. But a key that the application's name carried stands in the former URL only:
+        such a client is sent to the same one.
+        """
+        connection, caller = self.connection, self._caller
+        if not self._accepted or connection.ending or not caller.reconnects:
+            return
+        base = connection.server.config.reconnect_url
+        where = {"tcUrl": f"{base}/{caller.app}"} if base and not caller.credential else {}
+        connection.rtmp.send_status(0, "status", RECONNECT_REQUEST, "The server is being drained.", **where)
+        now = connection.loop.time()
+        connection.collect_statuses(now)
+        connection.process((), now)
+
     # --- From the clock ---
 
     def decision_overdue(self) -> None:
@@ -173,6 +193,7 @@ class Control:
         request = self._answered("connect")
         if request:
             connection = self.connection
+            self._accepted = True
             connection.rtmp.accept_connect(request.request_id)
             connection.after_decision(connection.loop.time())
 
@@ -249,7 +270,7 @@ class Control:
         scope: RtmpScope = {
             "type": "rtmp",
             "asgi": ASGI_VERSION,
-            "scheme": "rtmp",
+            "scheme": connection.scheme,
             "client": connection.peer,
             "server": connection.local,
             "app": caller.app,

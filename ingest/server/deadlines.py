@@ -36,7 +36,7 @@ def _closing(connection: Connection, deadlines: Deadlines, now: float) -> bool:
 def _write_stuck(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     if connection.write_blocked_since is None:
         return False
-    waiting = connection.transport.get_write_buffer_size()
+    waiting = connection.unsent_bytes()
     if waiting < connection.write_blocked_bytes:
         connection.write_blocked_bytes, connection.write_blocked_since = waiting, now
         return False

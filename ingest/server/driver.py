@@ -57,6 +57,12 @@ class Driver:
         self._arrived.set()
         return True
 
+    def take_unread(self) -> list[Mapping[str, Any]]:
+        """What the application left in its inbox when it ended."""
+        unread = list(self._inbox)
+        self._inbox.clear()
+        return unread
+
     def finish(self, event: Mapping[str, Any], timeout_s: float) -> None:
         """Hand the last event over; the application then has `timeout_s` to return before it is cancelled."""
         if self.finishing:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections import Counter
+import socket
 from collections.abc import Callable
 
 from ingest.live import Registry
@@ -12,20 +12,25 @@ from ingest.server.connection import Connection
 from ingest.server.deadlines import sweep
 from ingest.server.driver import ASGIApplication
 from ingest.server.flusher import Flusher
+from ingest.server.listening import Address, Listening
 from ingest.server.node import Node
+from ingest.server.places import Places
 from ingest.server.ports import Session
+from ingest.server.tls import ServedCertificate
+from ingest.server.tlshandshake import shake_hands
 
 logger = logging.getLogger(__name__)
 
-REFUSAL_LOG_S = 10.0
-"""Connections over the caps are logged this often at most."""
+LISTEN_AGAIN_S = 1.0
+"""Between two tries to listen again after a drain."""
 
 
 class RtmpServer:
-    """One listener, its live streams, and the application that decides.
+    """The listeners, their live streams, and the application that decides.
 
-    `start` binds and serves on the running loop; `drain` takes no more connections; `stop` ends all sessions with
-    `node_shutdown`, waits for the applications and returns when nothing is left running.
+    `start` binds and serves on the running loop; `drain` takes no more connections and ends what is left in the end,
+    unless `resume` comes before; `stop` ends all sessions with `node_shutdown`, waits for the applications and returns
+    when nothing is left running. `leave` is the drain before a stop.
     """
 
     def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
@@ -36,44 +41,102 @@ class RtmpServer:
         self.sessions: dict[str, Session] = {}
         """By session id: what publishes or plays now."""
         self.read_buffer = memoryview(bytearray(config.read_buffer_bytes))
-        self.addresses: list[tuple[str, int]] = []
-        """(host, port) as bound."""
         self.draining = False
         self.stopping = False
+        self._leaving = False
         self._loop_delay_s = 0.0
-        self._per_address: Counter[str] = Counter()
-        self._listener: asyncio.Server | None = None
+        self._started = False
+        self._listening = Listening(config, lambda: Connection(self), self._secure)
+        self._certificate: ServedCertificate | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._grace: asyncio.TimerHandle | None = None
+        self._reopening: asyncio.Task[None] | None = None
         self._empty = asyncio.Event()
-        self._last_refusal_log = float("-inf")
+        self._idle = asyncio.Event()
+
+    @property
+    def addresses(self) -> list[Address]:
+        """(host, port) of each plain listener, as bound."""
+        return self._listening.plain
+
+    @property
+    def tls_addresses(self) -> list[Address]:
+        return self._listening.tls
 
     async def start(self) -> None:
+        """Raises OSError, or CertificateError for a pair that can't be served."""
         self.loop = asyncio.get_running_loop()
-        self.flusher = Flusher(self.loop, self.config.flush_ms)
-        self._listener = await self.loop.create_server(
-            lambda: Connection(self), *self.config.rtmp, backlog=self.config.backlog, reuse_address=True
-        )
-        self.addresses = [socket.getsockname()[:2] for socket in self._listener.sockets]
+        config = self.config
+        self.places = Places(config, self.loop.time)
+        self.flusher = Flusher(self.loop, config.flush_ms)
+        if config.rtmps and config.certificate and config.certificate_key:
+            self._certificate = ServedCertificate(config.certificate, config.certificate_key)
+        await self._listening.open()
+        self._started = True
+        if self._certificate:
+            self._watch = self.loop.create_task(self._certificate.watch(config.certificate_look_s))
         self._schedule_sweep()
         self.node = Node(self)
         self.node.start()
-        logger.info("rtmp listens on %s", ", ".join(f"{host}:{port}" for host, port in self.addresses))
+        for scheme, bound in (("rtmp", self.addresses), ("rtmps", self.tls_addresses)):
+            if bound:
+                logger.info("%s listens on %s", scheme, ", ".join(f"{host}:{port}" for host, port in bound))
 
-    def drain(self) -> None:
-        """Take no more connections; those that there are go on."""
+    def reload_certificate(self) -> None:
+        """Read the certificate of RTMPS anew, changed or not. A pair that can't be used changes nothing."""
+        if self._certificate:
+            self._certificate.reload()
+
+    # --- Drain and stop ---
+
+    def drain(self, grace_s: float) -> None:
+        """Take no more connections, and ask the clients that understand it to connect again, elsewhere.
+
+        What is left after `grace_s` ends. Said again, only that time changes.
+        """
+        if self.stopping:
+            return
+        self._set_grace(grace_s)
         if self.draining:
             return
         self.draining = True
-        if self._listener:
-            self._listener.close()
-        self.node.draining()
+        self._listening.close()
+        self.node.put_state()
+        self._each(lambda connection: connection.control.request_reconnect())
+
+    def resume(self) -> None:
+        """Listen again, where before, unless the process is about to stop."""
+        if not self.draining or self._leaving or self.stopping:
+            return
+        self.draining = False
+        self._set_grace(None)
+        if self._reopening is None or self._reopening.done():
+            self._reopening = self.loop.create_task(self._listen_again())
+
+    async def leave(self, drain_s: float) -> None:
+        """Drain for good; returns when nothing is live any more, or after `drain_s`."""
+        self._leaving = True
+        self.drain(drain_s)
+        self._idle.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), drain_s)
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """End everything in order: listener, sessions, connections, their applications, the node."""
-        if self._listener is None or self.stopping:
+        """End everything in order: listeners, sessions, connections, their applications, the node."""
+        if not self._started or self.stopping:
             return
-        self.drain()
+        self._leaving = True
+        if not self.draining:
+            self.draining = True
+            self._listening.close()
+            self.node.put_state()
         self.stopping = True
+        self._set_grace(None)
+        if self._watch:
+            self._watch.cancel()
+        if self._reopening:
+            await self._reopening
         self._each(_shut_down)
         await self._wait_until_empty(grace_s)
         for connection in list(self.connections):
@@ -89,7 +152,33 @@ class RtmpServer:
         self.flusher.close()
         await self.node.stop(grace_s)
         await asyncio.gather(*(driver.task for driver in leftover if driver), return_exceptions=True)
-        await self._listener.wait_closed()
+
+    def _set_grace(self, grace_s: float | None) -> None:
+        if self._grace:
+            self._grace.cancel()
+        self._grace = None if grace_s is None else self.loop.call_later(grace_s, self._grace_is_over)
+
+    def _grace_is_over(self) -> None:
+        if self.sessions:
+            logger.info("The drain's time is over: %d sessions end", len(self.sessions))
+        self._each(_shut_down)
+
+    async def _listen_again(self) -> None:
+        tries = 0
+        while not self.draining:
+            try:
+                await self._listening.open()
+            except OSError as error:
+                tries += 1
+                if tries == 1:
+                    logger.error("The node can't listen again: %s. It goes on trying.", error)
+                await asyncio.sleep(LISTEN_AGAIN_S)
+            else:
+                break
+        if self.draining:
+            self._listening.close()
+        else:
+            self.node.put_state()
 
     async def _wait_until_empty(self, timeout_s: float) -> None:
         if self.connections:
@@ -100,20 +189,10 @@ class RtmpServer:
     # --- For connections ---
 
     def admit(self, connection: Connection) -> bool:
-        """Count a new connection in, unless the server or its address has as many as it may."""
-        address = connection.peer[0]
-        config = self.config
-        if (
-            self.draining
-            or len(self.connections) >= config.max_connections
-            or self._per_address[address] >= config.max_connections_per_address
-        ):
-            if self.loop.time() - self._last_refusal_log >= REFUSAL_LOG_S:
-                self._last_refusal_log = self.loop.time()
-                logger.warning("rtmp %s: too many connections (%d): closed", address, len(self.connections))
+        """Count a new connection in, unless the server drains, or it or the address has as many as it may."""
+        if self.draining or not self.places.take(connection.peer[0]):
             return False
         self.connections.add(connection)
-        self._per_address[address] += 1
         return True
 
     def forget(self, connection: Connection) -> None:
@@ -121,12 +200,13 @@ class RtmpServer:
         if connection not in self.connections:
             return
         self.connections.discard(connection)
-        address = connection.peer[0]
-        self._per_address[address] -= 1
-        if not self._per_address[address]:
-            del self._per_address[address]
+        self.places.free(connection.peer[0])
         if not self.connections:
             self._empty.set()
+
+    def _secure(self, connected: socket.socket, peer: Address) -> None:
+        assert self._certificate  # noqa: S101 - `start` has read it.
+        shake_hands(Connection(self, "rtmps"), connected, peer, self._certificate.context)
 
     # --- The sweep ---
 
@@ -144,6 +224,8 @@ class RtmpServer:
         self._loop_delay_s = max(self._loop_delay_s, now - self._sweep_due)
         self._schedule_sweep()
         self._each(lambda connection: sweep(connection, self.config.deadlines, now))
+        if not self.sessions:
+            self._idle.set()
 
     def _each(self, act: Callable[[Connection], None]) -> None:
         for connection in list(self.connections):

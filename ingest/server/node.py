@@ -40,8 +40,9 @@ class Node:
         self._due = self._loop.time() + TICK_S
         self._timer = self._loop.call_at(self._due, self._tick)
 
-    def draining(self) -> None:
-        self._put({"type": "node.draining"})
+    def put_state(self) -> None:
+        """Tell the application that the server drains, or listens again."""
+        self._put({"type": "node.draining" if self._server.draining else "node.resumed"})
 
     async def stop(self, timeout_s: float) -> None:
         """The last tick, then `node.stopped`; returns when the application has."""
@@ -62,6 +63,7 @@ class Node:
             "asgi": ASGI_VERSION,
             "node": self._server.config.node,
             "addresses": self._server.addresses,
+            "tls_addresses": self._server.tls_addresses,
         }
         self._driver = Driver(
             self._server.application,
@@ -72,8 +74,14 @@ class Node:
             label=f"node {self._server.config.node}",
         )
         self._put({"type": "node.started"})
+        if self._server.draining:
+            self.put_state()
 
-    def _application_ended(self, _driver: Driver) -> None:
+    def _application_ended(self, driver: Driver) -> None:
+        unread = [message for message in driver.take_unread() if message["type"] == "node.tick"]
+        samples = [sample for message in unread for sample in message["samples"]] + list(self.unsent)
+        self.unsent.clear()
+        self.unsent.extend(samples)
         if not self._stopped:
             self._driver = None
             self._restart = self._loop.call_later(RESTART_S, self._start_application)
@@ -86,7 +94,9 @@ class Node:
             case "node.drop":
                 self._drop(message["session_id"], message["reason"])
             case "node.drain":
-                self._server.drain()
+                self._server.drain(message["grace_s"])
+            case "node.resume":
+                self._server.resume()
             case other:
                 raise ValueError(f"unknown message type {other!r} for scope type 'rtmp.node'")
 
@@ -115,6 +125,7 @@ class Node:
             "streams": found.streams,
             "players": found.players,
             "figures": self._figures(now, wall, found),
+            "refused": server.places.take_refused(),
         }
         if self._put(message, droppable=droppable):
             self.unsent.clear()
@@ -134,6 +145,7 @@ class Node:
             "publishers": sum(1 for session in server.sessions.values() if isinstance(session, Publishing)),
             "players": len(found.players),
             "connections": len(server.connections),
+            "refused_connections": server.places.refused,
             "in_kbps": round(sum(sample.wire_bytes for sample in found.samples) * 8 / 1000 / elapsed_s, 1),
             "out_kbps": round(sum(sample.out_bytes for sample in found.samples) * 8 / 1000 / elapsed_s, 1),
             "loop_delay_ms": round(server.take_loop_delay() * 1000, 2),

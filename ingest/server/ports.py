@@ -6,7 +6,7 @@ its maker as one of these.
 
 import asyncio
 from collections.abc import Collection, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from ingest.contracts import EndReason, MediaInfo, Totals
 from ingest.live import Registry
@@ -15,6 +15,7 @@ from ingest.server.config import ServerConfig
 from ingest.server.driver import ASGIApplication
 from ingest.server.endings import DisconnectReason, Ending, Status
 from ingest.server.flusher import Flusher
+from ingest.server.places import Places
 
 
 class Session(Protocol):
@@ -44,6 +45,7 @@ class Link(Protocol):
     peer: tuple[str, int]
     local: tuple[str, int]
     flash_ver: str
+    scheme: Literal["rtmp", "rtmps"]
     sessions: dict[int, Session]
     ending: Ending | None
     asked: bool
@@ -121,6 +123,17 @@ class Hub(Protocol[C]):
 
     def forget(self, connection: C) -> None: ...
 
-    def drain(self) -> None: ...
+    @property
+    def tls_addresses(self) -> list[tuple[str, int]]: ...
+
+    @property
+    def places(self) -> Places: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+    def drain(self, grace_s: float) -> None: ...
+
+    def resume(self) -> None: ...
 
     def take_loop_delay(self) -> float: ...

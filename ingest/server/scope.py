@@ -1,5 +1,6 @@
 """What a connection's scope says of its client: the `connect` command with its secrets taken out."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,9 @@ CAPABILITIES = (
 )
 """What the client says in `connect` that it can do."""
 
+CAPS_RECONNECT = 0x01
+"""Of `capsEx` (Enhanced RTMP v2)."""
+
 URLS = ("tcUrl", "swfUrl", "pageUrl")
 
 FLASH_VER_LENGTH = 255
@@ -35,6 +39,12 @@ class Caller:
     connect: dict[str, Any] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=dict)
     credential: str = field(default="", repr=False)
+
+    @property
+    def reconnects(self) -> bool:
+        """Whether the client acts on a reconnect request."""
+        flags = self.capabilities.get("capsEx")
+        return isinstance(flags, float) and math.isfinite(flags) and bool(int(flags) & CAPS_RECONNECT)
 
 
 def read_caller(event: events.ConnectRequested) -> Caller:

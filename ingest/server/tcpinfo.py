@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 # 8 one-byte fields, then u32s: rto, ato, snd_mss, rcv_mss, unacked, sacked, lost, retrans, fackets, last_data_sent,
 # last_ack_sent, last_data_recv, last_ack_recv, pmtu, rcv_ssthresh, rtt, rttvar, snd_ssthresh, snd_cwnd, advmss,
-# reordering, rcv_rtt, rcv_space, total_retrans.
-_LAYOUT = struct.Struct("=8B24I")
+# reordering, rcv_rtt, rcv_space, total_retrans; u64s: pacing_rate, max_pacing_rate, bytes_acked.
+_LAYOUT = struct.Struct("=8B24I3Q")
 _RTT = 8 + 15
 _TOTAL_RETRANS = 8 + 23
+_BYTES_ACKED = 8 + 26
 
 
 class TcpInfo(NamedTuple):
@@ -18,6 +19,8 @@ class TcpInfo(NamedTuple):
     """The smoothed round-trip time."""
     retransmits: int | None
     """Segments sent again since the connection began."""
+    acknowledged_bytes: int = 0
+    """What the peer's kernel has taken since then; 0 where nobody knows."""
 
 
 UNKNOWN = TcpInfo(None, None)
@@ -34,4 +37,4 @@ def tcp_info(connection: socket.socket | None) -> TcpInfo:
     if len(found) < _LAYOUT.size:
         return UNKNOWN
     fields = _LAYOUT.unpack_from(found)
-    return TcpInfo(fields[_RTT] / 1000, fields[_TOTAL_RETRANS])
+    return TcpInfo(fields[_RTT] / 1000, fields[_TOTAL_RETRANS], fields[_BYTES_ACKED])

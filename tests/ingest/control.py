@@ -122,6 +122,7 @@ class NodeApp:
             "asgi": {"version": "3.0"},
             "node": node,
             "addresses": [("127.0.0.1", 1935)],
+            "tls_addresses": [],
         }
         self.node = node
         self.app = ApplicationCommunicator(NodeConsumer.as_asgi(), scope)
@@ -137,13 +138,16 @@ class NodeApp:
             "publishers": 0,
             "players": 0,
             "connections": 0,
+            "refused_connections": 0,
             "in_kbps": 0.0,
             "out_kbps": 0.0,
             "loop_delay_ms": 0.1,
             "cpu_percent": None,
             "disk_free_percent": None,
         }
-        await self.tell("node.tick", **({"samples": [], "streams": [], "players": [], "figures": figures} | fields))
+        await self.tell(
+            "node.tick", **({"samples": [], "streams": [], "players": [], "figures": figures, "refused": []} | fields)
+        )
 
     async def stop(self) -> None:
         await self.tell("node.stopped")

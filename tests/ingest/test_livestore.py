@@ -49,6 +49,7 @@ def figures(node: str) -> NodeFigures:
         "publishers": 1,
         "players": 0,
         "connections": 1,
+        "refused_connections": 0,
         "in_kbps": 1.0,
         "out_kbps": 0.0,
         "loop_delay_ms": 0.1,

@@ -161,7 +161,7 @@ async def test_draining_takes_no_more_connections(app: ScriptedApplication, serv
     async with RtmpClient(port=port) as publisher:
         await publisher.connect("live")
         stream_id = await publisher.publish("cam1")
-        await app.node.send({"type": "node.drain"})
+        await app.node.send({"type": "node.drain", "grace_s": 60.0})
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
             await RtmpClient(port=port).open()
         await publisher.send_video(stream_id, 0, AVC_HEADER)

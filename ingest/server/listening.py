@@ -1,0 +1,120 @@
+"""The sockets that a server listens on: plain, and TLS. They can be closed, and opened again on the same ports."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from ingest.server.config import ServerConfig
+
+logger = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+
+ACCEPT_AGAIN_S = 1.0
+"""After a connection couldn't be accepted, most likely for want of file descriptors."""
+
+
+class Listening:
+    """Plain connections are the event loop's to accept, each with a protocol of its own.
+
+    Those that will speak TLS are accepted here, one by one, so that they are known, counted and limited before their
+    handshake: a listener of the event loop tells of them only after it.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        plain: Callable[[], asyncio.BaseProtocol],
+        secure: Callable[[socket.socket, Address], None],
+    ) -> None:
+        """`secure` gets each connected socket of the TLS port, and its peer's address."""
+        self._config = config
+        self._plain_protocol = plain
+        self._secure = secure
+        self._servers: list[asyncio.Server] = []
+        self._accepting: set[asyncio.Task[None]] = set()
+        self.plain: list[Address] = []
+        """(host, port) as bound, also while closed."""
+        self.tls: list[Address] = []
+
+    async def open(self) -> None:
+        """Bind and listen, from the second time on at the addresses of the first. OSError: nothing is open then."""
+        config = self._config
+        servers: list[asyncio.Server] = []
+        listeners: list[socket.socket] = []
+        try:
+            for address in self.plain or filter(None, [config.rtmp]):
+                servers += [await self._open_plain(address)]
+            for address in self.tls or filter(None, [config.rtmps]):
+                for info in await _resolve(address):
+                    listeners += [_listen(info, config.backlog)]
+        except OSError:
+            opened: list[asyncio.Server | socket.socket] = [*servers, *listeners]
+            for each in opened:
+                each.close()
+            raise
+        self.plain = [listener.getsockname()[:2] for server in servers for listener in server.sockets]
+        self.tls = [listener.getsockname()[:2] for listener in listeners]
+        self._servers = servers
+        for listener in listeners:
+            self._begin_to_accept(listener)
+
+    def close(self) -> None:
+        """Take no more connections; those that there are go on."""
+        for server in self._servers:
+            server.close()
+        for task in self._accepting:
+            task.cancel()
+        self._servers = []
+
+    async def _open_plain(self, address: Address) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(
+            self._plain_protocol, *address, backlog=self._config.backlog, reuse_address=True
+        )
+
+    def _begin_to_accept(self, listener: socket.socket) -> None:
+        def done(task: "asyncio.Task[None]") -> None:
+            self._accepting.discard(task)
+            listener.close()  # Not before the loop has let go of it.
+
+        task = asyncio.get_running_loop().create_task(self._accept(listener))
+        self._accepting.add(task)
+        task.add_done_callback(done)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connected, address = await loop.sock_accept(listener)
+            except OSError as error:
+                logger.error(
+                    "rtmps: a connection can't be accepted: %s. Raise the limit of open files, if that is it.",
+                    error.strerror,
+                )
+                await asyncio.sleep(ACCEPT_AGAIN_S)
+            else:
+                self._secure(connected, address[:2])
+
+
+async def _resolve(address: Address) -> list[tuple[Any, ...]]:
+    host, port = address
+    return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+
+
+def _listen(info: tuple[Any, ...], backlog: int) -> socket.socket:
+    """A listening socket for one answer of getaddrinfo."""
+    family, kind, protocol, _, target = info
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.setblocking(False)
+        listener.bind(target)
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener

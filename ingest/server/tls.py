@@ -1,0 +1,169 @@
+"""The certificate that RTMPS is served with: checked when it is read, and read anew when its files change.
+
+Each pair is loaded into a context of its own, which takes the former one's place only when all is well with it. So a
+broken pair changes nothing, and connections that there are keep the context that they began with.
+"""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+
+logger = logging.getLogger(__name__)
+
+WARN_BEFORE = timedelta(days=14)
+"""A certificate that ends sooner is warned of, once a day."""
+
+Signature = tuple[tuple[int, int, int] | None, ...]
+"""(modified ns, bytes, inode) of each file; None for one that isn't there."""
+
+
+class CertificateError(Exception):
+    """The pair can't be used. The message is for the operator: what is wrong and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A pair that can be served."""
+
+    context: ssl.SSLContext
+    expires: datetime
+
+
+def expiry(chain: Path) -> datetime:
+    """When the first certificate of the PEM file ends, in UTC. Raises CertificateError."""
+    try:
+        return x509.load_pem_x509_certificate(chain.read_bytes()).not_valid_after_utc
+    except OSError as error:
+        raise _unreadable(chain, error) from None
+    except ValueError:
+        raise CertificateError(
+            f"There is no certificate in {chain} (RTMPWEB_TLS_CERT). Give a PEM file: the server's certificate first, "
+            "then its chain."
+        ) from None
+
+
+def load(chain: Path, key: Path) -> Certificate:
+    """The pair of files, checked: they can be read and belong together. Raises CertificateError."""
+    expires = expiry(chain)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    try:
+        context.load_cert_chain(chain, key, password=_no_password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise CertificateError(
+                f"The key in {key} (RTMPWEB_TLS_KEY) does not belong to the certificate in {chain} (RTMPWEB_TLS_CERT). "
+                "Give the two that were issued together."
+            ) from None
+        raise CertificateError(
+            f"{chain} (RTMPWEB_TLS_CERT) and {key} (RTMPWEB_TLS_KEY) can't be used: "
+            f"{error.reason or 'there is no private key in PEM form'}."
+        ) from None
+    except OSError as error:
+        raise _unreadable(key, error) from None
+    except _EncryptedError:
+        raise CertificateError(
+            f"The key in {key} (RTMPWEB_TLS_KEY) is encrypted. Give it without a passphrase, readable by the server's "
+            "user only."
+        ) from None
+    return Certificate(context, expires)
+
+
+class _EncryptedError(Exception):
+    pass
+
+
+def _no_password() -> str:
+    """Asked for where the key is encrypted. OpenSSL itself would ask at the terminal, and wait."""
+    raise _EncryptedError
+
+
+def _unreadable(file: Path, error: OSError) -> CertificateError:
+    return CertificateError(f"{file} can't be read: {error.strerror or error}. Give a file that the server may read.")
+
+
+class ServedCertificate:
+    """The pair that is served now, and the watch over its files."""
+
+    def __init__(self, chain: Path, key: Path, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """Raises CertificateError."""
+        self._chain = chain
+        self._key = key
+        self._now = now
+        self._asked = asyncio.Event()
+        self._loaded = self._seen = self._signature()
+        self.current = load(chain, key)
+        self._warned = now() - timedelta(days=1)
+        self._tell()
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For the next connection."""
+        return self.current.context
+
+    def reload(self) -> None:
+        """Have the files read at once, changed or not."""
+        self._asked.set()
+
+    async def watch(self, every_s: float) -> None:
+        """Look at the files until cancelled; on another thread, as a file system may be slow."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), every_s)
+            asked = self._asked.is_set()
+            self._asked.clear()
+            await asyncio.to_thread(self._look, asked)
+
+    def _look(self, asked: bool) -> None:
+        """Read the files if they were changed and are at rest: the two are seldom replaced in the same moment."""
+        found = self._signature()
+        if asked or (found != self._loaded and found == self._seen):
+            self._loaded = found
+            try:
+                self.current = load(self._chain, self._key)
+            except CertificateError as error:
+                logger.error("The certificate of RTMPS was not replaced, the former one is still served. %s", error)
+            else:
+                self._tell()
+        elif self._now() - self._warned >= timedelta(days=1):
+            self._warn()
+        self._seen = found
+
+    def _tell(self) -> None:
+        logger.info("RTMPS serves %s, valid until %s", self._chain, self.current.expires.isoformat(" ", "minutes"))
+        self._warn()
+
+    def _warn(self) -> None:
+        now = self._now()
+        left = self.current.expires - now
+        self._warned = now
+        if left <= timedelta(0):
+            logger.error(
+                "The certificate %s of RTMPS has expired: clients refuse it. Renew it; a new one is taken by itself.",
+                self._chain,
+            )
+        elif left < WARN_BEFORE:
+            logger.warning(
+                "The certificate %s of RTMPS expires in %d days. Renew it; a new one is taken by itself.",
+                self._chain,
+                left.days,
+            )
+
+    def _signature(self) -> Signature:
+        return tuple(_signature(file) for file in (self._chain, self._key))
+
+
+def _signature(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,421 @@
+"""RTMPS: the same sessions through TLS, certificates that change, and clients that speak something else."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import pytest_asyncio
+from cryptography import x509
+
+from ingest.rtmp import events
+from ingest.server import RtmpServer
+from ingest.server.tls import CertificateError, expiry, load
+from tests.certificates import Pair, make_pair
+from tests.ingest.server.app import Message, ScriptedApplication
+from tests.ingest.server.conftest import Serve
+from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.rtmp_client import RtmpClient
+from tests.tools import require_tool
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return make_pair(tmp_path)
+
+
+T = TypeVar("T")
+ServeTls = Callable[..., Awaitable[RtmpServer]]
+
+
+@pytest_asyncio.fixture
+async def serve_tls(serve: Serve, pair: Pair) -> ServeTls:
+    async def start(**deadlines: float) -> RtmpServer:
+        tls = {"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key}
+        return await serve(config=tls | {"certificate_look_s": 0.02}, **deadlines)
+
+    return start
+
+
+@pytest_asyncio.fixture
+async def tls_server(serve_tls: ServeTls) -> RtmpServer:
+    return await serve_tls()
+
+
+def tls_port(server: RtmpServer) -> int:
+    return server.tls_addresses[0][1]
+
+
+def assert_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """No warning, no traceback; asyncio's and uvloop's own reports are logged at ERROR."""
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@contextlib.asynccontextmanager
+async def raw(port: int, **options: object) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, **options)  # type: ignore[arg-type]
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    except ConnectionError:
+        return b""
+
+
+async def only_event(app: ScriptedApplication) -> Message:
+    await app.event("rtmp.disconnect")
+    (event,) = app.connections[-1].events
+    return event
+
+
+# --- Sessions ---
+
+
+async def test_publish_and_play_through_tls_and_without(
+    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    secure, plain = tls_port(tls_server), tls_server.addresses[0][1]
+    async with (
+        RtmpClient(port=secure, tls=pair.client()) as publisher,
+        RtmpClient(port=secure, tls=pair.client()) as player,
+        RtmpClient(port=plain) as other,
+    ):
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        for client in (player, other):
+            await client.connect("live")
+            await client.play("cam1")
+        frames = [AVC_HEADER, *(key_frame(number, 30_000) for number in range(50))]
+        for number, frame in enumerate(frames):
+            await publisher.send_video(stream_id, number * 40, frame)
+        for client in (player, other):
+            await client.wait_count(events.VideoReceived, len(frames))
+            assert [event.payload for event in client.of(events.VideoReceived)] == frames
+        await app.wait_until(lambda: any(tick["samples"] for tick in app.node.of("node.tick")))
+        samples = [sample for tick in app.node.of("node.tick") for sample in tick["samples"]]
+        assert samples[0].rtt_ms is not None
+        await publisher.delete_stream(stream_id)
+        await app.event("rtmp.unpublish", connection=0)
+    assert [instance.scope["scheme"] for instance in app.connections] == ["rtmps", "rtmps", "rtmp"]
+    assert app.connections[0].scope["server"] == ("127.0.0.1", secure)
+    assert app.node.scope["tls_addresses"] == tls_server.tls_addresses
+    await app.wait_until(lambda: all(instance.of("rtmp.disconnect") for instance in app.connections))
+    assert_quiet(caplog)
+
+
+async def test_a_stop_ends_tls_sessions_in_order(
+    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        RtmpClient(port=tls_port(tls_server), tls=pair.client()) as publisher,
+        RtmpClient(port=tls_port(tls_server), tls=pair.client()) as unread,
+        raw(tls_port(tls_server)),
+    ):
+        await publisher.connect("live")
+        await publisher.publish("cam1")
+        await unread.connect("live")
+        await unread.publish("cam2")
+        unread.pause_reading()  # As OBS does: it never answers the close of TLS.
+        await asyncio.wait_for(tls_server.stop(grace_s=3), 6)
+        await publisher.wait_closed()
+        assert publisher.of(events.StatusReceived)[-1].code == "NetConnection.Connect.AppShutdown"
+        unread.resume_reading()
+    ends = [event["reason"] for instance in app.connections for event in instance.of("rtmp.disconnect")]
+    assert ends == ["node_shutdown"] * 3
+    assert not tls_server.connections
+    assert_quiet(caplog)
+
+
+async def test_a_refusal_reaches_the_client(app: ScriptedApplication, tls_server: RtmpServer, pair: Pair) -> None:
+    app.refuse("publish", "NetStream.Publish.Denied", "The stream key is not known.")
+    async with RtmpClient(port=tls_port(tls_server), tls=pair.client()) as client:
+        await client.connect("live")
+        with pytest.raises(Exception, match="not known"):
+            await client.publish("cam1")
+        await client.wait_closed()
+    assert (await app.event("rtmp.disconnect"))["reason"] == "rejected"
+
+
+async def test_a_tls_peer_that_takes_nothing_is_closed(
+    app: ScriptedApplication, serve_tls: ServeTls, pair: Pair
+) -> None:
+    server = await serve_tls(write_s=0.5)
+    async with (
+        RtmpClient(port=tls_port(server), tls=pair.client()) as publisher,
+        RtmpClient(port=tls_port(server), tls=pair.client()) as stuck,
+    ):
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        await stuck.connect("live")
+        await stuck.play("cam1")
+        stuck.pause_reading()
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        async with asyncio.timeout(10):
+            while not app.connections[1].of("rtmp.stop"):
+                await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
+        assert app.connections[1].of("rtmp.stop")[0]["reason"] == "idle_timeout"
+        assert not publisher.closed
+
+
+async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApplication, serve_tls: ServeTls, pair: Pair) -> None:
+    """It takes less in `write_s` than what waits for it, so that the transport's own buffer stays full."""
+    server = await serve_tls(write_s=0.6)
+    async with (
+        RtmpClient(port=tls_port(server), tls=pair.client()) as publisher,
+        raw(tls_port(server), ssl=pair.client(), limit=1024) as (reader, writer),
+    ):
+        player = RtmpClient(port=tls_port(server))
+        player._reader, player._writer = reader, writer
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        await player_by_hand(player)
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        taken = 0
+        while loop.time() - began < 3:
+            await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
+            taken += len(await asyncio.wait_for(reader.read(2048), 2))
+            await asyncio.sleep(0.02)
+        assert not app.connections[1].of("rtmp.stop")
+        assert server.sessions
+        writer.transport.abort()
+
+
+async def player_by_hand(player: RtmpClient) -> None:
+    """Handshake, connect and play by a client whose reading the test paces by itself afterwards."""
+    reading = asyncio.create_task(player._read())
+    await player.flush()
+    await player.wait_for(events.HandshakeCompleted)
+    await player.connect("live")
+    await player.play("cam1")
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+
+
+# --- What is no TLS, or none that can be used ---
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x03" + bytes(1536), "RTMP without it goes to the other port"),
+        (b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "something else than TLS"),
+        (b"\xff" * 4000, "something else than TLS"),
+        (bytes.fromhex("16030100c8010000c40303") + bytes(300), "No TLS handshake"),
+    ],
+    ids=["rtmp", "http", "ones", "broken tls"],
+)
+async def test_another_protocol_on_the_tls_port(
+    app: ScriptedApplication, tls_server: RtmpServer, data: bytes, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with raw(tls_port(tls_server)) as (reader, writer):
+        writer.write(data)
+        await read_to_end(reader)
+        event = await only_event(app)
+    assert event["reason"] == "protocol_error"
+    assert said in event["description"]
+    assert app.connections[-1].scope["client"][0] == "127.0.0.1"
+    assert app.connections[-1].scope["scheme"] == "rtmps"
+    assert_quiet(caplog)
+
+
+async def test_a_client_that_does_not_trust_the_certificate(
+    app: ScriptedApplication, tls_server: RtmpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def call() -> None:
+        with socket.create_connection(("127.0.0.1", tls_port(tls_server)), timeout=5) as connected:
+            ssl.create_default_context().wrap_socket(connected, server_hostname="localhost")
+
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await asyncio.to_thread(call)
+    event = await only_event(app)
+    assert (event["reason"], "trust the certificate" in event["description"]) == ("protocol_error", True)
+    assert_quiet(caplog)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
+async def test_an_old_tls_is_refused(app: ScriptedApplication, tls_server: RtmpServer, pair: Pair) -> None:
+    old = pair.client()
+    old.minimum_version = ssl.TLSVersion.TLSv1
+    old.maximum_version = ssl.TLSVersion.TLSv1_1
+    old.set_ciphers("DEFAULT@SECLEVEL=0")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        async with raw(tls_port(tls_server), ssl=old, server_hostname="localhost"):
+            pass
+    assert "older than 1.2" in (await only_event(app))["description"]
+
+
+async def test_a_port_scanner(
+    app: ScriptedApplication, tls_server: RtmpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with raw(tls_port(tls_server)):
+        pass
+    event = await only_event(app)
+    assert (event["reason"], event["description"]) == ("tcp_reset", "Closed during the TLS handshake.")
+    assert_quiet(caplog)
+
+
+async def test_half_open_tls_handshakes_are_counted_and_end(
+    app: ScriptedApplication, serve: Serve, pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = {"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key}
+    server = await serve(config=tls | {"max_connections_per_address": 2}, handshake_s=0.5)
+    async with raw(tls_port(server)) as (first, _), raw(tls_port(server)) as (second, writer):
+        writer.write(bytes.fromhex("16030100c8010000c40303"))  # The begin of a ClientHello.
+        async with raw(tls_port(server)) as (third, _):
+            assert await read_to_end(third) == b""
+            assert not app.connections
+        for reader in (first, second):
+            await read_to_end(reader)
+    await app.wait_until(lambda: sum(len(instance.events) for instance in app.connections) == 2)
+    assert [instance.of("rtmp.disconnect")[0]["reason"] for instance in app.connections] == ["idle_timeout"] * 2
+    await app.wait_until(lambda: not server.connections)
+    async with RtmpClient(port=tls_port(server), tls=pair.client()) as client:
+        await client.connect("live")
+    assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"]
+
+
+async def test_tls_on_the_plain_port(
+    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        async with raw(tls_server.addresses[0][1], ssl=pair.client()):
+            pass
+    event = await only_event(app)
+    assert (event["reason"], "TLS" in event["description"]) == ("protocol_error", True)
+    assert_quiet(caplog)
+
+
+# --- The certificate ---
+
+
+async def serial(server: RtmpServer) -> int:
+    """Of the certificate that a new client is shown."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE
+    async with raw(tls_port(server), ssl=trusting) as (_, writer):
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return x509.load_der_x509_certificate(shown).serial_number
+
+
+async def within(timeout_s: float, ask: Callable[[], Awaitable[T]], wanted: T) -> T:
+    """The first answer that is the wanted one, or the last in the time."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while True:
+        found = await ask()
+        if found == wanted or asyncio.get_running_loop().time() > deadline:
+            return found
+        await asyncio.sleep(0.02)
+
+
+async def found_in(caplog: pytest.LogCaptureFixture, text: str) -> bool:
+    return text in caplog.text
+
+
+async def test_a_new_certificate_is_taken_while_streams_go_on(
+    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await serial(tls_server) == pair.serial
+    async with RtmpClient(port=tls_port(tls_server), tls=pair.client()) as publisher:
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+
+        new = make_pair(tmp_path)
+        assert await within(5, lambda: serial(tls_server), new.serial) == new.serial
+
+        # A pair that doesn't match is logged once and not taken.
+        key = new.key.read_bytes()
+        make_pair(tmp_path)
+        new.key.write_bytes(key)
+        assert await within(5, lambda: found_in(caplog, "does not belong"), True)
+        await asyncio.sleep(0.2)
+        assert caplog.text.count("does not belong") == 1
+        assert await serial(tls_server) == new.serial
+
+        # Nor is one that is gone.
+        new.chain.unlink()
+        tls_server.reload_certificate()
+        assert await within(5, lambda: found_in(caplog, "can't be read"), True)
+        assert await serial(tls_server) == new.serial
+
+        async with RtmpClient(port=tls_server.addresses[0][1]) as player:
+            await player.connect("live")
+            await player.play("cam1")
+            await publisher.send_video(stream_id, 40, key_frame(1))
+            await player.wait_count(events.VideoReceived, 2)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_what_is_wrong_with_a_pair_is_said(tmp_path: Path) -> None:
+    good = make_pair(tmp_path)
+    assert abs(expiry(good.chain) - datetime.now(UTC) - timedelta(days=365)) < timedelta(minutes=1)
+    other = tmp_path / "other"
+    other.mkdir()
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    encrypted = make_pair(locked, password=b"secret")
+    nothing = tmp_path / "nothing.pem"
+    for chain, key, said in (
+        (good.chain, make_pair(other).key, "RTMPWEB_TLS_KEY.* does not belong"),
+        (encrypted.chain, encrypted.key, "is encrypted"),
+        (nothing, good.key, "nothing.pem can't be read: No such file"),
+        (good.chain, nothing, "nothing.pem can't be read: No such file"),
+        (good.key, good.key, "There is no certificate in"),
+        (good.chain, good.chain, "can't be used"),
+    ):
+        with pytest.raises(CertificateError, match=said):
+            load(chain, key)
+
+
+@pytest.mark.parametrize(("days", "level", "said"), [(5.5, "WARNING", "expires in 5 days"), (-1, "ERROR", "expired")])
+async def test_the_end_of_a_certificate_is_told(
+    serve: Serve, tmp_path: Path, days: float, level: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair = make_pair(tmp_path, days=days)
+    await serve(config={"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key})
+    (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert (record.levelname, said in record.getMessage()) == (level, True)
+
+
+# --- FFmpeg ---
+
+
+async def test_ffmpeg_publishes_and_plays(app: ScriptedApplication, tls_server: RtmpServer) -> None:
+    ffmpeg = require_tool("ffmpeg")
+    url = f"rtmps://127.0.0.1:{tls_port(tls_server)}/live/cam1"
+    picture = ("-re", "-f", "lavfi", "-i", "testsrc=size=320x180:rate=25")
+    codec = ("-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-g", "25")
+    quiet = (ffmpeg, "-nostdin", "-loglevel", "error")
+    publisher = await asyncio.create_subprocess_exec(
+        *quiet, *picture, "-t", "30", *codec, "-f", "flv", url, stderr=subprocess.PIPE
+    )
+    try:
+        await app.event("rtmp.metadata", timeout_s=20)
+        player = await asyncio.create_subprocess_exec(
+            *quiet, "-i", url, "-frames:v", "20", "-f", "framecrc", "-", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        output, errors = await asyncio.wait_for(player.communicate(), 30)
+    finally:
+        publisher.terminate()
+        await publisher.communicate()
+    assert player.returncode == 0, errors.decode()
+    assert len([line for line in output.decode().splitlines() if not line.startswith("#")]) == 20
+    assert [instance.scope["scheme"] for instance in app.connections] == ["rtmps"] * 2
