@@ -36,6 +36,17 @@ PERMISSIONS: dict[str, Sequence[Permission]] = {
     ADMIN: tuple(dict.fromkeys(VIEW + KICK + KEYS + STREAMS + SETUP)),
 }
 
+SEES_BANS = (("ingest", "ban", "view_ban"),)
+LIFTS_BANS = (*SEES_BANS, ("ingest", "ban", "change_ban"))
+BANS: dict[str, Sequence[Permission]] = {
+    VIEWER: SEES_BANS,
+    OPERATOR: LIFTS_BANS,
+    KEY_MANAGER: LIFTS_BANS,
+    ANALYST: SEES_BANS,
+    ADMIN: LIFTS_BANS,
+}
+"""What came after `PERMISSIONS` were granted."""
+
 NAMES = {"kick_session": "Can end a live session"}
 
 

@@ -1,0 +1,119 @@
+"""What old history goes, what stays, and that encoders are admitted meanwhile."""
+
+import sqlite3
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django_celery_beat.models import PeriodicTask
+
+from ingest import tasks
+from ingest.models import Attempt, Ban, Lease, Node, Session, StatusEvent, Stream
+from ingest.services.retention import Pruned, prune
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def days(count: float) -> datetime:
+    return NOW - timedelta(days=count)
+
+
+def attempt(at: datetime) -> Attempt:
+    return Attempt.objects.create(at=at, action="publish", address="192.0.2.7", reason="key_unknown")
+
+
+def session(started: datetime, ended: datetime | None, events: int = 2) -> Session:
+    made = Session.objects.create(
+        kind="publish", app="live", name="cam1", address="192.0.2.7", started_at=started, ended_at=ended
+    )
+    StatusEvent.objects.bulk_create(
+        StatusEvent(session=made, sequence=sequence, at=started, kind="onstatus") for sequence in range(events)
+    )
+    return made
+
+
+@pytest.mark.django_db
+def test_old_attempts_and_bans_go() -> None:
+    attempt(days(31))
+    kept = attempt(days(29))
+    Ban.objects.create(address="192.0.2.7", at=days(60), until=days(31), guesses=10)
+    long_ban = Ban.objects.create(address="192.0.2.8", at=days(60), until=days(-1), guesses=0)
+    done = prune(now=NOW, attempts_days=30, sessions_days=400)
+    assert done == Pruned(attempts=1, bans=1)
+    assert Attempt.objects.get() == kept
+    assert Ban.objects.get() == long_ban
+
+
+@pytest.mark.django_db
+def test_old_sessions_go_with_their_events_but_no_open_one(stream: Stream) -> None:
+    node = Node.objects.create(name="node-a")
+    gone = session(days(402), days(401), events=1200)
+    Lease.objects.create(stream=stream, node=node, session=gone, expires_at=days(401))
+    kept = [session(days(500), None), session(days(402), days(399)), session(days(10), days(9))]
+    done = prune(now=NOW, attempts_days=30, sessions_days=400)
+    assert done == Pruned(sessions=1, events=1200)
+    assert set(Session.objects.all()) == set(kept)
+    assert StatusEvent.objects.count() == 6
+    assert Lease.objects.get().session is None
+
+
+@pytest.mark.django_db
+def test_nought_keeps_for_ever() -> None:
+    attempt(days(5000))
+    session(days(5000), days(4999))
+    assert prune(now=NOW, attempts_days=0, sessions_days=0) == Pruned()
+    assert prune(now=NOW, attempts_days=0, sessions_days=400).sessions == 1
+    assert Attempt.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_what_takes_too_long_is_left_for_the_next_run() -> None:
+    for _ in range(3):
+        attempt(days(31))
+    assert prune(now=NOW, attempts_days=30, sessions_days=400, run_s=0) == Pruned(finished=False)
+    assert prune(now=NOW, attempts_days=30, sessions_days=400) == Pruned(attempts=3)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_others_write_meanwhile() -> None:
+    """6000 attempts go; another process takes SQLite's write lock all the while, and never waits for long."""
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL lets several write")
+    Attempt.objects.bulk_create(
+        [
+            Attempt(at=days(31), action="publish", address="192.0.2.7", reason="key_unknown", description="x" * 200)
+            for _ in range(6000)
+        ]
+    )
+    waits: list[float] = []
+    over = threading.Event()
+
+    def write() -> None:
+        other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None, timeout=5)
+        while not over.wait(0.01):
+            asked = time.monotonic()
+            other.execute("BEGIN IMMEDIATE")
+            waits.append(time.monotonic() - asked)
+            other.execute("ROLLBACK")
+        other.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        assert prune(now=NOW, attempts_days=30, sessions_days=400).attempts == 6000
+    finally:
+        over.set()
+        thread.join()
+    assert len(waits) > 20
+    assert max(waits) < 0.5  # Two loaded cores; a deletion of all at once takes longer.
+
+
+@pytest.mark.django_db
+def test_the_nightly_task() -> None:
+    attempt(days(365 * 20))
+    recent = attempt(datetime.now(UTC))
+    assert PeriodicTask.objects.get(task="ingest.tasks.prune").queue == "default"
+    tasks.prune()
+    assert Attempt.objects.get() == recent
