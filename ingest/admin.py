@@ -46,7 +46,6 @@ class StreamAdmin(StreamBase):
     search_fields = ("name", "application__name")
     autocomplete_fields = ("application",)
     raw_id_fields = ("owner",)
-    exclude = ("takeover",)  # A second publisher is always refused so far.
 
 
 class KeyStateFilter(admin.SimpleListFilter):

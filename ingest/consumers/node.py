@@ -76,6 +76,8 @@ class NodeConsumer(ControlConsumer):
     # --- The tick ---
 
     async def node_tick(self, event: NodeTick) -> None:
+        if self.upkeep is not None:
+            self.upkeep.heard(event["samples"])
         self.start_rounds()
         try:
             await self._tick(event)

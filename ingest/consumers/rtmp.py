@@ -18,7 +18,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from ingest import clean
-from ingest.consumers import database, recorder
+from ingest.consumers import database, guarding, recorder
 from ingest.consumers.active import ActiveSession, standing
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.recorder import Happening
@@ -38,8 +38,8 @@ from ingest.contracts import (
 )
 from ingest.history import BeginRow, DiscardRow, MediaRow, get_history
 from ingest.models import Stream
-from ingest.services import admission
-from ingest.services.admission import Grant, Peer, PublishRequest
+from ingest.services import admission, sessions
+from ingest.services.admission import Grant, NotYet, Peer, PublishRequest, Replaced
 from ingest.services.refusals import Action, Refused
 
 logger = logging.getLogger(__name__)
@@ -97,6 +97,8 @@ class RtmpConsumer(ControlConsumer):
 
     async def _connect(self, event: ConnectEvent) -> None:
         def check() -> None:
+            if event["credential"]:
+                guarding.hear("connect", self.scope["client"][0])
             admission.connect(
                 app=self.scope["app"],
                 credential=event["credential"],
@@ -110,6 +112,7 @@ class RtmpConsumer(ControlConsumer):
             )
         except Refused as refused:
             self._attempt(refused, name="")
+            await guarding.damp(refused, self.peer, event["credential"])
             await self.send({"type": "rtmp.reject", "code": refused.code, "description": refused.description})
             return
         self.action = "publish"
@@ -121,23 +124,33 @@ class RtmpConsumer(ControlConsumer):
         request = PublishRequest(self.scope["app"], event["name"], event["credential"], event["credential_is_name"])
         peer = self.peer
         session_id = uuid.uuid4()
+        asked_at = timezone.now()
 
         def check() -> None:
-            admission.check_publish(request=request, address=peer.address, now=timezone.now(), standing=standing)
+            guarding.hear("publish", peer.address)
+            admission.check_publish(
+                request=request, address=peer.address, now=timezone.now(), asked_at=asked_at, standing=standing
+            )
 
         def admit() -> Grant:
             return admission.admit_publish(
-                session=session_id, request=request, peer=peer, now=timezone.now(), standing=standing
+                session=session_id, request=request, peer=peer, now=timezone.now(), asked_at=asked_at, standing=standing
             )
 
-        try:
-            grant = await self._decided("publish", lambda deadline: self._admit(session_id, check, admit, deadline))
-        except Refused as refused:
-            await self._reject(event, refused)
-            return
+        while True:
+            try:
+                grant = await self._decided("publish", lambda deadline: self._admit(session_id, check, admit, deadline))
+                break
+            except NotYet as later:
+                await asyncio.sleep((later.at - timezone.now()).total_seconds())
+            except Refused as refused:
+                await self._reject(event, refused)
+                return
         if grant.lost is not None:
             recorder.lost(grant.lost)
-        self._open(event["stream_id"], "publish", grant)
+        session = self._open(event["stream_id"], "publish", grant)
+        if grant.replaced is not None:
+            recorder.record(session, _takeover(grant.replaced))
         answer: PublishAccept = {
             "type": "rtmp.publish.accept",
             "request_id": event["request_id"],
@@ -148,6 +161,9 @@ class RtmpConsumer(ControlConsumer):
             "record": grant.record,
         }
         await self.send(answer)
+        if grant.replaced is not None:  # One on this server is gone already: the accept displaced it.
+            former = grant.replaced
+            await sessions.send_stop(channel=former.channel, session_id=former.session, reason="replaced")
 
     async def _play(self, event: PlayEvent) -> None:
         self.action = "play"
@@ -157,6 +173,8 @@ class RtmpConsumer(ControlConsumer):
             return admission.check_play(app=app, name=name, credential=credential, now=timezone.now())
 
         async def decide(deadline: float) -> Stream:
+            if credential:
+                guarding.hear("play", self.scope["client"][0])
             if get_history().full:  # Nothing may begin that could not be recorded.
                 raise database.TooSlow
             return await PLAYS.ask((app, name, credential), check, deadline)
@@ -197,8 +215,12 @@ class RtmpConsumer(ControlConsumer):
     ) -> Grant:
         """Reads first, then writes; both before the deadline."""
 
+        loop = asyncio.get_running_loop()
+
         def discard(grant: Grant) -> None:
             get_history().put(DiscardRow(grant.session))
+            if grant.lost is not None:  # That one's end stays, and is to be told all the same.
+                loop.call_soon_threadsafe(recorder.lost, grant.lost)
 
         await database.decide(check, executor=database.READ, deadline=deadline)
         try:
@@ -217,7 +239,7 @@ class RtmpConsumer(ControlConsumer):
 
         try:
             return await work(started + database.LIMIT_S)
-        except Refused:
+        except (Refused, NotYet):
             raise
         except database.TooSlow:
             refuse("database_slow")
@@ -233,7 +255,8 @@ class RtmpConsumer(ControlConsumer):
             refuse("internal_error")
 
     async def _reject(self, event: PublishEvent | PlayEvent, refused: Refused) -> None:
-        self._attempt(refused, name=event["name"])
+        self._attempt(refused, name=event["name"] if refused.reason != "banned" else "")
+        await guarding.damp(refused, self.peer, event["credential"])
         await self.send(
             {
                 "type": f"rtmp.{refused.action}.reject",
@@ -262,7 +285,7 @@ class RtmpConsumer(ControlConsumer):
 
     # --- Sessions ---
 
-    def _open(self, stream_id: int, kind: Literal["publish", "play"], grant: Grant) -> None:
+    def _open(self, stream_id: int, kind: Literal["publish", "play"], grant: Grant) -> ActiveSession:
         session = ActiveSession(
             id=grant.session,
             kind=kind,
@@ -284,6 +307,7 @@ class RtmpConsumer(ControlConsumer):
         while self.buffered:
             recorder.record(session, self.buffered.popleft())
         recorder.record(session, recorder.happening("session.started", level="status", code=kind))
+        return session
 
     async def rtmp_status(self, event: StatusEventMessage) -> None:
         happened = recorder.happening(
@@ -356,3 +380,14 @@ class RtmpConsumer(ControlConsumer):
             await self.send({"type": "rtmp.close", "reason": reason})
         elif found:
             await self.send({"type": "rtmp.stream.stop", "stream_id": found[0], "reason": reason})
+
+
+def _takeover(former: Replaced) -> Happening:
+    state = "live" if former.silent_s is None else f"silent for {former.silent_s:.1f} s"
+    return recorder.happening(
+        "publish.takeover",
+        level="status",
+        code=former.why,
+        description=f"Took the stream over from {former.address}, which was {state}.",
+        detail={"session_id": str(former.session), "address": former.address, "silent_s": former.silent_s},
+    )

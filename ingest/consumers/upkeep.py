@@ -7,8 +7,9 @@ tried again when it is next due. Live streams go on meanwhile.
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from django.db import Error as AnyDatabaseError
@@ -16,7 +17,8 @@ from django.utils import timezone
 
 from ingest.consumers import database, recorder
 from ingest.consumers.active import leased, of_node
-from ingest.contracts import EndReason
+from ingest.consumers.silence import Change, Silences
+from ingest.contracts import EndReason, Sample
 from ingest.services import leases, nodes, revocation
 
 logger = logging.getLogger(__name__)
@@ -25,6 +27,9 @@ T = TypeVar("T")
 
 REVOCATIONS_S = 0.9
 """Less than a tick, so that each tick asks."""
+
+LEASES_S = leases.RENEW_S - 0.1
+"""Likewise, so that it is each third tick."""
 
 SWEEP_S = 10.0
 
@@ -44,9 +49,10 @@ class Upkeep:
         self._due: dict[str, float] = {}
         self._failing = False
         self._reached_since: float | None = None
+        self._silences = Silences()
         self._rounds: tuple[tuple[str, float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
             ("revocations", REVOCATIONS_S, self._revocations),
-            ("leases", leases.RENEW_S, self._leases),
+            ("leases", LEASES_S, self._leases),
             ("sweep", SWEEP_S, self._sweep),
         )
 
@@ -54,7 +60,14 @@ class Upkeep:
         """The rounds to start at the time `now` (seconds of the loop's clock), as coroutines."""
         if self._row is None:
             return self._begin("start", 1.0, self._start, now)
-        return [work for name, every, action in self._rounds for work in self._begin(name, every, action, now)]
+        begun = [work for name, every, action in self._rounds for work in self._begin(name, every, action, now)]
+        if change := self._silences.change():
+            begun += self._begin("silences", 0.0, partial(self._tell_silences, change), now)
+        return begun
+
+    def heard(self, samples: Sequence[Sample]) -> None:
+        """What the last second brought of each publisher; those that fell silent are told with the next rounds."""
+        self._silences.heard(samples)
 
     def _begin(
         self, name: str, every: float, action: Callable[[], Coroutine[Any, Any, None]], now: float
@@ -85,9 +98,11 @@ class Upkeep:
         alive = of_node(self.node)
 
         def start() -> nodes.Started:
-            return nodes.started(
+            started = nodes.started(
                 name=self.node, address=self._address, now=timezone.now(), since=self._began, alive=alive
             )
+            leases.forget_silences(node=started.node.pk)
+            return started
 
         started = await database.run(start, executor=database.WRITE)
         self._row = started.node.pk
@@ -116,13 +131,22 @@ class Upkeep:
         row = self._row
         assert row is not None  # noqa: S101 - rounds begin after the start.
 
-        def renew() -> set[uuid.UUID]:
+        def renew() -> list[tuple[uuid.UUID, EndReason]]:
             now = timezone.now()
             nodes.seen(name=self.node, now=now)
-            return leases.renew(node=row, held=held, now=now)
+            lost = leases.renew(node=row, held=held, now=now)
+            return revocation.of_lost(sessions=lost) if lost else []
 
-        for session in await database.run(renew, executor=database.WRITE):
-            await self._drop(session, "lease_lost")
+        for session, reason in await database.run(renew, executor=database.WRITE):
+            await self._drop(session, reason)
+
+    async def _tell_silences(self, change: Change) -> None:
+        def tell() -> None:
+            leases.fell_silent(since=change.silent)
+            leases.spoke_again(sessions=change.speaking)
+
+        await database.run(tell, executor=database.WRITE)
+        self._silences.told(change)
 
     async def _sweep(self) -> None:
         """Clears what dead nodes left, once this node has reached the database for long enough to judge them."""

@@ -5,7 +5,8 @@ writes; `admit_publish` checks again and writes, in one transaction: the session
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NoReturn
@@ -41,6 +42,26 @@ class PublishRequest:
     credential_is_name: bool
 
 
+class NotYet(Exception):  # noqa: N818 - an answer, not an error.
+    """The stream's publisher may be gone: ask again at `at`."""
+
+    def __init__(self, at: datetime) -> None:
+        super().__init__()
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A session whose stream another took over. Its node reads so in the database, and ends it."""
+
+    session: uuid.UUID
+    address: str
+    channel: str
+    why: leases.Why
+    silent_s: float | None
+    """How long no media had come from it; None: it was live."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """An accepted publish or play."""
@@ -54,6 +75,8 @@ class Grant:
     fencing: int
     lost: Session | None = None
     """The session that was ended for it, since its node had stopped renewing its lease."""
+    replaced: Replaced | None = None
+    """The session that it took the stream over from."""
 
     @property
     def path(self) -> str:
@@ -122,12 +145,33 @@ def check_publish(
     request: PublishRequest,
     address: str,
     now: datetime,
+    asked_at: datetime,
     standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
 ) -> None:
-    """All that can be refused without writing. `standing`: as in `leases.take`."""
+    """All that can be refused without writing. `asked_at`: when it was asked for the first time.
+
+    Raises NotYet for a stream that its publisher may have left. `standing`: as in `leases.take`.
+    """
     target = _publish_target(request, address, now)
-    if target.stream is not None and leases.is_held(stream=target.stream.pk, now=now, standing=standing):
-        _refuse("publish", "busy", stream=target.stream, key=target.key)
+    if target.stream is not None:
+        with _unless_busy(target.stream, target.key):
+            claim = _claim(target.stream, target.key, address, asked_at)
+            leases.check(stream=target.stream.pk, claim=claim, now=now, standing=standing)
+
+
+def _claim(stream: Stream, key: StreamKey | None, address: str, asked_at: datetime) -> leases.Claim:
+    return leases.Claim(key.pk if key else None, clean.text(address, 64), stream.takeover, asked_at)
+
+
+@contextmanager
+def _unless_busy(stream: Stream, key: StreamKey | None) -> Iterator[None]:
+    """Says Busy in words of admission."""
+    try:
+        yield
+    except leases.Busy as busy:
+        if busy.again is not None:
+            raise NotYet(busy.again) from None
+        _refuse("publish", "busy", stream=stream, key=key)
 
 
 def _publish_target(request: PublishRequest, address: str, now: datetime) -> _Target:
@@ -161,9 +205,10 @@ def admit_publish(
     request: PublishRequest,
     peer: Peer,
     now: datetime,
+    asked_at: datetime,
     standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
 ) -> Grant:
-    """Makes the session and takes the stream's lease, both or neither."""
+    """Makes the session and takes the stream's lease, both or neither. Raises NotYet as `check_publish`."""
     with transaction.atomic():
         target = _publish_target(request, peer.address, now)
         stream, key = target.stream, target.key
@@ -183,18 +228,29 @@ def admit_publish(
             encoder=clean.text(peer.encoder, 255),
             started_at=now,
         )
-        try:
-            fencing, expired = leases.take(stream=stream.pk, session=session, node=node.pk, now=now, standing=standing)
-        except leases.Busy:
-            _refuse("publish", "busy", stream=stream, key=key)
-        lost = None
-        if expired is not None and sessions.end(
-            session=expired, reason="node_lost", description="Its node stopped renewing it.", at=now
-        ):
-            lost = Session.objects.select_related("node").get(pk=expired)
+        with _unless_busy(stream, key):
+            claim = _claim(stream, key, peer.address, asked_at)
+            taken = leases.take(
+                stream=stream.pk, session=session, node=node.pk, claim=claim, now=now, standing=standing
+            )
+        lost, replaced = _former(taken, peer, now)
         if key is not None:
             StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
-    return replace(_grant(session, target.application, stream, key, fencing), lost=lost)
+    return replace(_grant(session, target.application, stream, key, taken.fencing), lost=lost, replaced=replaced)
+
+
+def _former(taken: leases.Taken, peer: Peer, now: datetime) -> tuple[Session | None, Replaced | None]:
+    """Has the session end that the lease was taken from: here if its node is gone, else by its node."""
+    former = taken.former
+    if former is None:
+        return None, None
+    if taken.why == "expired":
+        ended = sessions.end(session=former.pk, reason="node_lost", description="Its node stopped renewing it.", at=now)
+        return Session.objects.select_related("node").get(pk=former.pk) if ended else None, None
+    silent_s = (now - taken.silent_since).total_seconds() if taken.silent_since is not None else None
+    after = f" after {silent_s:.1f} s of silence" if silent_s is not None else ""
+    sessions.mark_replaced(session=former.pk, note=f"Taken over from {peer.address}{after}.")
+    return None, Replaced(former.pk, former.address, former.channel, taken.why, silent_s)
 
 
 # --- Play ---

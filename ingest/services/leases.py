@@ -1,20 +1,33 @@
-"""The publisher's lease: at most one live publisher per stream over all nodes, and none for ever after a crash."""
+"""The publisher's lease: at most one live publisher per stream over all nodes, and none for ever after a crash.
+
+A lease that is held may be taken over: by the same key once its holder has been silent for SILENCE, and from a holder
+that is live where the stream's policy says so. An encoder that lost its connection comes back before that, and takes a
+refusal as final: so whoever shows the holder's key is told when to ask again, until the holder has proved to be live.
+"""
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Case, DateTimeField, Expression, Q, Value, When
+from django.db.models.functions import Cast
 
-from ingest.models import Lease
+from ingest.models import Lease, Session, Stream
 
 TTL = timedelta(seconds=10)
 """How long a lease lives without renewal."""
 
 RENEW_S = 3.0
 """How often a node renews all of its leases, in one statement."""
+
+SILENCE = timedelta(seconds=3)
+"""Of a publisher: then the same key takes its stream over."""
+
+TOLD = timedelta(seconds=3.5)
+"""Within it a node that lives has renewed its leases, and has told which of its publishers are silent."""
 
 ATTEMPTS = 3
 
@@ -28,8 +41,40 @@ def unknown(session: uuid.UUID) -> Standing:
     return "unknown"
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """By what right somebody asks for a stream's lease."""
+
+    key: int | None
+    """None: the application is open."""
+    address: str
+    policy: str
+    """One of Stream.Takeover."""
+    asked_at: datetime
+    """When it asked first."""
+
+
+Why = Literal["free", "expired", "silent", "replace", "same_address"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A lease that was taken, and from whom."""
+
+    fencing: int
+    why: Why
+    former: Session | None
+    """Whose it was until now; None if it was free."""
+    silent_since: datetime | None
+    """Of the former."""
+
+
 class Busy(Exception):  # noqa: N818 - it reads as what it says.
-    """Another session holds the lease."""
+    """Another session holds the lease. `again`: when that may have changed, for one who shows the same key."""
+
+    def __init__(self, again: datetime | None = None) -> None:
+        super().__init__()
+        self.again = again
 
 
 def take(
@@ -37,52 +82,83 @@ def take(
     stream: int,
     session: uuid.UUID,
     node: int,
+    claim: Claim,
     now: datetime,
     standing: Callable[[uuid.UUID], Standing] = unknown,
-) -> tuple[int, uuid.UUID | None]:
-    """Takes a free or expired lease; returns its fencing number and the session that lost it by expiry, if any.
+) -> Taken:
+    """Takes a lease that is free, has expired or may be taken over.
 
     `standing` tells of a session that ended, but whose end is still being written, that it holds nothing any more; and
     of one that lives, that it was the database's absence that let its lease expire.
     Raises Busy. The session's row must exist already, in the same transaction.
     """
     for _ in range(ATTEMPTS):
-        held = Lease.objects.filter(stream_id=stream).first()
+        held = _held(stream)
         if held is None:
             try:
                 with transaction.atomic():
                     Lease.objects.create(stream_id=stream, session_id=session, node_id=node, expires_at=now + TTL)
             except IntegrityError:
                 continue  # Another one made the row in between: look at it.
-            return 1, None
-        known = _standing(held, standing)
-        if _holds(held, known, now):
-            raise Busy
-        unchanged = Q(fencing=held.fencing, session=held.session_id, expires_at=held.expires_at)
+            return Taken(1, "free", None, None)
+        why = _judge(held, claim, now, standing)
+        unchanged = Q(
+            fencing=held.fencing, session=held.session_id, expires_at=held.expires_at, silent_since=held.silent_since
+        )
         taken = Lease.objects.filter(unchanged, stream_id=stream).update(
-            session_id=session, node_id=node, fencing=held.fencing + 1, expires_at=now + TTL
+            session_id=session, node_id=node, fencing=held.fencing + 1, expires_at=now + TTL, silent_since=None
         )
         if taken:
-            return held.fencing + 1, None if known == "ended" else held.session_id
+            former = None if why == "free" else held.session
+            return Taken(held.fencing + 1, why, former, held.silent_since)
     raise Busy
 
 
-def is_held(*, stream: int, now: datetime, standing: Callable[[uuid.UUID], Standing] = unknown) -> bool:
-    held = Lease.objects.filter(stream_id=stream).first()
-    return held is not None and _holds(held, _standing(held, standing), now)
+def check(*, stream: int, claim: Claim, now: datetime, standing: Callable[[uuid.UUID], Standing] = unknown) -> None:
+    """Raises Busy if `take` would."""
+    held = _held(stream)
+    if held is not None:
+        _judge(held, claim, now, standing)
 
 
-def _standing(lease: Lease, standing: Callable[[uuid.UUID], Standing]) -> Standing:
-    return "ended" if lease.session_id is None else standing(lease.session_id)
+def _held(stream: int) -> Lease | None:
+    return Lease.objects.select_related("session").filter(stream_id=stream).first()
 
 
-def _holds(lease: Lease, known: Standing, now: datetime) -> bool:
-    return known == "alive" or (known == "unknown" and lease.expires_at > now)
+def _judge(held: Lease, claim: Claim, now: datetime, standing: Callable[[uuid.UUID], Standing]) -> Why:
+    """Why the lease may be taken; raises Busy if it may not."""
+    holder = held.session
+    known = "ended" if holder is None else standing(holder.pk)
+    if holder is None or known == "ended":
+        return "free"
+    if known == "unknown" and held.expires_at <= now:
+        return "expired"
+    same_key = holder.key_id == claim.key
+    if same_key and held.silent_since is not None and held.silent_since <= now - SILENCE:
+        return "silent"
+    if claim.policy == Stream.Takeover.REPLACE:
+        return "replace"
+    if claim.policy == Stream.Takeover.SAME_ADDRESS and holder.address == claim.address:
+        return "same_address"
+    raise Busy(_again(held, claim, now) if same_key else None)
+
+
+def _again(held: Lease, claim: Claim, now: datetime) -> datetime | None:
+    """When to look at the lease again. Nobody waits for longer than a lease lives."""
+    if held.silent_since is not None:
+        at = held.silent_since + SILENCE
+    elif now < claim.asked_at + TOLD:
+        at = claim.asked_at + TOLD
+    elif held.expires_at <= claim.asked_at + TTL:  # Not renewed since: its node is gone, and it will expire.
+        at = held.expires_at
+    else:
+        return None
+    return at if now < at <= claim.asked_at + TTL else None
 
 
 def release(*, session: uuid.UUID) -> None:
     """Frees the lease if the session still holds it. The row stays, for its fencing number."""
-    Lease.objects.filter(session_id=session).update(session_id=None, node_id=None)
+    Lease.objects.filter(session_id=session).update(session_id=None, node_id=None, silent_since=None)
 
 
 def renew(*, node: int, held: Collection[tuple[uuid.UUID, int]], now: datetime) -> set[uuid.UUID]:
@@ -98,3 +174,25 @@ def renew(*, node: int, held: Collection[tuple[uuid.UUID, int]], now: datetime) 
         return set()
     kept = set(mine.values_list("session_id", "fencing"))
     return {session for session, fencing in held if (session, fencing) not in kept}
+
+
+def fell_silent(*, since: Mapping[uuid.UUID, datetime]) -> None:
+    """Writes since when each of these sessions has sent no media, in one statement."""
+    if not since:
+        return
+    when = [When(session_id=session, then=Value(at)) for session, at in since.items()]
+    value: Expression = Case(*when, output_field=DateTimeField())
+    if connection.features.requires_casted_case_in_updates:
+        value = Cast(value, DateTimeField())
+    Lease.objects.filter(session_id__in=list(since)).update(silent_since=value)
+
+
+def spoke_again(*, sessions: Collection[uuid.UUID]) -> None:
+    """These sessions send media again."""
+    if sessions:
+        Lease.objects.filter(session_id__in=list(sessions)).update(silent_since=None)
+
+
+def forget_silences(*, node: int) -> None:
+    """A node that starts knows of no silence yet: it tells of each one within two seconds."""
+    Lease.objects.filter(node_id=node, silent_since__isnull=False).update(silent_since=None)

@@ -1,6 +1,7 @@
 """What a node must end: read once a second, in one query, since the channel layer may drop or be absent."""
 
 import uuid
+from collections.abc import Collection
 from datetime import datetime
 
 from django.db.models import Q
@@ -37,3 +38,9 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
         .values_list("pk", "stop_requested")
     )
     return [(pk, asked if asked in END_REASONS else "key_revoked") for pk, asked in rows]
+
+
+def of_lost(*, sessions: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, EndReason]]:
+    """Why each of these sessions, which have lost their leases, ends: as was asked, such as replaced, or lease_lost."""
+    asked = dict(Session.objects.filter(pk__in=sessions).order_by().values_list("pk", "stop_requested"))
+    return [(pk, found if (found := asked.get(pk, "")) in END_REASONS else "lease_lost") for pk in sessions]

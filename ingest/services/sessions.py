@@ -35,14 +35,17 @@ def end(
     at: datetime | None = None,
     totals: Totals | None = None,
 ) -> bool:
-    """Ends the session and frees its lease. False: it had ended already, and stays as it was."""
+    """Ends the session and frees its lease. False: it had ended already, and stays as it was.
+
+    Where it ends as it was asked to, what was noted with the request stands in for the `description`.
+    """
     with transaction.atomic():
         row = Session.objects.select_related("stop_by").filter(pk=session, ended_at__isnull=True).first()
         if row is None or row.kind == Session.Kind.PUBLISH:
             leases.release(session=session)
         if row is None:
             return False
-        if reason == "kicked" and (row.stop_note or row.stop_by is not None):
+        if reason == row.stop_requested and (row.stop_note or row.stop_by is not None):
             description = row.stop_note or f"Ended by {row.stop_by.get_username()}."  # type: ignore[union-attr]
         fields: dict[str, Any] = {
             "ended_at": max(at or timezone.now(), row.started_at),
@@ -84,7 +87,7 @@ def request_stop(
 ) -> bool:
     """Asks the session's node to end it: by the database, which it reads each second, and faster by the channel layer.
 
-    `note` becomes the description of a kicked session's end. False: the session has ended already.
+    `note` becomes the description of its end. False: the session has ended already.
     """
     changed = Session.objects.filter(pk=session_id, ended_at__isnull=True).update(
         stop_requested=reason, stop_by=by, stop_note=clean.text(note, 255)
@@ -92,14 +95,27 @@ def request_stop(
     if not changed:
         return False
     channel = Session.objects.values_list("channel", flat=True).get(pk=session_id)
-    layer = get_channel_layer()
-    if layer is not None and channel:
-        message = {"type": "session.stop", "session_id": str(session_id), "reason": reason}
-        try:
-            async_to_sync(layer.send)(channel, message)
-        except Exception as error:  # Whatever the layer's trouble: the node reads the database.
-            logger.warning("The channel layer did not take a stop request: %s", type(error).__name__)
+    async_to_sync(send_stop)(channel=channel, session_id=session_id, reason=reason)
     return True
+
+
+async def send_stop(*, channel: str, session_id: uuid.UUID | str, reason: EndReason) -> None:
+    """The quick way to have a session ended. Whatever the layer's trouble: its node reads the database."""
+    layer = get_channel_layer()
+    if layer is None or not channel:
+        return
+    message = {"type": "session.stop", "session_id": str(session_id), "reason": reason}
+    try:
+        await layer.send(channel, message)
+    except Exception as error:
+        logger.warning("The channel layer did not take a stop request: %s", type(error).__name__)
+
+
+def mark_replaced(*, session: uuid.UUID, note: str) -> None:
+    """Asks the session's node to end it, since another took its stream over. An earlier request stays as it was."""
+    Session.objects.filter(pk=session, ended_at__isnull=True, stop_requested="").update(
+        stop_requested="replaced", stop_note=clean.text(note, 255)
+    )
 
 
 def event_payload(event: StatusEvent) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def with_name(name: str, credential: str, app: str = "live") -> PublishRequest:
 
 
 def publish(request: PublishRequest, now: datetime = NOW, peer: Peer = PEER) -> Grant:
-    return admission.admit_publish(session=uuid.uuid4(), request=request, peer=peer, now=now)
+    return admission.admit_publish(session=uuid.uuid4(), request=request, peer=peer, now=now, asked_at=now)
 
 
 def refusal(act: Callable[[], object]) -> Refused:
@@ -175,9 +175,10 @@ def test_a_disabled_stream(key: NewKey) -> None:
 
 def test_a_second_publisher_is_busy(key: NewKey) -> None:
     first = publish(as_name(key.secret))
+    second = as_name(keys.create(stream=key.key.stream).secret)
     for act in (
-        lambda: publish(as_name(key.secret)),
-        lambda: admission.check_publish(request=as_name(key.secret), address="192.0.2.8", now=NOW),
+        lambda: publish(second),
+        lambda: admission.check_publish(request=second, address="192.0.2.8", now=NOW, asked_at=NOW),
     ):
         refused = refusal(act)
         assert (refused.reason, refused.code) == ("busy", "NetStream.Publish.BadName")

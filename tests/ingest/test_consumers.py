@@ -164,7 +164,8 @@ async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher
     await Lease.objects.aupdate(expires_at=timezone.now() - timedelta(seconds=1))
     second = Connection(address="192.0.2.8")
     await second.connect()
-    assert (await second.publish(key.secret))["code"] == "NetStream.Publish.BadName"
+    other_key = await sync_to_async(keys.create)(stream=key.key.stream)
+    assert (await second.publish(other_key.secret))["code"] == "NetStream.Publish.BadName"
     assert str((await Lease.objects.aget()).session_id) == first["session_id"]
     await second.disconnect("rejected")
     await encoder.disconnect()

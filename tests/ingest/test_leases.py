@@ -1,5 +1,6 @@
 import threading
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from ingest.models import Lease, Node, Session, Stream
 from ingest.services import leases, nodes, sessions
+from ingest.services.leases import Claim
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -24,47 +26,60 @@ def session_of(stream: Stream, node: Node) -> uuid.UUID:
     return made.pk
 
 
+def claim(asked_at: datetime = NOW) -> Claim:
+    return Claim(None, "192.0.2.7", Stream.Takeover.REJECT, asked_at)
+
+
 def take(stream: Stream, node: Node, now: datetime = NOW) -> tuple[uuid.UUID, int]:
     session = session_of(stream, node)
-    fencing, _ = leases.take(stream=stream.pk, session=session, node=node.pk, now=now)
-    return session, fencing
+    taken = leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim(now), now=now)
+    return session, taken.fencing
+
+
+def is_free(stream: Stream, now: datetime, standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown) -> bool:
+    try:
+        leases.check(stream=stream.pk, claim=claim(now), now=now, standing=standing)
+    except leases.Busy:
+        return False
+    return True
 
 
 def test_fencing_numbers_grow_over_release_and_expiry(stream: Stream, node: Node) -> None:
     first, one = take(stream, node)
     leases.release(session=first)
     second, two = take(stream, node)
-    fencing, lost = leases.take(
-        stream=stream.pk, session=session_of(stream, node), node=node.pk, now=NOW + timedelta(seconds=10)
-    )
-    assert (one, two, fencing) == (1, 2, 3)
-    assert lost == second
+    late = NOW + timedelta(seconds=10)
+    taken = leases.take(stream=stream.pk, session=session_of(stream, node), node=node.pk, claim=claim(), now=late)
+    assert (one, two, taken.fencing) == (1, 2, 3)
+    assert taken.why == "expired"
+    assert taken.former is not None
+    assert taken.former.pk == second
 
 
 def test_a_held_lease_is_busy_until_it_expires(stream: Stream, node: Node) -> None:
     take(stream, node)
     with pytest.raises(leases.Busy):
         take(stream, node, NOW + timedelta(seconds=9.9))
-    assert leases.is_held(stream=stream.pk, now=NOW + timedelta(seconds=9.9))
-    assert not leases.is_held(stream=stream.pk, now=NOW + timedelta(seconds=10))
+    assert not is_free(stream, NOW + timedelta(seconds=9.9))
+    assert is_free(stream, NOW + timedelta(seconds=10))
 
 
 def test_what_a_process_knows_of_its_sessions_counts_more_than_the_expiry(stream: Stream, node: Node) -> None:
-    first, _ = take(stream, node)
+    take(stream, node)
     late = NOW + timedelta(minutes=1)
-    assert leases.is_held(stream=stream.pk, now=late, standing=lambda session: "alive")
-    assert not leases.is_held(stream=stream.pk, now=NOW, standing=lambda session: "ended")
+    assert not is_free(stream, late, lambda session: "alive")
+    assert is_free(stream, NOW, lambda session: "ended")
     second = session_of(stream, node)
+
+    def again(now: datetime, known: leases.Standing) -> leases.Taken:
+        return leases.take(
+            stream=stream.pk, session=second, node=node.pk, claim=claim(), now=now, standing=lambda session: known
+        )
+
     with pytest.raises(leases.Busy):
-        leases.take(stream=stream.pk, session=second, node=node.pk, now=late, standing=lambda session: "alive")
-    taken = leases.take(
-        stream=stream.pk,
-        session=second,
-        node=node.pk,
-        now=NOW,
-        standing=lambda session: "ended" if session == first else "unknown",
-    )
-    assert taken == (2, None), "who ended was not lost"
+        again(late, "alive")
+    taken = again(NOW, "ended")
+    assert (taken.fencing, taken.why, taken.former) == (2, "free", None), "who ended was not lost"
 
 
 def test_releasing_what_another_took_changes_nothing(stream: Stream, node: Node) -> None:
@@ -93,10 +108,22 @@ def test_a_lost_lease_is_told(stream: Stream, node: Node) -> None:
     assert leases.renew(node=node.pk, held=[kept, lost], now=NOW + timedelta(seconds=12)) == {lost[0]}
 
 
+def test_a_renewal_brings_back_no_lease_that_another_took(stream: Stream, node: Node) -> None:
+    """As when the database was away for longer than a lease, and another node was quicker when it came back."""
+    other = Node.objects.create(name="node-b")
+    held = take(stream, node)
+    successor, fencing = take(stream, other, NOW + timedelta(seconds=11))
+    for seconds in (12, 30):  # Nor later, when the successor's lease has expired as well.
+        assert leases.renew(node=node.pk, held=[held], now=NOW + timedelta(seconds=seconds)) == {held[0]}
+        lease = Lease.objects.get()
+        assert (lease.session_id, lease.node_id, lease.fencing) == (successor, other.pk, fencing)
+        assert lease.expires_at == NOW + timedelta(seconds=21)
+
+
 def test_a_lease_that_expired_unseen_is_renewed_if_nobody_took_it(stream: Stream, node: Node) -> None:
     held = take(stream, node)
     assert leases.renew(node=node.pk, held=[held], now=NOW + timedelta(minutes=1)) == set()
-    assert leases.is_held(stream=stream.pk, now=NOW + timedelta(minutes=1))
+    assert not is_free(stream, NOW + timedelta(minutes=1))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -109,7 +136,7 @@ def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
     def contend(session: uuid.UUID) -> None:
         barrier.wait(5)
         try:
-            leases.take(stream=stream.pk, session=session, node=node.pk, now=NOW)
+            leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim(), now=NOW)
         except leases.Busy:
             lost.append(session)
         else:
@@ -141,7 +168,7 @@ def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stre
     assert [session.pk for session in closed] == [left]
     session = Session.objects.get(pk=left)
     assert (session.end_reason, session.ended_at) == ("node_lost", seen)
-    assert not leases.is_held(stream=stream.pk, now=NOW)
+    assert is_free(stream, NOW)
     assert Session.objects.get(pk=elsewhere).ended_at is None
 
 

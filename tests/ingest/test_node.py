@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,13 +12,14 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from ingest.consumers.database import WRITE
+from ingest.contracts import Sample
 from ingest.history import HistoryWriter
 from ingest.models import Application, Lease, Node, Session, Stream, StreamKey
-from ingest.services import keys, leases
+from ingest.services import keys
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import locked_database
-from tests.ingest.ticks import drop_after_ticks, is_up, published, until, watch
+from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, until, watch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -83,6 +85,62 @@ async def test_leases_are_renewed(node: NodeApp, key: NewKey) -> None:
             await node.tick()
             await asyncio.sleep(0.1)
     await encoder.disconnect()
+
+
+async def test_a_lease_that_expired_while_the_database_was_away_is_renewed(node: NodeApp, key: NewKey) -> None:
+    await is_up()
+    encoder, _ = await published(key)
+    await Lease.objects.aupdate(expires_at=timezone.now() - timedelta(minutes=1))
+    async with asyncio.timeout(6):
+        while (await Lease.objects.aget()).expires_at < timezone.now():
+            await node.tick()
+            await asyncio.sleep(0.1)
+    assert node.app.output_queue.empty()
+    await encoder.disconnect()
+
+
+async def test_a_lease_that_another_publisher_took_ends_the_session_as_replaced(node: NodeApp, key: NewKey) -> None:
+    """Even where the node finds the lease gone before it reads why."""
+    await is_up()
+    encoder, session_id = await published(key)
+    await Lease.objects.aupdate(session=None)
+    await Node.objects.filter(name=NODE).aupdate(name="hidden")  # So that the look for stops finds nothing.
+    await Session.objects.aupdate(stop_requested="replaced")
+    assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": session_id, "reason": "replaced"}
+    await encoder.disconnect()
+
+
+async def test_a_publishers_silence_is_told_while_it_lasts(node: NodeApp, key: NewKey) -> None:
+    await is_up()
+    encoder, session_id = await published(key)
+
+    def sample(at: float, idle_ms: int) -> Sample:
+        return replace(SAMPLE, session=session_id, at_us=int(at * 1e6), idle_ms=idle_ms)
+
+    now = 1_800_000_000.0
+    with locked_database():  # What can't be written is written when it can.
+        await node.tick(samples=[sample(now, 900)])
+        await node.tick(samples=[sample(now + 1, 1900)])
+        await asyncio.sleep(0.05)
+    async with asyncio.timeout(5):
+        while (since := (await Lease.objects.aget()).silent_since) is None:
+            await node.tick(samples=[sample(now + 2, 2900)])
+            await asyncio.sleep(0.1)
+    assert since.timestamp() == pytest.approx(now - 0.9)
+    await node.tick(samples=[sample(now + 3, 100)])
+    await until(Lease.objects.filter(silent_since=None).exists)
+    await encoder.disconnect()
+
+
+async def test_a_node_that_starts_anew_forgets_what_its_former_process_told(node: NodeApp, key: NewKey) -> None:
+    await is_up()
+    encoder, _ = await published(key)
+    await Lease.objects.aupdate(silent_since=timezone.now())
+    successor = NodeApp()
+    await successor.tell("node.started")
+    await until(Lease.objects.filter(silent_since=None).exists)
+    await encoder.disconnect()
+    await successor.stop()
 
 
 async def test_a_lost_lease_ends_the_session(node: NodeApp, key: NewKey) -> None:
@@ -169,7 +227,7 @@ async def test_ticks_go_on_while_the_database_is_locked(node: NodeApp, key: NewK
             assert (await receive())["at"] == second
             assert loop.time() - asked < 0.5
             await asyncio.sleep(0.2)
-    await until(lambda: leases.is_held(stream=key.key.stream_id, now=timezone.now()))
+    assert (await Lease.objects.aget()).session_id is not None
     await encoder.disconnect()
 
 

@@ -7,14 +7,17 @@ from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 from django.db import InterfaceError
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils import timezone
 
 from ingest.consumers.active import ACTIVE
+from ingest.consumers.database import READ, WRITE
 from ingest.history import HistoryWriter
-from ingest.models import Attempt, Lease, Session, Stream
+from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
 from ingest.services import keys
 from ingest.services.keys import NewKey
 from tests.ingest.control import Connection
-from tests.ingest.faults import locked_database, missing_table, patient_database, until_accepted, writing
+from tests.ingest.faults import held, locked_database, missing_table, patient_database, until_accepted, writing
+from tests.ingest.ticks import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -51,7 +54,8 @@ async def test_a_second_publisher(encoder: Connection, process: HistoryWriter, k
     first = await encoder.publish(key.secret)
     second = Connection(address="192.0.2.8")
     await second.connect()
-    answer = await second.publish(key.secret)
+    other_key = await sync_to_async(keys.create)(stream=key.key.stream)
+    answer = await second.publish(other_key.secret)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.BadName")
     await second.disconnect("rejected")
     assert process.flush(5)
@@ -126,6 +130,42 @@ async def test_a_kick_does_not_wait_behind_a_validation(
         assert loop.time() - asked < 1
         assert (await encoder.answer())["type"] == "rtmp.publish.reject"
     await encoder.disconnect()
+
+
+async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_came_too_late(
+    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
+) -> None:
+    """The late publisher is undone; that it found the former one's lease expired is not."""
+    node = await Node.objects.acreate(name="node-b")
+    lost = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=node)
+    await Lease.objects.acreate(stream=stream, session=lost, node=node, expires_at=timezone.now())
+    with patient_database(10), locked_database():
+        answer = await encoder.publish(key.secret)
+        assert answer["code"] == "NetStream.Publish.Failed"
+    await until(StatusEvent.objects.filter(session=lost, kind="session.ended", code="node_lost").exists)
+    await until(Lease.objects.filter(session=None).exists)
+    assert [session.pk async for session in Session.objects.all()] == [lost.pk]
+    await encoder.disconnect("rejected")
+
+
+async def test_a_database_that_hangs_leaves_nothing_behind(
+    encoder: Connection, process: HistoryWriter, key: NewKey
+) -> None:
+    """It holds every thread, then goes on: what was asked meanwhile was refused, and is not done any more."""
+    players = [Connection() for _ in range(5)]
+    for player in players:
+        await player.connect()
+    with held(READ), held(WRITE):
+        for player in players:
+            await player.tell(player.play_event("cam1"))
+        answers = [await encoder.publish(key.secret), *[await player.answer() for player in players]]
+        assert {answer["type"] for answer in answers} == {"rtmp.publish.reject", "rtmp.play.reject"}
+    assert (await encoder.publish(key.secret))["type"] == "rtmp.publish.accept"
+    assert process.flush(5)
+    session = await Session.objects.aget()
+    assert (await Lease.objects.aget()).session_id == session.pk
+    for each in (encoder, *players):
+        await each.disconnect()
 
 
 async def test_a_client_that_leaves_before_the_answer_leaves_nothing(

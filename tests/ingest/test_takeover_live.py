@@ -1,0 +1,161 @@
+"""Takeovers as encoders and players see them: real connections to media nodes that share a database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from ingest.contracts import EndReason
+from ingest.history import HistoryWriter
+from ingest.models import Lease, Node, Session, StatusEvent, Stream
+from ingest.rtmp import events
+from ingest.services import keys
+from ingest.services.keys import NewKey
+from tests.ingest.control import NODE, Connection
+from tests.ingest.listener import listening
+from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.ticks import until
+from tests.rtmp_client import Refused, RtmpClient
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@asynccontextmanager
+async def publishing(port: int, key: NewKey) -> AsyncIterator[tuple[RtmpClient, int]]:
+    """An encoder and the id of its message stream, which has sent its first picture."""
+    async with RtmpClient(port=port, timeout_s=12) as encoder:
+        await encoder.connect("live")
+        stream_id = await encoder.publish(key.secret)
+        await encoder.send_video(stream_id, 0, AVC_HEADER)
+        await encoder.send_video(stream_id, 0, key_frame(0))
+        yield encoder, stream_id
+
+
+async def keep_sending(encoder: RtmpClient, stream_id: int) -> None:
+    """A picture ten times a second, for as long as the connection is there."""
+    timestamp = 0
+    while not encoder.closed:
+        timestamp += 100
+        await encoder.send_video(stream_id, timestamp, key_frame(0))
+        await asyncio.sleep(0.1)
+
+
+async def session_of(path: str) -> Session:
+    """The stream's open publish session."""
+    return await Session.objects.aget(kind="publish", name=path, ended_at=None)
+
+
+async def ended(session: Session, reason: EndReason, seconds: float = 5) -> Session:
+    """The session, ended for the reason; and told so once."""
+    await until(Session.objects.filter(pk=session.pk).exclude(end_reason="").exists, seconds)
+    await session.arefresh_from_db()
+    assert session.end_reason == reason
+    told = StatusEvent.objects.filter(session=session, kind="session.ended")
+    await until(told.exists)
+    assert [event.code async for event in told] == [reason]
+    return session
+
+
+async def test_an_encoder_that_comes_back_gets_its_stream_and_keeps_its_players(
+    process: HistoryWriter, key: NewKey
+) -> None:
+    """Its old connection is dead, but nobody knows: as OBS after a change of network."""
+    async with listening() as port, RtmpClient(port=port) as player:
+        await player.connect("live")
+        await player.play("cam1")
+        async with publishing(port, key) as (dead, _):
+            silent_from = asyncio.get_running_loop().time()
+            await player.wait_count(events.VideoReceived, 2)
+            former = await session_of("cam1")
+            async with publishing(port, key):
+                waited = asyncio.get_running_loop().time() - silent_from
+                await player.wait_count(events.VideoReceived, 4)
+                await dead.wait_closed()
+                session = await ended(former, "replaced")
+        assert 2.9 < waited < 4.5
+        assert session.end_description.startswith("Taken over from 127.0.0.1 after 3.")
+        assert (session.bytes_in > 0, session.video_frames) == (True, 1)
+    takeover = await StatusEvent.objects.aget(kind="publish.takeover")
+    assert takeover.session_id != former.pk
+    assert (takeover.code, takeover.detail["session_id"]) == ("silent", str(former.pk))
+    assert takeover.detail["address"] == "127.0.0.1"
+    assert 3 <= takeover.detail["silent_s"] < 4
+
+
+async def test_a_live_publisher_keeps_its_stream(process: HistoryWriter, key: NewKey) -> None:
+    async with listening() as port, publishing(port, key) as (encoder, stream_id):
+        sending = asyncio.create_task(keep_sending(encoder, stream_id))
+        asked = asyncio.get_running_loop().time()
+        with pytest.raises(Refused, match=r"NetStream\.Publish\.BadName"):
+            async with publishing(port, key):
+                pass
+        assert 3 < asyncio.get_running_loop().time() - asked < 6
+        assert not encoder.closed
+        assert (await Lease.objects.aget()).silent_since is None
+        sending.cancel()
+
+
+async def test_a_stream_that_takes_the_newer_changes_its_publisher_at_once(
+    process: HistoryWriter, stream: Stream, key: NewKey
+) -> None:
+    """On another node too, which has it from the channel layer."""
+    await Stream.objects.aupdate(takeover="replace")
+    second = await sync_to_async(keys.create)(stream=stream)
+    async with listening() as port, listening("node-b") as other_port, publishing(port, key) as (encoder, stream_id):
+        sending = asyncio.create_task(keep_sending(encoder, stream_id))
+        former = await session_of("cam1")
+        async with publishing(other_port, second):
+            session = await ended(former, "replaced", 0.9)
+            sending.cancel()
+        assert session.end_description == "Taken over from 127.0.0.1."
+
+
+async def test_another_node_learns_of_a_takeover_without_the_channel_layer(
+    process: HistoryWriter, stream: Stream, key: NewKey
+) -> None:
+    await Stream.objects.aupdate(takeover="replace")
+    async with listening() as port, publishing(port, key) as (encoder, _):
+        former = await session_of("cam1")
+        await Session.objects.aupdate(channel="")
+        async with listening("node-b") as other_port, publishing(other_port, key):
+            await ended(former, "replaced", 2.5)
+            await encoder.wait_closed()
+
+
+async def test_a_dead_nodes_stream_is_free_when_its_lease_expires(
+    process: HistoryWriter, stream: Stream, key: NewKey
+) -> None:
+    """The encoder, which is back at once, is let in then; and what its node could not record is recorded."""
+    now = timezone.now()
+    node = await Node.objects.acreate(name="node-b", seen_at=now)
+    lost = await Session.objects.acreate(
+        kind="publish", app="live", name="cam1", stream=stream, key=key.key, node=node, address="127.0.0.1"
+    )
+    await Lease.objects.acreate(stream=stream, session=lost, node=node, expires_at=now + timedelta(seconds=5))
+    async with listening() as port:
+        async with publishing(port, key):
+            assert timezone.now() - now >= timedelta(seconds=5)
+            session = await ended(lost, "node_lost")
+        assert session.ended_at is not None
+        assert (await Lease.objects.aget()).fencing == 2
+
+
+async def test_who_leaves_while_it_waits_leaves_nothing(
+    encoder: Connection, process: HistoryWriter, key: NewKey
+) -> None:
+    first = await encoder.publish(key.secret)
+    second = Connection(address="192.0.2.8")
+    await second.connect()
+    await second.tell(second.publish_event(key.secret))
+    assert await second.app.receive_nothing(0.3)
+    await second.disconnect()
+    assert second.app.future.done()
+    assert str((await Lease.objects.aget()).session_id) == first["session_id"]
+    assert await Session.objects.acount() == 1
+    assert process.flush(5)
+    assert not await Node.objects.exclude(name=NODE).aexists()
+    await encoder.disconnect()
