@@ -17,8 +17,9 @@ class Deadlines:
     """From the TCP connection to C2."""
     publish_or_play_s: float = 10.0
     """From the handshake to the first publish or play that is asked for."""
-    decision_s: float = 5.0
-    """For the application's answer; then the request is refused. Above the application's own limit (2 s)."""
+    decision_s: float = 15.0
+    """For the application's answer; then the request is refused. Well above the application's own limits: 2 s for what
+    it asks the database, and up to 10 s in which an encoder that comes back waits for its former session's end."""
     first_media_s: float = 20.0
     """From Publish.Start to the first audio or video message."""
     ping_after_s: float = 20.0
