@@ -19,7 +19,8 @@ from ingest.consumers import database, recorder
 from ingest.consumers.active import leased, of_node
 from ingest.consumers.silence import Change, Silences
 from ingest.contracts import EndReason, Sample
-from ingest.services import leases, nodes, revocation
+from ingest.services import bans, leases, nodes, revocation
+from ingest.services.guard import get_guard
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +103,7 @@ class Upkeep:
                 name=self.node, address=self._address, now=timezone.now(), since=self._began, alive=alive
             )
             leases.forget_silences(node=started.node.pk)
+            _read_bans()
             return started
 
         started = await database.run(start, executor=database.WRITE)
@@ -120,6 +122,7 @@ class Upkeep:
 
     async def _revocations(self) -> None:
         def read() -> list[tuple[uuid.UUID, EndReason]]:
+            _read_bans()
             return revocation.due(node=self.node, now=timezone.now())
 
         for session, reason in await database.run(read, executor=database.READ):
@@ -175,3 +178,8 @@ class Upkeep:
             )
         except (AnyDatabaseError, database.TooSlow) as error:
             logger.warning("The node's state was not written: %s", type(error).__name__)
+
+
+def _read_bans() -> None:
+    now = timezone.now()
+    get_guard().settle(bans.known(now=now), now.timestamp())

@@ -122,6 +122,9 @@ def _check_key(
         _refuse(action, f"key_{found}", stream=stream, key=key, when=key.expires_at or now)
     if not keys.allows(key=key, address=address):
         _refuse(action, "network_not_allowed", stream=stream, key=key, address=address)
+    rests_until = keys.rests_until(key=key, now=now)
+    if rests_until is not None:
+        _refuse(action, "over_limit", stream=stream, key=key, kbps=key.max_kbps, when=rests_until)
     if not stream.enabled:
         _refuse(action, "stream_disabled", stream=stream, key=key)
     return key

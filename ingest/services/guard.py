@@ -27,6 +27,9 @@ WINDOW_S = 600.0
 MOST_ADDRESSES = 10_000
 """That are remembered, with wrong secrets and as banned; the oldest give way."""
 
+ROUNDING_S = 0.001
+"""A row's time may differ by so much from the one in memory."""
+
 NETWORK_BITS = 64
 """Of an IPv6 address."""
 
@@ -116,7 +119,7 @@ class Guard:
                 if not ban.lifted:
                     known[ban.unit] = max(known.get(ban.unit, 0.0), ban.until)
                 imposed = self._imposed.get(ban.unit)
-                if imposed is not None and ban.at >= imposed.at:
+                if imposed is not None and ban.at > imposed.at - ROUNDING_S:
                     del self._imposed[ban.unit]
             for who in [who for who, imposed in self._imposed.items() if imposed.until <= now]:
                 del self._imposed[who]

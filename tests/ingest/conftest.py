@@ -10,7 +10,7 @@ from channels.layers import channel_layers
 from ingest import history, livestore
 from ingest.consumers.active import ACTIVE
 from ingest.models import Application, Stream
-from ingest.services import keys
+from ingest.services import guard, keys
 from tests.ingest.control import Connection, NodeApp
 
 
@@ -35,7 +35,8 @@ def process(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[h
     settings.LAKE_DIR = tmp_path / "lake"
     writer = history.HistoryWriter()
     history._writer = writer
-    livestore._store = livestore.MemoryLiveStore()
+    livestore._store = None
+    guard._guard = None
     channel_layers.backends.clear()
     ACTIVE.clear()
     yield writer
@@ -43,6 +44,7 @@ def process(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[h
     writer.close(5)
     history._writer = None
     livestore._store = None
+    guard._guard = None
 
 
 @pytest.fixture
