@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from bench import cases, table
+from bench import cases, hold, table
 from bench.cases import FLUSHES_MS, TABLE, Field
 from bench.peers import rtmpweb
 from bench.table import Contest
@@ -24,7 +24,7 @@ def main(words: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    acts = found.add_subparsers(required=True, metavar="table|ingest|fanout|connect|micro")
+    acts = found.add_subparsers(required=True, metavar="table|ingest|fanout|connect|hold|micro")
 
     all_of_it = acts.add_parser("table", help="every case, or those that are named, against nginx-rtmp")
     all_of_it.add_argument("--cases", nargs="+", choices=list(TABLE), default=list(TABLE), metavar="CASE")
@@ -44,6 +44,8 @@ def parser() -> argparse.ArgumentParser:
 
     connect = acts.add_parser("connect", help="connect, createStream, publish and close, again and again")
     _contests(connect, lambda field, options: [cases.connect(field)])
+
+    hold.add_arguments(acts.add_parser("hold", help="a minute in which nothing may be dropped or late"))
 
     small = acts.add_parser("micro", help="what single parts cost in memory")
     small.add_argument("names", nargs="*")

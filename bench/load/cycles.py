@@ -25,10 +25,12 @@ class Cycles:
     """The generator's share of a core."""
 
 
-async def run_cycles(target: Target, seconds: float, watcher: Watcher, clients: int = CLIENTS) -> Cycles:
+async def run_cycles(
+    target: Target, seconds: float, watcher: Watcher, *, clients: int = CLIENTS, settle_s: float = SETTLE_S
+) -> Cycles:
     cycles = Cycles()
     tasks = [asyncio.create_task(_repeat(target, number, cycles)) for number in range(clients)]
-    await asyncio.sleep(SETTLE_S)
+    await asyncio.sleep(settle_s)
     watcher.begin()
     before, began, cpu = cycles.count, time.monotonic(), time.process_time()
     await asyncio.sleep(seconds)

@@ -20,9 +20,9 @@ class Player(Client):
         self.log = log
         self.is_measuring = False
         self.delays_ns: list[int] = []
-        self.missing = 0
-        """Stamped messages that were left out between two that came."""
-        self._last: int | None = None
+        self._missing = 0
+        """Between two that came."""
+        self._last = -1
         self._acknowledged = 0
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -51,6 +51,12 @@ class Player(Client):
     def _stamped(self, stamp: int, now: int, log: dict[int, int]) -> None:
         self.delays_ns.append(now - stamp)
         place = log[stamp]
-        if self._last is not None:
-            self.missing += place - self._last - 1
+        if self._last >= 0:
+            self._missing += place - self._last - 1
         self._last = place
+
+    def missing_of(self, log: dict[int, int]) -> int:
+        """Messages that did not come, from the first that came while it measured to the last of the log."""
+        if self.log is None:
+            return 0
+        return self._missing + len(log) - 1 - self._last

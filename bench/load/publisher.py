@@ -21,7 +21,10 @@ class Publisher(Client):
     def __init__(self, target: Target, chunk_size: int) -> None:
         super().__init__(target)
         self.chunk_size = chunk_size
+        self.name = ""
         self.messages = 0
+        self.frames = 0
+        """Messages but sequence headers."""
         self.bytes_sent = 0
         self.left_out = 0
         self.log: dict[int, int] | None = None
@@ -43,9 +46,17 @@ class Publisher(Client):
         """Publish; the media follow from `start`."""
         if self.chunk_size != 128:
             self.rtmp.send_chunk_size(self.chunk_size)
+        self.name = name
         self.stream_id = await self.publish(name)
         self.rtmp.send_metadata(self.stream_id, 0, METADATA)
         self._write()
+
+    def close(self) -> None:
+        """Unpublish and close: all that was sent is taken into account before."""
+        if self.stream_id and not self.transport.is_closing():
+            self.rtmp.delete_stream(self.stream_id)
+            self._write()
+        super().close()
 
     def start(self, reel: Reel, at: float) -> None:
         """`at`: time.monotonic() of the first message."""
@@ -76,6 +87,7 @@ class Publisher(Client):
                 data = packet.stamped(stamp)
             self.transport.write(data)
             self.messages += 1
+            self.frames += bool(packet.stamp)
             self.bytes_sent += len(data)
 
 

@@ -13,10 +13,15 @@ from bench.load.player import Player
 from bench.load.publisher import Pacer, Publisher
 from bench.load.reel import reel
 
+NAME = "load"
+"""Streams are this and a number."""
 JOINING = 8
 """Connections that are opened at once."""
 SETTLE_S = 3.0
 """After the last has joined: what a player is sent at its start (the last group of pictures) is over then."""
+
+DRAIN_S = 1.0
+"""After the last message: what is on its way arrives."""
 
 C = TypeVar("C", bound=Client)
 
@@ -33,6 +38,7 @@ class Load:
     """How many of the players read messages instead of counting bytes."""
     seconds: float = 10.0
     """The window's length."""
+    settle_s: float = SETTLE_S
 
 
 @dataclass(slots=True)
@@ -51,11 +57,13 @@ class Window:
     delays_ms: list[float] = field(default_factory=list)
     """From sending to reading, of all readers, sorted."""
     missing: int = 0
-    """Stamped messages that a reader should have got between two that it got."""
+    """Stamped messages that readers did not get, from their first in the window to the last that was sent."""
     left_out: int = 0
     """Messages that publishers could not send, as the server did not read."""
     errors: list[str] = field(default_factory=list)
     """Connections that were refused or lost."""
+    frames: dict[str, int] = field(default_factory=dict)
+    """Audio and video frames that each publisher sent since its beginning, by its stream's name."""
     own_cpu: float = 0.0
     """The generator's share of a core."""
     lateness_ms: float = 0.0
@@ -98,7 +106,7 @@ async def run(load: Load, watcher: Watcher | None = None) -> Window:
     if watcher:
         watcher.joining()
     players = await _join(load.players, lambda number: _play(load, number, log), window.errors)
-    await asyncio.sleep(SETTLE_S)
+    await asyncio.sleep(load.settle_s)
     gc.collect()
     gc.disable()
     try:
@@ -112,11 +120,12 @@ async def run(load: Load, watcher: Watcher | None = None) -> Window:
         last = _count(publishers, players)
         if watcher:
             watcher.end()
-        for player in players:
-            player.is_measuring = False
+        pacer.stop()
+        await asyncio.sleep(DRAIN_S)
     finally:
         gc.enable()
-    pacer.stop()
+    window.frames = {publisher.name: publisher.frames for publisher in publishers}
+    window.missing = sum(player.missing_of(log) for player in players if log is not None)
     window.errors += [client.lost for client in [*publishers, *players] if client.lost]
     await close_all([*players, *publishers])
     window.seconds = last.at - first.at
@@ -127,20 +136,19 @@ async def run(load: Load, watcher: Watcher | None = None) -> Window:
     window.own_cpu = (last.cpu - first.cpu) / window.seconds
     window.lateness_ms = pacer.lateness_s * 1000
     window.delays_ms = sorted(delay / 1e6 for player in players for delay in player.delays_ns)
-    window.missing = sum(player.missing for player in players)
     window.left_out = sum(publisher.left_out for publisher in publishers)
     return window
 
 
 async def _publish(load: Load, number: int) -> Publisher:
     publisher = await Publisher.open(load.target, load.chunk_size)
-    await publisher.begin(f"load{number}")
+    await publisher.begin(f"{NAME}{number}")
     return publisher
 
 
 async def _play(load: Load, number: int, log: dict[int, int] | None) -> Player:
     player = await Player.open(load.target, log if number < load.readers else None)
-    await player.play("load0")
+    await player.play(f"{NAME}0")
     return player
 
 
