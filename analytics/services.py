@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 State, Trigger, ErrorCode = AnalyticsRun.State, AnalyticsRun.Trigger, AnalyticsRun.ErrorCode
 
 RESEND_AFTER = timedelta(seconds=60)
-"""A request that no worker took in this time is sent again when it is asked for again."""
+"""A request that no worker took in this time is sent again: by `take_up`, or when it is asked for again."""
 
 TASK = "analytics.tasks.run_analytics"
 """By its name, as tasks stand on services."""
 
 LOST = "The process that ran this was lost. The next run takes up what it left undone."
-UNSENT = "The task queue can't be reached. Check that it is running, then run again."
+UNSENT = "The task queue can't be reached. Check that it is running; a minute after it is back, the run is repeated."
 
 
 class Busy(Exception):  # noqa: N818
@@ -63,9 +63,24 @@ def create_run(
     )
 
 
-def _send(run: AnalyticsRun) -> None:
+def take_up() -> None:
+    """Sends again what the table shows undone, since a queue that was away has lost it: for each minute."""
+    active = active_run()
+    if active is None:
+        latest = AnalyticsRun.objects.first()
+        if latest is not None and latest.error_code == ErrorCode.QUEUE:
+            start_run(trigger=Trigger.SCHEDULE, kind=latest.kind)
+    elif (
+        active.state == State.QUEUED
+        and active.trigger != Trigger.COMMAND  # The command claims its run itself.
+        and timezone.now() - active.requested_at > RESEND_AFTER
+    ):
+        _send(active, expires=RESEND_AFTER)
+
+
+def _send(run: AnalyticsRun, expires: timedelta | None = None) -> None:
     try:
-        current_app.send_task(TASK, (run.pk,), retry=False)
+        current_app.send_task(TASK, (run.pk,), retry=False, expires=expires.total_seconds() if expires else None)
     except (OperationalError, ChannelError, OSError) as error:
         log.error("Analytics run %d can't be queued: %s", run.pk, error)
         fail(run, code=ErrorCode.QUEUE, error=UNSENT)

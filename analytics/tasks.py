@@ -40,3 +40,9 @@ def scheduled_run() -> None:
             log.warning("%s", error)
             return
     services.start_run(trigger=AnalyticsRun.Trigger.SCHEDULE)
+
+
+@shared_task
+def take_up() -> None:
+    """What beat sends each minute, on the queue `default`: asks again for what a queue or a worker has lost."""
+    services.take_up()

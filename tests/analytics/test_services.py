@@ -84,6 +84,40 @@ def test_a_queue_out_of_reach_fails_the_run_and_says_so() -> None:
     assert (run.state, run.error_code) == ("failed", "queue")
 
 
+def test_what_a_queue_has_lost_is_sent_again_each_minute() -> None:
+    schedule = import_module("analytics.migrations.0003_take_up")
+    schedule.remove(apps, None)
+    schedule.create(apps, None)
+    task = PeriodicTask.objects.get(name=schedule.NAME)
+    assert (task.queue, task.interval.every, task.interval.period) == ("default", 60, "seconds")
+    celery_app.loader.import_default_modules()
+    take_up = celery_app.tasks[task.task].run
+    take_up()
+    assert not AnalyticsRun.objects.exists()
+
+    run = services.start_run(trigger=PAGE)
+    before = len(queued())
+    take_up()
+    assert len(queued()) == before, "it may be taken yet"
+    AnalyticsRun.objects.update(requested_at=timezone.now() - services.RESEND_AFTER * 2)
+    take_up()
+    assert len(queued()) == before + 1
+
+    services.fail(run, code=AnalyticsRun.ErrorCode.QUEUE, error=services.UNSENT)
+    take_up()
+    repeated = AnalyticsRun.objects.get(state="queued")
+    assert (repeated.kind, repeated.trigger) == (run.kind, "schedule")
+    assert len(queued()) == before + 2
+
+
+def test_a_commands_run_is_left_to_the_command() -> None:
+    services.create_run(trigger=AnalyticsRun.Trigger.COMMAND)
+    AnalyticsRun.objects.update(requested_at=timezone.now() - services.RESEND_AFTER * 2)
+    before = len(queued())
+    services.take_up()
+    assert len(queued()) == before
+
+
 def test_an_empty_lake_is_done_without_spark(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setenv("PATH", "")
