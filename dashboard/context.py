@@ -7,6 +7,7 @@ from django.utils.functional import SimpleLazyObject
 
 from dashboard.navigation import navigation
 from dashboard.permissions import ROLES
+from dashboard.system.watch import get_watch
 from dashboard.views.access import request_abilities
 from dashboard.views.theme import THEME_COOKIE, THEMES
 
@@ -27,5 +28,6 @@ def ui(request: HttpRequest) -> dict[str, Any]:
         "theme": theme if theme in THEMES else "",
         "abilities": SimpleLazyObject(lambda: request_abilities(request)),
         "navigation": SimpleLazyObject(lambda: navigation(request, request_abilities(request))),
+        "alarms": SimpleLazyObject(lambda: get_watch().report().alarms),
         "role": SimpleLazyObject(lambda: _role(request)),
     }

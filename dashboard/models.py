@@ -1,4 +1,4 @@
-"""What the dashboard itself keeps: API tokens. Like stream keys, only an HMAC of the secret is stored."""
+"""What the dashboard itself keeps: API tokens, of which only an HMAC is stored, and signs of life of processes."""
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -42,3 +42,26 @@ class ApiToken(models.Model):
         """What the constraint says, for forms: Django leaves out a constraint on fields that a form doesn't have."""
         if ApiToken.objects.filter(name=self.name, revoked_at__isnull=True).exclude(pk=self.pk).exists():
             raise ValidationError({"name": "A token of this name exists: revoke it first, or take another name."})
+
+
+class Heartbeat(models.Model):
+    """A process of a kind, by its last sign of life. `detail` is what it tells of itself, in few words."""
+
+    class Kind(models.TextChoices):
+        WORKER_DEFAULT = "worker_default", "worker of the queue default"
+        WORKER_ANALYTICS = "worker_analytics", "worker of the queue analytics"
+        BEAT = "beat", "schedule"
+
+    kind = models.CharField(max_length=32, choices=Kind)
+    name = models.CharField(max_length=255)
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+    stopped_at = models.DateTimeField(null=True, blank=True, help_text="When it stopped in order.")
+    detail = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["kind", "name"]
+        constraints = [models.UniqueConstraint(fields=["kind", "name"], name="heartbeat_one_of_a_process")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"

@@ -18,6 +18,8 @@ class Page:
     needs: Ability
     owns: tuple[str, ...]
     staff_only: bool = False
+    tab: bool = True
+    """Whether it is among the few tabs of a phone; else it is under More."""
 
 
 PAGES = (
@@ -25,6 +27,7 @@ PAGES = (
     Page("Attempts", "ban", "dashboard:attempts", Ability.VIEW, ("dashboard:attempts",)),
     Page("Analytics", "analytics", "dashboard:analytics", Ability.VIEW, ("dashboard:analytics",)),
     Page("Keys", "keys", "admin:ingest_streamkey_changelist", Ability.MANAGE_KEYS, (), staff_only=True),
+    Page("System", "nodes", "dashboard:system", Ability.VIEW, ("dashboard:system",), tab=False),
 )
 
 
@@ -34,6 +37,7 @@ class Item:
     icon: str
     url: str
     current: bool
+    tab: bool
 
 
 def navigation(request: HttpRequest, abilities: frozenset[Ability]) -> list[Item]:
@@ -48,5 +52,5 @@ def navigation(request: HttpRequest, abilities: frozenset[Ability]) -> list[Item
             url = reverse(page.view)
         except NoReverseMatch:  # The part that brings this page is not installed.
             continue
-        items.append(Item(page.label, page.icon, url, view.startswith(page.owns)))
+        items.append(Item(page.label, page.icon, url, view.startswith(page.owns), page.tab))
     return items

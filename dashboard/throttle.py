@@ -1,12 +1,23 @@
 """Slows down guessing of passwords: who failed too often waits.
 
-Counted in Django's cache, so with several web processes the limit is shared only when the cache is (Redis).
+Counted in Django's cache, so with several web processes the limit is shared only when the cache is (Redis). While Redis
+does not answer, each process counts for itself: an operator can still log in and see why.
 """
 
 import hashlib
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from django.core.cache import cache
+from django.core.cache import BaseCache, caches
+from redis.exceptions import RedisError
+
+from dashboard.system.watch import get_watch
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 WAIT_S = 300
 """A count is forgotten this long after its last failure."""
@@ -38,28 +49,49 @@ class Tries:
 
     def succeeded(self) -> None:
         """Take the counted try back. The address's other failures stay, or one own account would reset them."""
-        cache.delete(self._key(PAIR))
-        if cache.get(self._key(ADDRESS), 0) > 0:
-            cache.decr(self._key(ADDRESS))
+
+        def take_back(cache: BaseCache) -> None:
+            cache.delete(self._key(PAIR))
+            if cache.get(self._key(ADDRESS), 0) > 0:
+                cache.decr(self._key(ADDRESS))
+
+        _counted(take_back)
 
     @property
     def left(self) -> int:
         """Tries that are left before the wait."""
-        return max(0, min(limit.failures - int(cache.get(self._key(limit), 0)) for limit in (PAIR, ADDRESS)))
+        return max(0, min(limit.failures - self._count(limit) for limit in (PAIR, ADDRESS)))
+
+    def _count(self, limit: Limit) -> int:
+        return _counted(lambda cache: int(cache.get(self._key(limit), 0)))
 
     def _add(self, limit: Limit) -> int:
         key = self._key(limit)
-        if cache.add(key, 1, WAIT_S):
-            return 1
-        try:
-            count = cache.incr(key)
-        except ValueError:  # It expired in between.
-            cache.set(key, 1, WAIT_S)
-            return 1
-        if count <= limit.failures:
-            cache.touch(key, WAIT_S)
-        return count
+
+        def add(cache: BaseCache) -> int:
+            if cache.add(key, 1, WAIT_S):
+                return 1
+            try:
+                count = cache.incr(key)
+            except ValueError:  # It expired in between.
+                cache.set(key, 1, WAIT_S)
+                return 1
+            if count <= limit.failures:
+                cache.touch(key, WAIT_S)
+            return count
+
+        return _counted(add)
 
     def _key(self, limit: Limit) -> str:
         text = self.address if limit is ADDRESS else f"{self.address}\n{self.username.casefold()}"
         return f"login:{limit.scope}:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _counted(work: Callable[[BaseCache], T]) -> T:
+    """In the cache that web processes share or, while Redis does not answer, in this process's own."""
+    if not get_watch().redis_is_down:
+        try:
+            return work(caches["default"])
+        except RedisError as error:
+            logger.warning("Tries are counted in this process alone: %s", type(error).__name__)
+    return work(caches["local"])

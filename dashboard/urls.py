@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard.views import analytics, attempts, login, monitor, recent, status, theme
+from dashboard.views import analytics, attempts, login, monitor, recent, status, system, theme
 
 app_name = "dashboard"
 
@@ -16,6 +16,8 @@ urlpatterns = [
     path("analytics/run", analytics.run, name="analytics-run"),
     path("analytics/progress", analytics.progress, name="analytics-progress"),
     path("analytics/rollups.csv", analytics.export, name="analytics-csv"),
+    path("system/", system.system, name="system"),
+    path("system/alarms", system.alarms, name="alarms"),
     path("login/", login.LoginView.as_view(), name="login"),
     path("logout/", login.logout, name="logout"),
     path("theme/", theme.theme, name="theme"),

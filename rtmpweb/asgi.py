@@ -12,13 +12,16 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 
 from dashboard.routing import websocket_urlpatterns  # noqa: E402
+from dashboard.system.asgi import Watched  # noqa: E402
 from ingest.consumers import NodeConsumer, RtmpConsumer  # noqa: E402
 from rtmpweb.access import AccessLog  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": AccessLog(http),
-        "websocket": AccessLog(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))),
+        "http": AccessLog(Watched(http)),
+        "websocket": AccessLog(
+            Watched(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))))
+        ),
         "rtmp": RtmpConsumer.as_asgi(),
         "rtmp.node": NodeConsumer.as_asgi(),
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from celery.signals import celeryd_init, setup_logging
+from celery.signals import beat_embedded_init, beat_init, celeryd_init, setup_logging, worker_ready
 from django.conf import settings
 
 from rtmpweb.leash import die_with_parent
@@ -43,3 +43,19 @@ def log_as_the_others_do(**_: Any) -> None:
 def end_with_the_worker(**_: Any) -> None:
     """The schedule's and the pool's processes die with a worker that is killed, not beside its successor."""
     os.register_at_fork(after_in_child=partial(die_with_parent, signal.SIGKILL))
+
+
+@worker_ready.connect
+def show_that_the_worker_lives(sender: Any, **_: Any) -> None:
+    """Once it takes tasks. The status of parts reads these signs."""
+    from rtmpweb.pulse import worker_pulse
+
+    worker_pulse(sender).start()
+
+
+@beat_init.connect
+@beat_embedded_init.connect
+def show_that_the_schedule_lives(**_: Any) -> None:
+    from rtmpweb.pulse import beat_pulse
+
+    beat_pulse().start()

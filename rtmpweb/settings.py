@@ -67,6 +67,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "dashboard.unavailable.UnavailableMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
 
@@ -106,7 +107,10 @@ DATABASE_TIMEOUT_S = 1.5
 """How long a statement waits for a lock; under the 2 s after which an admission is refused."""
 
 if DATABASE_URL:
-    DATABASES: dict[str, Any] = {"default": dj_database_url.parse(DATABASE_URL, conn_max_age=60)}
+    # A connection that broke while it was idle is made anew, rather than failing the request that comes next.
+    DATABASES: dict[str, Any] = {
+        "default": dj_database_url.parse(DATABASE_URL, conn_max_age=60, conn_health_checks=True)
+    }
     if "postgresql" in DATABASES["default"]["ENGINE"]:
         # Seconds and, for the user timeout, milliseconds: a server that is gone is found to be so within about 10 s.
         # What a statement may take is set where it matters: see ingest.consumers.database.
@@ -146,17 +150,24 @@ CHANNEL_LAYERS: dict[str, Any] = {
 
 CACHES: dict[str, Any] = {
     "default": (
-        {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL, "KEY_PREFIX": "rtmpweb"}
+        {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": REDIS_URL,
+            "KEY_PREFIX": "rtmpweb",
+            "OPTIONS": {"socket_timeout": 2, "socket_connect_timeout": 2},
+        }
         if REDIS_URL
-        else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 10000}}
-    )
+        else LOCAL_CACHE
+    ),
+    "local": LOCAL_CACHE,
+LOCAL_CACHE = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 10000}}
 }
 """Counts failed log-ins."""
 
 BROKER_DIR = DATA_DIR / "broker"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
-    {}
+    {"socket_timeout": 8, "socket_connect_timeout": 2}  # Seconds: a page that starts a task waits no longer.
     if REDIS_URL
     else {
         "data_folder_in": str(BROKER_DIR / "queue"),

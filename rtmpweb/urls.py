@@ -11,6 +11,8 @@ from dashboard.views.login import admin_login
 admin.site.site_header = admin.site.site_title = "rtmpweb"
 admin.site.index_title = "Keys, streams, history and schedules"
 
+handler500 = "dashboard.unavailable.server_error"
+
 urlpatterns = [
     path("favicon.ico", RedirectView.as_view(url=static("dashboard/favicon.svg"))),  # Pages of the admin name none.
     path("", include("dashboard.urls")),

@@ -2,14 +2,15 @@
 
 import logging
 
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from redis.exceptions import RedisError
 
-from dashboard.api import history, rollups, streams
+from dashboard.api import history, rollups, streams, system
 from dashboard.api.auth import allow
 from dashboard.permissions import Ability
+from dashboard.unavailable import unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +31,13 @@ api = NinjaAPI(
 api.add_router("", streams.router)
 api.add_router("", history.router)
 api.add_router("", rollups.router)
+api.add_router("", system.router)
 
 
 @api.exception_handler(OperationalError)
+@api.exception_handler(InterfaceError)
 @api.exception_handler(RedisError)
-def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
+def away(request: HttpRequest, error: Exception) -> HttpResponse:
     """The database or Redis is away: say so, rather than that nothing is on air."""
     logger.warning("%s %s: %s", request.method, request.path, type(error).__name__)
-    return api.create_response(request, {"detail": "The server's storage does not answer. Try again."}, status=503)
+    return unavailable(request)

@@ -80,6 +80,22 @@ def health_chip(health: str) -> SafeString:
     return format_html('<span class="chip {}" data-health="{}">{}{}</span>', name, health, icon(name), word)
 
 
+STATES = {
+    "ok": ("good", "In order"),
+    "degraded": ("warn", "Degraded"),
+    "down": ("bad", "Down"),
+    "unknown": ("none", "Not known"),
+}
+"""By a part's state: icon, word."""
+
+
+@register.simple_tag
+def state_chip(state: str) -> SafeString:
+    """The state of a part of the installation as icon and word."""
+    name, word = STATES[state]
+    return format_html('<span class="chip {}">{}{}</span>', name, icon(name), word)
+
+
 @register.simple_tag
 def lasted(start: datetime, end: datetime) -> str:
     """How long something lasted: 42 s, 3 min 05 s, 1 h 38 min, 6 d 4 h."""

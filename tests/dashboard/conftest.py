@@ -13,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard import tokens
+from dashboard.system.watch import get_watch
 from ingest import livestore
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.models import Application, Node, Session, Stream
@@ -26,6 +27,7 @@ def fresh() -> Iterator[None]:
     cache.clear()
     livestore._store = livestore.MemoryLiveStore()
     channel_layers.backends.clear()
+    get_watch.cache_clear()
     yield
     livestore._store = None
     cache.clear()

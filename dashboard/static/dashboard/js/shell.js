@@ -1,5 +1,7 @@
 // What every page does.
 
 import { listen } from "./dialog.js";
+import { watchParts } from "./outages.js";
 
 listen();
+watchParts();

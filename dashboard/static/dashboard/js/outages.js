@@ -1,0 +1,86 @@
+// The banner on every page: which part of the installation is down, and since when. It comes and goes without a reload.
+
+import { element, icon, setText } from "./dom.js";
+import { duration, seconds, time } from "./format.js";
+
+const ASK_MS = 3000;
+const LIMIT_MS = 8000;
+const SILENT_AFTER = 2; // Failed tries in a row, after which the web process itself counts as down.
+const SILENT = {
+  kind: "web",
+  state: "down",
+  what: "The dashboard does not answer",
+  effect: "What this page shows is the last that was known.",
+  advice: "Check that the web process runs.",
+};
+
+let failures = 0;
+let silentSince = null;
+
+/** The parts to warn of; null where nobody may say (logged out). */
+async function ask(url) {
+  try {
+    const response = await fetch(url, {
+      headers: { Accept: "application/json" },
+      signal: AbortSignal.timeout(LIMIT_MS),
+    });
+    if (!response.ok && response.status !== 503) return null;
+    const { items } = await response.json();
+    failures = 0;
+    silentSince = null;
+    return items;
+  } catch {
+    silentSince ??= Date.now() / 1000;
+    failures += 1;
+    return failures >= SILENT_AFTER ? [{ ...SILENT, since: silentSince }] : null;
+  }
+}
+
+function row(part) {
+  return element(
+    "li",
+    { class: part.state === "down" ? "banner down" : "banner", "data-kind": part.kind },
+    icon(part.state === "down" ? "bad" : "warn"),
+    element("span", {}, element("b"), ` ${part.effect} ${part.advice}`),
+  );
+}
+
+function headline({ what, since }, now) {
+  if (!since) return `${what}.`;
+  const at = seconds(since);
+  return `${what} since ${time(at)} UTC (${duration(now - at)}).`;
+}
+
+/** Shows and keeps asking. */
+export function watchParts() {
+  const list = document.getElementById("outages");
+  if (!list) return;
+  let parts = [];
+
+  const paint = () => {
+    [...list.children].forEach((item, index) => {
+      if (parts[index]) setText(item.querySelector("b"), headline(parts[index], Date.now() / 1000));
+    });
+  };
+  const show = (found) => {
+    const signature = (some) => JSON.stringify(some.map(({ kind, state, what }) => [kind, state, what]));
+    if (signature(found) !== signature(parts) || list.children.length !== found.length)
+      list.replaceChildren(...found.map(row));
+    parts = found;
+    list.hidden = !found.length;
+    paint();
+  };
+  const look = async () => {
+    if (document.hidden) return;
+    const found = await ask(list.dataset.url);
+    if (found) show(found);
+  };
+  const round = async () => {
+    await look();
+    setTimeout(round, ASK_MS);
+  };
+
+  round();
+  setInterval(paint, 1000);
+  document.addEventListener("visibilitychange", look);
+}

@@ -1,0 +1,92 @@
+"""Signs of life of Celery's processes, written to the database by a thread in each."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import Error, close_old_connections, connections
+from django.utils import timezone
+
+from dashboard.models import Heartbeat
+
+logger = logging.getLogger(__name__)
+
+BEAT_S = 5.0
+LATE_S = 16.0
+"""A process that was not heard of for so long does not run: it may miss two beats, and come a little late."""
+
+FORGOTTEN = timedelta(days=1)
+"""Rows of processes that were last heard of this long ago are removed."""
+
+Kinds = Sequence[Heartbeat.Kind]
+
+
+def beat(*, kinds: Kinds, name: str, started_at: datetime, detail: dict[str, Any], now: datetime) -> None:
+    """The process lives."""
+    fields = {"started_at": started_at, "seen_at": now, "stopped_at": None, "detail": detail}
+    for kind in kinds:
+        Heartbeat.objects.update_or_create(kind=kind, name=name, defaults=fields)
+
+
+def stopped(*, kinds: Kinds, name: str, now: datetime) -> None:
+    """The process ends as it was asked to."""
+    Heartbeat.objects.filter(kind__in=kinds, name=name).update(seen_at=now, stopped_at=now)
+
+
+def forget(*, now: datetime) -> None:
+    Heartbeat.objects.filter(seen_at__lt=now - FORGOTTEN).delete()
+
+
+class Pulse:
+    """Beats for one process until it is stopped. A database that is away is tried again, and told of once."""
+
+    def __init__(self, kinds: Kinds, name: str, detail: Callable[[], dict[str, Any]] = dict) -> None:
+        """`detail` is asked once, in the thread."""
+        self._kinds = kinds
+        self._name = name
+        self._detail = detail
+        self._started_at = timezone.now()
+        self._ending = threading.Event()
+        self._failing = False
+        self._thread = threading.Thread(target=self._run, name="rtmpweb-pulse", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """Says that the process ends in order. Returns after `timeout_s` at the latest."""
+        self._ending.set()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        detail = self._detail()
+        self._write(lambda: forget(now=timezone.now()))
+        while True:
+            self._write(
+                lambda: beat(
+                    kinds=self._kinds,
+                    name=self._name,
+                    started_at=self._started_at,
+                    detail=detail,
+                    now=timezone.now(),
+                )
+            )
+            if self._ending.wait(BEAT_S):
+                break
+        self._write(lambda: stopped(kinds=self._kinds, name=self._name, now=timezone.now()))
+
+    def _write(self, work: Callable[[], None]) -> None:
+        try:
+            close_old_connections()
+            work()
+            if self._failing:
+                logger.info("The database answers again: signs of life are written.")
+            self._failing = False
+        except Error as error:
+            if not self._failing:
+                logger.warning("A sign of life was not written: %s", type(error).__name__)
+            self._failing = True
+        finally:
+            connections.close_all()  # A worker forks: none of its processes may inherit an open connection.

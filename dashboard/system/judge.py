@@ -1,0 +1,217 @@
+"""Makes parts of what the probes found: who is late, since when, and what to say of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from analytics.models import AnalyticsRun
+from dashboard.models import Heartbeat
+from dashboard.system.heartbeats import LATE_S
+from dashboard.system.parts import Part, State, failing, in_order, unknown
+from dashboard.system.probes import Rows
+from ingest.contracts import NodeFigures
+from ingest.models import Node
+
+LATE = timedelta(seconds=LATE_S)
+NODE_LATE = timedelta(seconds=8)
+"""A node says that it lives every 3 s."""
+
+START = timedelta(seconds=30)
+HEARING = timedelta(seconds=12)
+"""After a start, and after an outage of the database: so long nobody is called late who was not heard of."""
+
+MISSING_WORKER = timedelta(minutes=10)
+MISSING_NODE = timedelta(days=1)
+"""How long one of several that vanished is missed, if it did not stop in order."""
+
+DISK_LOW_PERCENT = 5.0
+DRAINING = " (draining)"
+
+RUN_ADVICE: dict[str, str] = {
+    AnalyticsRun.ErrorCode.QUEUE: "Check that Redis and the analytics worker run, then run it again.",
+    AnalyticsRun.ErrorCode.LOST: "Check the memory of the analytics worker's machine; the next run takes up the rest.",
+    AnalyticsRun.ErrorCode.TIME_LIMIT: "Give Spark more cores; the next run takes up the rest.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One look at everything. `rows` are the last that were read; `hearing_until`: before it nobody is late."""
+
+    now: datetime
+    database: Part
+    redis: Part | None
+    rows: Rows | None
+    nodes: Sequence[NodeFigures] | None
+    """What nodes told within the last seconds; None: not to be had."""
+    hearing_until: datetime
+    disk_free_percent: float | None
+    """Of this process's own data folder."""
+    embedded: bool
+
+
+def judge(found: Found, former: dict[str, Part]) -> list[Part]:
+    """All parts. `former`: the last judgement, by kind, for what the database or Redis does not tell now."""
+    parts = [found.database]
+    if found.redis is not None:
+        parts.append(found.redis)
+    for kind, look in LOOKS.items():
+        part = look(found, kind, former.get(kind))
+        parts.append(_keep_since(part, former.get(kind)))
+    return parts
+
+
+def _keep_since(part: Part, former: Part | None) -> Part:
+    """A part that has been in its state for a while keeps its time, unless it tells one itself."""
+    if part.since is None and former is not None and former.state == part.state and former.what == part.what:
+        return _since(part, former.since)
+    return part
+
+
+def _since(part: Part, since: datetime | None) -> Part:
+    return Part(part.kind, part.state, since, part.what, part.effect, part.advice, part.detail, part.alarm)
+
+
+def _unheard(kind: str, former: Part | None) -> Part:
+    """The database doesn't tell: what was down still is, as far as anybody knows."""
+    if former is not None and former.state == State.DOWN:
+        return former
+    return unknown(kind)
+
+
+def _processes(found: Found, kind: str, former: Part | None) -> Part:
+    if found.rows is None or found.database.state != State.OK:
+        return _unheard(kind, former)
+    rows = [row for row in found.rows.heartbeats if row.kind == kind]
+    alive = [row for row in rows if row.stopped_at is None and found.now - row.seen_at <= LATE]
+    if alive:
+        late = [
+            row for row in rows if row.stopped_at is None and LATE < found.now - row.seen_at <= LATE + MISSING_WORKER
+        ]
+        if late:
+            return failing(
+                kind,
+                max(row.seen_at for row in late),
+                embedded=found.embedded,
+                state=State.DEGRADED,
+                what=f"{len(late)} of {len(late) + len(alive)} processes is missing",
+                effect="The others do its work.",
+                detail=", ".join(row.name for row in late),
+            )
+        return in_order(kind, min(row.started_at for row in alive), ", ".join(row.name for row in alive))
+    if found.now < found.hearing_until and not (former is not None and former.state == State.DOWN):
+        return unknown(kind)
+    return failing(
+        kind,
+        max((row.stopped_at or row.seen_at for row in rows), default=None),
+        embedded=found.embedded,
+        detail=", ".join(row.name for row in rows),
+    )
+
+
+def _nodes(found: Found, kind: str, former: Part | None) -> Part:
+    if found.rows is None or found.database.state != State.OK:
+        told = sorted(figures["node"] for figures in found.nodes or ())
+        return in_order(kind, former.since if former else None, ", ".join(told)) if told else _unheard(kind, former)
+    running = [node for node in found.rows.nodes if node.stopped_at is None]
+    alive = [node for node in running if found.now - node.seen_at <= NODE_LATE]
+    late = [node for node in running if NODE_LATE < found.now - node.seen_at <= MISSING_NODE]
+    if alive and not late:
+        detail = ", ".join(f"{node.name}{DRAINING if node.state == Node.State.DRAINING else ''}" for node in alive)
+        return in_order(kind, min(node.started_at for node in alive), detail)
+    if found.now < found.hearing_until and not (former is not None and former.state == State.DOWN):
+        return unknown(kind)
+    names = ", ".join(node.name for node in late)
+    if alive:
+        return failing(
+            kind,
+            min(node.seen_at for node in late),
+            embedded=found.embedded,
+            state=State.DEGRADED,
+            what=f"{len(late)} of {len(late) + len(alive)} media nodes {'is' if len(late) == 1 else 'are'} missing",
+            effect="Its streams are free for the other nodes; encoders come back there.",
+            advice="Look at its log. A node that is gone for good is removed in the admin, under Nodes.",
+            detail=names,
+        )
+    return failing(
+        kind,
+        max((node.stopped_at or node.seen_at for node in found.rows.nodes), default=None),
+        embedded=found.embedded,
+        detail=names,
+    )
+
+
+def _analytics(found: Found, kind: str, former: Part | None) -> Part:
+    if found.rows is None or found.database.state != State.OK:
+        return _unheard(kind, former)
+    workers = [row for row in found.rows.heartbeats if row.kind == Heartbeat.Kind.WORKER_ANALYTICS]
+    newest = max(workers, key=lambda row: row.seen_at, default=None)
+    java = str(newest.detail.get("java", "")) if newest is not None else ""
+    run = found.rows.run
+    if java and newest is not None:
+        return failing(
+            kind,
+            newest.started_at,
+            embedded=found.embedded,
+            state=State.DEGRADED,
+            what="Java is missing",
+            effect="No history is computed; everything else works without it.",
+            advice=java,
+            alarm=False,  # For some installations that is for good.
+        )
+    if run is not None and run.state == AnalyticsRun.State.FAILED:
+        return failing(
+            kind,
+            run.ended_at,
+            embedded=found.embedded,
+            state=State.DEGRADED,
+            what=f"The last analytics run failed ({run.error_code})",
+            advice=RUN_ADVICE.get(run.error_code, ""),
+            detail=run.error,
+        )
+    return in_order(kind, run.ended_at if run is not None else None)
+
+
+def _disk(found: Found, kind: str, former: Part | None) -> Part:
+    nodes = found.nodes or ()
+    failed = {
+        figures["node"]: since
+        for figures in nodes
+        if "records" in figures and (since := figures["records"]["telemetry_failing_since"]) is not None
+    }
+    if failed:
+        return failing(
+            kind,
+            datetime.fromtimestamp(min(failed.values()), UTC),
+            embedded=found.embedded,
+            detail=", ".join(sorted(failed)),
+        )
+    shares = {figures["node"]: figures["disk_free_percent"] for figures in nodes}
+    low = {node: share for node, share in shares.items() if share is not None and share < DISK_LOW_PERCENT}
+    if found.disk_free_percent is not None and found.disk_free_percent < DISK_LOW_PERCENT:
+        low.setdefault("this web process", found.disk_free_percent)
+    if low:
+        return failing(
+            kind,
+            former.since if former is not None and former.state == State.DEGRADED else found.now,
+            embedded=found.embedded,
+            state=State.DEGRADED,
+            what="A data folder's disk is nearly full",
+            effect="When it is full, telemetry waits in memory.",
+            advice="Free space on it, or move RTMPWEB_DATA_DIR or RTMPWEB_LAKE.",
+            detail=", ".join(f"{node}: {share:.1f} % free" for node, share in sorted(low.items())),
+        )
+    if found.nodes is None:
+        return _unheard(kind, former)
+    return in_order(kind, None)
+
+
+LOOKS: dict[str, Callable[[Found, str, Part | None], Part]] = {
+    "nodes": _nodes,
+    "worker_default": _processes,
+    "worker_analytics": _processes,
+    "beat": _processes,
+    "analytics": _analytics,
+    "disk": _disk,
+}
+"""How each part beside the database and Redis is looked at."""

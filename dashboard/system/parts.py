@@ -1,0 +1,169 @@
+"""What the parts are called, and what an operator is told when one is down: one table."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    OK = "ok"
+    DEGRADED = "degraded"  # It works in part, or not as it should.
+    DOWN = "down"
+    UNKNOWN = "unknown"  # Not heard of yet, or it can't be asked now.
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """`effect`: what goes on and what stops. `advice`: the act."""
+
+    title: str
+    down: str
+    effect: str
+    advice: str
+
+
+WORDS: dict[str, Words] = {
+    "database": Words(
+        "Database",
+        "The database does not answer",
+        "Live streams go on; new publishers and players are refused, pages can't be shown, and history waits.",
+        "Check that PostgreSQL runs and can be reached, and what DATABASE_URL says.",
+    ),
+    "redis": Words(
+        "Redis",
+        "Redis does not answer",
+        "Live streams go on; pages show no live figures until it is back, and no task is started.",
+        "Check that redis-server runs, and what REDIS_URL says.",
+    ),
+    "nodes": Words(
+        "Media nodes",
+        "No media node runs",
+        "Nothing can be published or played.",
+        "Start `manage.py runrtmp`, or look at its log.",
+    ),
+    "worker_default": Words(
+        "Worker",
+        "No worker takes short tasks",
+        "Streams and pages go on; clean-up waits.",
+        "Start `celery -A rtmpweb worker -Q default`, or look at its log.",
+    ),
+    "worker_analytics": Words(
+        "Analytics worker",
+        "No analytics worker runs",
+        "Streams and pages go on; no history is computed.",
+        "Start `celery -A rtmpweb worker -Q analytics -c 1`, or look at its log.",
+    ),
+    "beat": Words(
+        "Schedule",
+        "The schedule does not run",
+        "Streams and pages go on; hourly analytics and clean-up are not started.",
+        "Start `celery -A rtmpweb beat`, or look at its log.",
+    ),
+    "analytics": Words(
+        "Analytics (Spark)",
+        "The last analytics run failed",
+        "Streams go on; history pages show what was computed before.",
+        "Look at the analytics worker's log, then run it again.",
+    ),
+    "disk": Words(
+        "Disk",
+        "Telemetry can't be written",
+        "Live streams go on; what is recorded of them waits in memory, and is lost when that is full.",
+        "Free space on the disk, and check that RTMPWEB_LAKE can be written.",
+    ),
+    "web": Words("Web", "This web process does not run", "", ""),
+}
+"""By kind, in the order in which they are shown."""
+
+EMBEDDED_ADVICE = {
+    "database": "Check the disk of the data folder, and that nothing else locks the database.",
+    "nodes": "RTMPWEB_RTMP is off, or the listener failed: look at the server's log.",
+    "worker_default": "The server starts it again by itself; if it does not come back, look at the server's log.",
+    "worker_analytics": "The server starts it again by itself; if it does not come back, look at the server's log.",
+    "beat": "Look at the server's log, then start the server again.",
+}
+"""By kind: the act where one process keeps all the others (`manage.py serve`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part's state. `since`: when it took this state, as far as that is known."""
+
+    kind: str
+    state: State
+    since: datetime | None
+    what: str
+    """What is wrong, without a full stop; empty while it is in order."""
+    effect: str
+    advice: str
+    detail: str = ""
+    """What more there is to say, for who may view: names, figures."""
+    alarm: bool = True
+    """Whether pages warn of it while it is not in order."""
+
+    @property
+    def title(self) -> str:
+        return WORDS[self.kind].title
+
+    @property
+    def sounds(self) -> bool:
+        return self.alarm and self.state in (State.DOWN, State.DEGRADED)
+
+    @property
+    def since_words(self) -> str:
+        return f" since {self.since:%H:%M:%S} UTC" if self.since is not None else ""
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong since when, what follows, and the act."""
+        return f"{self.what}{self.since_words}. {self.effect} {self.advice}" if self.what else ""
+
+    def public(self) -> dict[str, Any]:
+        """What anybody may know: no name, figure or reason."""
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "state": self.state.value,
+            "since": self.since,
+            "what": self.what,
+            "effect": self.effect,
+            "advice": self.advice,
+        }
+
+    def full(self) -> dict[str, Any]:
+        return self.public() | {"detail": self.detail, "alarm": self.alarm}
+
+
+def in_order(kind: str, since: datetime | None, detail: str = "") -> Part:
+    return Part(kind, State.OK, since, "", "", "", detail)
+
+
+def unknown(kind: str, since: datetime | None = None, detail: str = "") -> Part:
+    return Part(kind, State.UNKNOWN, since, "", "", "", detail)
+
+
+def failing(
+    kind: str,
+    since: datetime | None,
+    *,
+    embedded: bool,
+    state: State = State.DOWN,
+    what: str = "",
+    effect: str | None = None,
+    advice: str = "",
+    detail: str = "",
+    alarm: bool = True,
+) -> Part:
+    """A part that is not in order; what isn't given is as the table says."""
+    words = WORDS[kind]
+    return Part(
+        kind,
+        state,
+        since,
+        what or words.down,
+        words.effect if effect is None else effect,
+        advice or (embedded and EMBEDDED_ADVICE.get(kind)) or words.advice,
+        detail,
+        alarm,
+    )

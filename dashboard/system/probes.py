@@ -1,0 +1,143 @@
+"""Asking the parts: each question in a thread of its own, with a limit in time."""
+
+import logging
+import os
+import socket
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from django.utils import timezone
+from psycopg.pq import TransactionStatus
+from redis.exceptions import RedisError
+
+from analytics.models import AnalyticsRun
+from dashboard.models import Heartbeat
+from ingest.livestore import LiveView, get_livestore
+from ingest.models import Node
+
+logger = logging.getLogger(__name__)
+
+LIMIT_S = 3.0
+"""For an answer; what takes longer is down."""
+
+AWAY = (OperationalError, InterfaceError, RedisError)
+"""What is raised while the database or Redis does not answer."""
+
+T = TypeVar("T")
+
+
+class Probe(Generic[T]):
+    """Asks one part, again and again. `since`: when its present state, up or down, was first seen."""
+
+    def __init__(self, name: str, ask: Callable[[], T]) -> None:
+        self.name = name
+        self.up: bool | None = None
+        self.since: datetime | None = None
+        self.found: T | None = None
+        """The last answer."""
+        self._ask = ask
+        self._pending: Future[T] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"rtmpweb-probe-{name}")
+
+    def look(self, limit_s: float = LIMIT_S) -> bool:
+        """Whether it answered. One that still owes an answer is not asked again."""
+        began = timezone.now()
+        fresh = self._pending is None
+        if self._pending is None:
+            self._pending = self._thread.submit(self._ask_anew)
+        try:
+            self.found = self._pending.result(limit_s if fresh or self.up else 0)
+        except (*AWAY, TimeoutError) as error:
+            if self._pending.done():
+                self._pending = None
+            return self._note(False, began, "no answer in time" if self.hangs else type(error).__name__)
+        except Exception:
+            self._pending = None
+            raise
+        self._pending = None
+        return self._note(True, began)
+
+    def ask_here(self) -> bool:
+        """The same without a thread or a limit: for a process that asks once."""
+        began = timezone.now()
+        try:
+            self.found = self._ask()
+        except AWAY as error:
+            return self._note(False, began, type(error).__name__)
+        return self._note(True, began)
+
+    def _ask_anew(self) -> T:
+        close_old_connections()
+        return self._ask()
+
+    @property
+    def hangs(self) -> bool:
+        return self._pending is not None
+
+    def _note(self, up: bool, at: datetime, why: str = "") -> bool:
+        if self.up != up:
+            if not up:
+                logger.error("%s does not answer: %s", self.name, why)
+            elif self.up is False:
+                logger.info("%s answers again.", self.name)
+            self.up, self.since = up, at
+        return up
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the database says of the parts."""
+
+    heartbeats: list[Heartbeat]
+    nodes: list[Node]
+    run: AnalyticsRun | None
+    """The last one that has ended."""
+
+
+def read_rows() -> Rows:
+    ended = AnalyticsRun.objects.filter(ended_at__isnull=False).order_by("-ended_at")
+    return Rows(list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first())
+
+
+def read_live() -> LiveView:
+    return get_livestore().read()
+
+
+# --- A database that hangs ---
+
+_connections: "weakref.WeakSet[Any]" = weakref.WeakSet()
+_lock = threading.Lock()
+
+
+def _remember(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
+    if connection.vendor == "postgresql":
+        with _lock:
+            _connections.add(connection.connection)
+
+
+connection_created.connect(_remember, dispatch_uid="dashboard.system.probes")
+
+
+def break_hanging_connections() -> int:
+    """Ends this process's connections that wait for PostgreSQL's answer; their threads get an error. Returns how many.
+
+    A server that is frozen, or behind a network that swallows packets, lets a query wait for ever: neither libpq nor
+    the server limits that. Called once the probe has got no answer either.
+    """
+    with _lock:
+        waiting = [each for each in _connections if not each.closed]
+    broken = 0
+    for each in waiting:
+        if each.pgconn.transaction_status == TransactionStatus.ACTIVE:
+            with socket.socket(fileno=os.dup(each.pgconn.socket)) as its_socket:
+                its_socket.shutdown(socket.SHUT_RDWR)
+            broken += 1
+    return broken

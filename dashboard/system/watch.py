@@ -1,0 +1,142 @@
+"""One look at all parts each LOOK_S, in a thread of every web process, so that pages only read what it saw."""
+
+import logging
+import shutil
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+
+from django.conf import settings
+from django.utils import timezone
+
+from dashboard.system import probes
+from dashboard.system.judge import HEARING, START, Found, judge
+from dashboard.system.parts import WORDS, Part, State, failing, in_order, unknown
+from dashboard.system.probes import Probe, Rows, read_live, read_rows
+from ingest.contracts import NodeFigures
+from ingest.livestore import LiveView
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one look found: all parts in the table's order."""
+
+    at: datetime
+    parts: list[Part] = field(default_factory=list)
+    nodes: list[NodeFigures] | None = None
+    """Those that tick; None: not to be had."""
+
+    def state(self, kind: str) -> State:
+        return next((part.state for part in self.parts if part.kind == kind), State.OK)
+
+    @property
+    def worst(self) -> State:
+        """Of what pages warn of."""
+        states = {part.state for part in self.alarms}
+        return next((state for state in (State.DOWN, State.DEGRADED) if state in states), State.OK)
+
+    @property
+    def alarms(self) -> list[Part]:
+        """What pages warn of."""
+        return [part for part in self.parts if part.sounds]
+
+
+class Watch:
+    """`report()` is at hand at once while the thread runs; without it (a command, a test) it looks."""
+
+    def __init__(self) -> None:
+        self._database: Probe[Rows] = Probe("The database", read_rows)
+        self._live: Probe[LiveView] = Probe("Redis" if settings.REDIS_URL else "LiveStore", read_live)
+        self._began = timezone.now()
+        self._report = Report(self._began)
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begins to watch, once."""
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="rtmpweb-watch", daemon=True)
+                    self._thread.start()
+
+    def report(self) -> Report:
+        if self._thread is None:
+            with self._lock:
+                self._database.ask_here()
+                self._live.ask_here()
+                self._report = self._judged()
+        return self._report
+
+    @property
+    def database_is_down(self) -> bool:
+        """Whether it is known that the database does not answer: then nobody needs to wait to find out."""
+        return self._thread is not None and self._database.up is False
+
+    @property
+    def redis_is_down(self) -> bool:
+        return self._thread is not None and self._live.up is False
+
+    def _run(self) -> None:
+        while True:
+            began = time.monotonic()
+            try:
+                self._look()
+            except Exception:  # One bad look must not be the last.
+                logger.exception("The parts could not be looked at")
+            time.sleep(max(0.1, LOOK_S - (time.monotonic() - began)))
+
+    def _look(self) -> None:
+        redis = threading.Thread(target=self._live.look, name="rtmpweb-watch-live", daemon=True)
+        redis.start()
+        if not self._database.look() and self._database.hangs and (broken := probes.break_hanging_connections()):
+            logger.warning("Gave up %d connections that wait for the database.", broken)
+        redis.join()
+        self._report = self._judged()
+
+    def _judged(self) -> Report:
+        now = timezone.now()
+        view = self._live.found if self._live.up else None
+        former = {part.kind: part for part in self._report.parts}
+        found = Found(
+            now=now,
+            database=_probed("database", self._database),
+            redis=_probed("redis", self._live) if settings.REDIS_URL else None,
+            rows=self._database.found,
+            nodes=view.nodes if view is not None else None,
+            hearing_until=max(self._began + START, (self._database.since or self._began) + HEARING),
+            disk_free_percent=_disk_free_percent(),
+            embedded=not settings.REDIS_URL,
+        )
+        order = list(WORDS)
+        parts = [*judge(found, former), in_order("web", self._began)]
+        parts.sort(key=lambda part: order.index(part.kind))
+        return Report(now, parts, found.nodes if found.nodes is None else list(found.nodes))
+
+
+def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:
+    if probe.up is None:
+        return unknown(kind)
+    if probe.up:
+        return in_order(kind, probe.since)
+    return failing(kind, probe.since, embedded=not settings.DATABASE_URL)
+
+
+def _disk_free_percent() -> float | None:
+    try:
+        usage = shutil.disk_usage(settings.DATA_DIR)
+    except OSError:
+        return None
+    return usage.free / usage.total * 100 if usage.total else None
+
+
+@cache
+def get_watch() -> Watch:
+    """This process's."""
+    return Watch()

@@ -1,0 +1,88 @@
+"""What is answered while a part that an answer needs is away: at once, with what is down and since when.
+
+Pages get an HTML page that loads itself again, scripts JSON; both with status 503. Anybody may see it, as nobody can be
+known without the database, so it names kinds of parts and times, nothing else.
+"""
+
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
+from django.views import defaults
+
+from dashboard.system.parts import State
+from dashboard.system.probes import AWAY
+from dashboard.system.watch import get_watch
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 5
+"""How soon the page loads itself again."""
+
+OPEN_PATHS = ("/healthz",)
+"""They tell what is down themselves."""
+
+STORAGE = ("database", "redis")
+"""Kinds of parts without which an answer can't be given."""
+
+UNKNOWN = "The server's storage did not answer in time. Try again."
+
+
+def unavailable(request: HttpRequest) -> HttpResponse:
+    """The answer to a request that can't be served now."""
+    parts = [part for part in get_watch().report().parts if part.kind in STORAGE and part.state == State.DOWN]
+    if _wants_page(request):
+        response = HttpResponse(render_to_string("503.html", {"parts": parts, "retry_s": RETRY_S}, request=request))
+    else:
+        detail = " ".join(f"{part.what}{part.since_words}." for part in parts) or UNKNOWN
+        items = [part.public() for part in parts]
+        response = JsonResponse({"detail": detail, "items": items, "count": len(items)})
+    response.status_code = 503
+    response["Retry-After"] = str(RETRY_S)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Django's handler500: an error that passed all others. Of a part that is away it says so."""
+    return unavailable(request) if isinstance(sys.exc_info()[1], AWAY) else defaults.server_error(request)
+
+
+def _wants_page(request: HttpRequest) -> bool:
+    return request.accepts("text/html") and not request.path.startswith(("/api/", "/metrics"))
+
+
+class UnavailableMiddleware:
+    """Answers at once while it is known that the database is down; else turns its errors into the same answer."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self.get_response = get_response
+        self.is_async = iscoroutinefunction(get_response)
+        if self.is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        known = get_watch().database_is_down and request.path not in OPEN_PATHS
+        if not known:
+            passed_on: HttpResponseBase | Awaitable[HttpResponseBase] = self.get_response(request)
+            return passed_on
+        response = unavailable(request)
+        return _finished(response) if self.is_async else response
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, AWAY):
+            return None
+        logger.warning("%s %s can't be answered: %s", request.method, request.path, type(error).__name__)
+        return unavailable(request)
+
+
+async def _finished(response: HttpResponse) -> HttpResponse:
+    return response

@@ -1,0 +1,26 @@
+"""The page of the installation's parts, and what open pages ask every few seconds to warn of one that is down."""
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.permissions import Ability
+from dashboard.system.watch import get_watch
+from dashboard.views.access import require_ability
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def system(request: HttpRequest) -> HttpResponse:
+    """Every part with its state, since when, and what to do."""
+    return render(request, "dashboard/system.html", {"report": get_watch().report()})
+
+
+@require_safe
+@never_cache
+@require_ability(Ability.VIEW)
+def alarms(request: HttpRequest) -> JsonResponse:
+    """`{"items": [part, ...], "count": N}`: the parts that pages warn of. While the database is away: 503, the same."""
+    items = [part.public() for part in get_watch().report().alarms]
+    return JsonResponse({"items": items, "count": len(items)})
