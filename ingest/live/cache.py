@@ -1,6 +1,6 @@
 """What a player that joins late is given first: metadata, sequence headers, and the group of pictures so far."""
 
-from collections.abc import Iterable
+import struct
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,13 @@ MAX_HEADERS: Final = 32
 
 ORDER: Final[dict[Kind, int]] = {"data": 0, "audio": 1, "video": 2}
 """In which order a player gets the headers: metadata, audio, video."""
+KINDS: Final[tuple[Kind, ...]] = tuple(ORDER)
+
+_record: Final = struct.Struct("<B??IdI")
+"""Before each payload of the picture cache: kind, is_frame, is_keyframe, timestamp, arrived, size."""
+
+SMALLEST_BUFFER: Final = 64 * 1024
+"""By which the picture cache's buffer grows at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +65,74 @@ class HeaderCache:
 
 
 class PictureCache:
-    """The messages from the last keyframe on. Over a bound all of it goes, until the next keyframe: it never grows."""
+    """The messages from the last keyframe on. Over a bound all of it goes, until the next keyframe: it never grows.
+
+    They are one run of bytes, each payload after a `_record`, written over by the next group of pictures. As objects
+    of their own, in hundreds of streams, they cost more than all else that ingest does: each is allocated and freed
+    where no processor cache has it, and walked by the collector meanwhile. They become messages when a player joins.
+    """
 
     def __init__(self, limits: CacheLimits) -> None:
         self._limits = limits
-        self._messages: list[SharedMessage] = []
-        self.size_bytes = 0
+        self._buffer = bytearray()
+        self._end = 0
+        """How much of the buffer is filled."""
+        self._count = 0
+        self._made: list[SharedMessage] = []
+        """The first ones as messages, and where in the buffer those end."""
+        self._made_end = 0
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return self._count
 
     @property
-    def messages(self) -> Iterable[SharedMessage]:
-        return self._messages
+    def messages(self) -> list[SharedMessage]:
+        """All of them, each made once: the players that join share their bytes."""
+        made, at = self._made, self._made_end
+        with memoryview(self._buffer) as view:
+            while at < self._end:
+                kind, is_frame, is_keyframe, timestamp, arrived, size = _record.unpack_from(view, at)
+                at += _record.size
+                payload = view[at : at + size].tobytes()
+                made.append(SharedMessage(KINDS[kind], timestamp, payload, arrived, is_frame, is_keyframe))
+                at += size
+        self._made_end = at
+        return made
 
     @property
     def starts_at(self) -> int | None:
         """The keyframe's timestamp."""
-        return self._messages[0].timestamp if self._messages else None
+        return _record.unpack_from(self._buffer)[3] if self._count else None
 
-    def add(self, message: SharedMessage) -> None:
-        if message.is_keyframe:
-            self.clear()
-        elif not self._messages:
+    def add(
+        self, kind: Kind, timestamp: int, payload: bytes, arrived: float, is_frame: bool, is_keyframe: bool = False
+    ) -> None:
+        """As in SharedMessage. Headers have a cache of their own."""
+        if is_keyframe:
+            self._begin()
+        elif not self._count:
             return
-        self._messages.append(message)
-        self.size_bytes += message.size
-        if self.size_bytes > self._limits.size_bytes or len(self._messages) > self._limits.frames:
+        size = len(payload)
+        start = self._end + _record.size
+        stop = start + size
+        self._count += 1
+        if self._count > self._limits.frames or stop - self._count * _record.size > self._limits.size_bytes:
             self.clear()
+            return
+        if stop > len(self._buffer):
+            self._buffer += bytes(max(stop - len(self._buffer), len(self._buffer) // 2, SMALLEST_BUFFER))
+        _record.pack_into(self._buffer, self._end, ORDER[kind], is_frame, is_keyframe, timestamp, arrived, size)
+        self._buffer[start:stop] = payload
+        self._end = stop
+
+    def _begin(self) -> None:
+        """Another group of pictures, in the buffer of the last one unless that was far smaller than the buffer."""
+        if len(self._buffer) > max(4 * self._end, 2 * SMALLEST_BUFFER):
+            self._buffer = bytearray()
+        self._end = self._count = self._made_end = 0
+        if self._made:
+            self._made = []
 
     def clear(self) -> None:
-        self._messages = []
-        self.size_bytes = 0
+        self._begin()
+        self._buffer = bytearray()

@@ -157,10 +157,9 @@ class LiveStream:
         if is_keyframe and "video_codec" not in self.media:
             self._describe(describe_video(tag, payload))
         at = self._timeline(timestamp, now, is_frame=tag.is_frame)
-        message = SharedMessage("video", at, payload, now, is_frame, is_keyframe)
-        self._pictures.add(message)
+        self._pictures.add("video", at, payload, now, is_frame, is_keyframe)
         if self.subscribers:
-            offer(message, self.subscribers)
+            offer(SharedMessage("video", at, payload, now, is_frame, is_keyframe), self.subscribers)
 
     def audio(self, timestamp: int, payload: bytes, now: float) -> None:
         """A message of type 8. An empty one is relayed: it stands for silence."""
@@ -184,10 +183,9 @@ class LiveStream:
             self._audio_form = payload[0]
             self._describe({**describe_audio(tag, payload), **self.media})
         at = self._timeline(timestamp, now, is_frame=tag.is_frame)
-        message = SharedMessage("audio", at, payload, now, is_frame)
-        self._pictures.add(message)
+        self._pictures.add("audio", at, payload, now, is_frame)
         if self.subscribers:
-            offer(message, self.subscribers)
+            offer(SharedMessage("audio", at, payload, now, is_frame), self.subscribers)
 
     def data(self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float) -> None:
         """A data message: `name` with its `values`, and `payload` as it is to be relayed."""
@@ -204,9 +202,9 @@ class LiveStream:
             self.metadata = {}
             self._tell()
         elif name not in NOT_RELAYED:
-            message = SharedMessage("data", self._timeline(timestamp, now, is_frame=False), payload, now)
-            self._pictures.add(message)
-            offer(message, self.subscribers)
+            at = self._timeline(timestamp, now, is_frame=False)
+            self._pictures.add("data", at, payload, now, is_frame=False)
+            offer(SharedMessage("data", at, payload, now), self.subscribers)
 
     def _header(self, kind: Kind, tag: Tag, timestamp: int, payload: bytes, now: float) -> None:
         at = self._timeline(timestamp, now, is_frame=False)
@@ -216,7 +214,7 @@ class LiveStream:
         is_kept = self._headers.takes(kind, tag.slot)
         message = SharedMessage(kind, at, payload, now, is_header=is_kept, slot=tag.slot)
         if not is_kept:
-            self._pictures.add(message)
+            self._pictures.add(kind, at, payload, now, is_frame=False)
         elif self._headers.put(message) and kind != "data":
             # The cached group of pictures was coded under the former header.
             self._pictures.clear()

@@ -222,6 +222,27 @@ def test_the_cache_is_bounded_in_bytes() -> None:
     assert Player(stream).payloads() == HEADERS
 
 
+def test_groups_of_pictures_of_any_size_follow_one_another_in_the_cache() -> None:
+    stream = on_air()
+    for number, size in enumerate((40, 300_000, 50, 60, 1_500_000, 70_000, 10)):
+        stream.video(number, keyframe(number, size), 0.0)
+        early = Player(stream)
+        group = [keyframe(number, size), inter(number), sound(number, size)]
+        stream.video(number, group[1], 0.0)
+        stream.audio(number, group[2], 0.0)
+        assert early.payloads() == Player(stream).payloads() == [*HEADERS, *group]
+
+
+def test_players_that_join_in_one_group_of_pictures_share_its_bytes() -> None:
+    stream = on_air()
+    stream.video(0, keyframe(0), 0.0)
+    first = Player(stream)
+    stream.video(1, inter(1), 0.0)
+    second, third = Player(stream), Player(stream)
+    keyframes = [player.subscriber.take()[3] for player in (first, second, third)]
+    assert keyframes[0] is keyframes[1] is keyframes[2]
+
+
 def test_headers_are_bounded_and_those_over_it_pass_as_ordinary_messages() -> None:
     stream = make_stream()
     stream.start(publisher(), 0.0)
