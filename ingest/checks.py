@@ -33,6 +33,7 @@ def listeners(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     addresses = {
         "RTMPWEB_HTTP": settings.HTTP_ADDRESS,
         "RTMPWEB_RTMP": settings.RTMP_ADDRESS,
+        "RTMPWEB_RTMPS": settings.RTMPS_ADDRESS,
         "RTMPWEB_MEDIA": settings.MEDIA_ADDRESS,
     }
     taken: dict[int, str] = {}

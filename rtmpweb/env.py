@@ -6,6 +6,7 @@ what is expected, so that a wrong setting stops the start with one clear sentenc
 
 import math
 import os
+import re
 import secrets
 from collections.abc import Collection
 from pathlib import Path
@@ -89,6 +90,20 @@ def address(name: str, default: str) -> tuple[str, int] | None:
 def path(name: str, default: Path) -> Path:
     """An absolute path; a relative one is taken from the working directory."""
     return Path(text(name, str(default))).expanduser().resolve()
+
+
+def file(name: str) -> Path | None:
+    """An absolute path, or None when unset. A symbolic link stays one: what it points to may change."""
+    found = text(name)
+    return Path(found).expanduser().absolute() if found else None
+
+
+def rtmp_base(name: str) -> str:
+    """rtmp://host[:port] or rtmps://..., without a path; empty when unset."""
+    found = text(name).rstrip("/")
+    if found and not re.fullmatch(r"rtmps?://[^/?#@\s]+", found):
+        raise ImproperlyConfigured(f"{name} is {found!r}: expected rtmp://host:port or rtmps://host:port.")
+    return found
 
 
 def kept_secret(name: str, folder: Path) -> str:

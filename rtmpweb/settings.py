@@ -26,11 +26,17 @@ REDIS_URL = env.text("REDIS_URL")
 # Listeners ------------------------------------------------------------
 HTTP_ADDRESS = env.address("RTMPWEB_HTTP", "127.0.0.1:8000")
 RTMP_ADDRESS = env.address("RTMPWEB_RTMP", "0.0.0.0:1935")
+RTMPS_ADDRESS = env.address("RTMPWEB_RTMPS", "off")
+TLS_CERT = env.file("RTMPWEB_TLS_CERT")
+TLS_KEY = env.file("RTMPWEB_TLS_KEY")
 MEDIA_ADDRESS = env.address("RTMPWEB_MEDIA", "127.0.0.1:8001")
 MEDIA_URL_BASE = env.text("RTMPWEB_MEDIA_URL")
 FLUSH_MS = env.integer("RTMPWEB_FLUSH_MS", 0, 0, 1000)
 MAX_CONNECTIONS = env.integer("RTMPWEB_MAX_CONNECTIONS", 10_000, 1, 1_000_000)
 MAX_CONNECTIONS_PER_ADDRESS = env.integer("RTMPWEB_MAX_CONNECTIONS_PER_ADDRESS", 1_000, 1, 1_000_000)
+DRAIN_S = env.integer("RTMPWEB_DRAIN_S", 0, 0, 3600)
+"""How long what is live may go on after SIGTERM."""
+RECONNECT_URL = env.rtmp_base("RTMPWEB_RECONNECT_URL")
 NODE_NAME = env.text("RTMPWEB_NODE")
 """This media node's name; empty: the host's name."""
 RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")

@@ -3,6 +3,16 @@
 from ingest.server.config import Deadlines, ServerConfig
 from ingest.server.driver import ASGIApplication
 from ingest.server.listener import RtmpServer
+from ingest.server.listening import ListenError
 from ingest.server.process import favour_the_loop
+from ingest.server.tls import CertificateError
 
-__all__ = ["ASGIApplication", "Deadlines", "RtmpServer", "ServerConfig", "favour_the_loop"]
+__all__ = [
+    "ASGIApplication",
+    "CertificateError",
+    "Deadlines",
+    "ListenError",
+    "RtmpServer",
+    "ServerConfig",
+    "favour_the_loop",
+]

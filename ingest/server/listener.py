@@ -12,7 +12,7 @@ from ingest.server.connection import Connection
 from ingest.server.deadlines import sweep
 from ingest.server.driver import ASGIApplication
 from ingest.server.flusher import Flusher
-from ingest.server.listening import Address, Listening
+from ingest.server.listening import Address, ListenError, Listening
 from ingest.server.node import Node
 from ingest.server.places import Places
 from ingest.server.ports import Session
@@ -65,7 +65,7 @@ class RtmpServer:
         return self._listening.tls
 
     async def start(self) -> None:
-        """Raises OSError, or CertificateError for a pair that can't be served."""
+        """Raises ListenError, or CertificateError for a pair that can't be served."""
         self.loop = asyncio.get_running_loop()
         config = self.config
         self.places = Places(config, self.loop.time)
@@ -168,10 +168,13 @@ class RtmpServer:
         while not self.draining:
             try:
                 await self._listening.open()
-            except OSError as error:
+            except ListenError as error:
                 tries += 1
                 if tries == 1:
-                    logger.error("The node can't listen again: %s. It goes on trying.", error)
+                    host, port = error.address
+                    logger.error(
+                        "The node can't listen on %s:%d again: %s. It goes on trying.", host, port, error.strerror
+                    )
                 await asyncio.sleep(LISTEN_AGAIN_S)
             else:
                 break

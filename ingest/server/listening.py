@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,15 @@ Address = tuple[str, int]
 
 ACCEPT_AGAIN_S = 1.0
 """After a connection couldn't be accepted, most likely for want of file descriptors."""
+
+
+class ListenError(OSError):
+    """An address that can't be listened on. `errno` and `strerror` are the system's; `scheme`: rtmp or rtmps."""
+
+    def __init__(self, scheme: str, address: Address, error: OSError) -> None:
+        super().__init__(error.errno, os.strerror(error.errno) if error.errno else str(error))
+        self.scheme = scheme
+        self.address = address
 
 
 class Listening:
@@ -40,21 +50,23 @@ class Listening:
         self.tls: list[Address] = []
 
     async def open(self) -> None:
-        """Bind and listen, from the second time on at the addresses of the first. OSError: nothing is open then."""
+        """Bind and listen, from the second time on at the addresses of the first. ListenError: nothing is open then."""
         config = self._config
         servers: list[asyncio.Server] = []
         listeners: list[socket.socket] = []
+        scheme, address = "rtmp", ("", 0)
         try:
             for address in self.plain or filter(None, [config.rtmp]):
                 servers += [await self._open_plain(address)]
+            scheme = "rtmps"
             for address in self.tls or filter(None, [config.rtmps]):
                 for info in await _resolve(address):
                     listeners += [_listen(info, config.backlog)]
-        except OSError:
+        except OSError as error:
             opened: list[asyncio.Server | socket.socket] = [*servers, *listeners]
             for each in opened:
                 each.close()
-            raise
+            raise ListenError(scheme, address, error) from error
         self.plain = [listener.getsockname()[:2] for server in servers for listener in server.sockets]
         self.tls = [listener.getsockname()[:2] for listener in listeners]
         self._servers = servers

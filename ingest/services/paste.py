@@ -7,7 +7,8 @@ from django.conf import settings
 
 from ingest.models import Stream
 
-RTMP_PORT = 1935
+PORTS = {"rtmp": 1935, "rtmps": 443}
+"""What a URL means that names no port."""
 WILDCARDS = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound.
 SAFE = "!$'()*+,;=:@~"
 
@@ -21,17 +22,23 @@ class Paste:
     server: str
     publish_url: str = field(repr=False)
     play_url: str
+    rtmps_server: str = ""
+    """Instead of `server`, for encoders that speak TLS; empty while RTMPS is off."""
 
     def as_dict(self) -> dict[str, str]:
-        return asdict(self)
+        """Without what is empty."""
+        return {name: value for name, value in asdict(self).items() if value}
 
 
 def server_base() -> str:
     """rtmp://host[:port], as encoders reach it. RTMPWEB_RTMP_HOST names the host; a wildcard listener has no name."""
-    host, port = settings.RTMP_ADDRESS or ("", RTMP_PORT)
+    return _base("rtmp", *(settings.RTMP_ADDRESS or ("", PORTS["rtmp"])))
+
+
+def _base(scheme: str, host: str, port: int) -> str:
     host = settings.RTMP_HOST or ("127.0.0.1" if host in WILDCARDS else host)
     host = f"[{host}]" if ":" in host else host
-    return f"rtmp://{host}" if port == RTMP_PORT else f"rtmp://{host}:{port}"
+    return f"{scheme}://{host}" if port == PORTS[scheme] else f"{scheme}://{host}:{port}"
 
 
 def server(*, app: str) -> str:
@@ -43,11 +50,13 @@ def play_url(*, stream: Stream) -> str:
 
 
 def strings(*, stream: Stream, secret: str) -> Paste:
-    address = server(app=stream.application.name)
+    app = stream.application.name
+    address = server(app=app)
     return Paste(
         stream=stream.path,
         key=secret,
         server=address,
         publish_url=f"{address}/{secret}",
         play_url=play_url(stream=stream),
+        rtmps_server=f"{_base('rtmps', *settings.RTMPS_ADDRESS)}/{app}" if settings.RTMPS_ADDRESS else "",
     )

@@ -11,11 +11,14 @@ from typing import Any
 from rtmpweb.embedded.reactor import loop, reactor  # isort: skip - before Daphne, which would install another.
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from twisted.internet.defer import Deferred
 
-from ingest.nodeconfig import server_config
-from ingest.server import RtmpServer, favour_the_loop
+from ingest.nodeconfig import SETTINGS, server_config
+from ingest.server import CertificateError, RtmpServer, ServerConfig, favour_the_loop
+from ingest.server import ListenError as RtmpListenError
+from ingest.server.tls import load
 from rtmpweb.embedded import firststart, workers
 from rtmpweb.embedded.children import Child
 from rtmpweb.embedded.http import HttpServer
@@ -37,6 +40,7 @@ class Embedded:
         self._write = write
         self._children: list[Child] = []
         self._rtmp: RtmpServer | None = None
+        self._drained: asyncio.Task[None] | None = None
         self._stopping = False
 
     def run(self) -> None:
@@ -48,9 +52,9 @@ class Embedded:
             )
         http = listen(settings.HTTP_ADDRESS, "RTMPWEB_HTTP")
         try:
-            self._check_rtmp()
+            config = self._check_rtmp()
             firststart.migrate()
-            self._start_rtmp()
+            self._start_rtmp(config)
         except BaseException:
             http.close()
             raise
@@ -59,6 +63,8 @@ class Embedded:
         loop.run_until_complete(self._start_children())
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
+        if self._rtmp is not None and self._rtmp.tls_addresses:
+            loop.add_signal_handler(signal.SIGHUP, self._rtmp.reload_certificate)
         reactor.addSystemEventTrigger("before", "shutdown", self._before_shutdown)
         server = HttpServer(self._application, http)
         reactor.callWhenRunning(self._say_ready)
@@ -68,22 +74,32 @@ class Embedded:
     # --- Start ---
 
     @staticmethod
-    def _check_rtmp() -> None:
-        """A busy port is found before the first start makes, and shows once, what it makes."""
-        if settings.RTMP_ADDRESS is not None:
-            listen(settings.RTMP_ADDRESS, "RTMPWEB_RTMP").close()
+    def _check_rtmp() -> ServerConfig:
+        """What stops the listeners is found before the first start makes, and shows once, what it makes."""
+        try:
+            config = server_config(settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS)
+            if config.rtmps and config.certificate and config.certificate_key:
+                load(config.certificate, config.certificate_key)
+        except (CertificateError, ImproperlyConfigured) as error:
+            raise ListenError(str(error)) from error
+        for scheme, address in (("rtmp", config.rtmp), ("rtmps", config.rtmps)):
+            if address is not None:
+                listen(address, SETTINGS[scheme]).close()
+        return config
 
-    def _start_rtmp(self) -> None:
-        address = settings.RTMP_ADDRESS
-        if address is None:
+    def _start_rtmp(self, config: ServerConfig) -> None:
+        if config.rtmp is None and config.rtmps is None:
             return
-        self._rtmp = RtmpServer(self._application, server_config(address))
+        self._rtmp = RtmpServer(self._application, config)
         try:
             loop.run_until_complete(self._rtmp.start())
-        except OSError as error:
-            raise explain(error, address, "RTMPWEB_RTMP") from error
+        except RtmpListenError as error:
+            raise explain(error, error.address, SETTINGS[error.scheme]) from error
         # Port 0 took a free one: this process's pages and texts show the one it is.
-        settings.RTMP_ADDRESS = (address[0], self._rtmp.addresses[0][1])
+        if config.rtmp is not None:
+            settings.RTMP_ADDRESS = (config.rtmp[0], self._rtmp.addresses[0][1])
+        if config.rtmps is not None:
+            settings.RTMPS_ADDRESS = (config.rtmps[0], self._rtmp.tls_addresses[0][1])
 
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
@@ -98,21 +114,34 @@ class Embedded:
             self._children.append(child)
 
     def _say_ready(self) -> None:
-        rtmp = "no RTMP (RTMPWEB_RTMP is off)"
-        if settings.RTMP_ADDRESS is not None:
-            host, port = settings.RTMP_ADDRESS
-            rtmp = f"rtmp://{url_host(host)}:{port}/"
-        self._write(f"Ready: dashboard {self._url}, {rtmp}")
+        urls = [
+            f"{scheme}://{url_host(address[0])}:{address[1]}/"
+            for scheme, address in (("rtmp", settings.RTMP_ADDRESS), ("rtmps", settings.RTMPS_ADDRESS))
+            if address is not None
+        ]
+        self._write(f"Ready: dashboard {self._url}, {', '.join(urls) or 'no RTMP (RTMPWEB_RTMP is off)'}")
 
     # --- Stop ---
 
     def _on_signal(self) -> None:
+        """The first drains, if there is anything live; the next stops in order; one more ends all at once."""
+        if self._drained is not None and not self._drained.done():
+            self._drained.cancel()
+            return
         if self._stopping:
             self._write("Stopped at once.")
             for child in self._children:
                 child.kill()
             os._exit(1)
         self._stopping = True
+        if settings.DRAIN_S and self._rtmp is not None and self._rtmp.sessions:
+            self._write(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
+            self._drained = loop.create_task(self._rtmp.leave(settings.DRAIN_S))
+            self._drained.add_done_callback(lambda _task: self._begin_to_stop())
+        else:
+            self._begin_to_stop()
+
+    def _begin_to_stop(self) -> None:
         self._write("Stopping; once more to stop at once.")
         reactor.stop()
 

@@ -97,6 +97,7 @@ def figures(node: str = "n1", at: float | None = None) -> NodeFigures:
         "publishers": 1,
         "players": 3,
         "connections": 4,
+        "refused_connections": 0,
         "in_kbps": 2600.0,
         "out_kbps": 7800.0,
         "loop_delay_ms": 1.0,

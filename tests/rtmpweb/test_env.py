@@ -36,6 +36,10 @@ NAME = "RTMPWEB_TEST_VARIABLE"
         (lambda: env.address(NAME, ""), None, None),
         (lambda: env.address(NAME, ""), "[::1]:1935", ("::1", 1935)),
         (lambda: env.address(NAME, ""), "0.0.0.0:0", ("0.0.0.0", 0)),
+        (lambda: env.file(NAME), None, None),
+        (lambda: env.file(NAME), "/etc/tls/../chain.pem", Path("/etc/tls/../chain.pem")),
+        (lambda: env.rtmp_base(NAME), None, ""),
+        (lambda: env.rtmp_base(NAME), "rtmps://two.example.net:1936/", "rtmps://two.example.net:1936"),
     ],
 )
 def test_values(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found: str | None, expected: Any) -> None:
@@ -59,6 +63,8 @@ def test_values(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found:
         (lambda: env.address(NAME, ""), "8000"),
         (lambda: env.address(NAME, ""), "host:port"),
         (lambda: env.address(NAME, ""), "host:70000"),
+        (lambda: env.rtmp_base(NAME), "two.example.net:1935"),
+        (lambda: env.rtmp_base(NAME), "rtmp://two.example.net/live"),
     ],
 )
 def test_what_can_not_be_used_is_named(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found: str) -> None:

@@ -1,6 +1,7 @@
 """`manage.py runrtmp`: a media node, as production runs it."""
 
 import asyncio
+import os
 import signal
 from argparse import ArgumentParser
 from typing import Any
@@ -8,48 +9,72 @@ from typing import Any
 import uvloop
 from channels.routing import get_default_application
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.nodeconfig import server_config
-from ingest.server import RtmpServer, favour_the_loop
+from ingest.nodeconfig import SETTINGS, server_config
+from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, favour_the_loop
 
 GRACE_S = 5.0
 
 
 class Command(BaseCommand):
     help = (
-        "Runs a media node: the RTMP listener (RTMPWEB_RTMP) and nothing else. SIGTERM or Ctrl-C ends its sessions, "
-        "writes what is known of them, and stops."
+        "Runs a media node: the RTMP listeners (RTMPWEB_RTMP, RTMPWEB_RTMPS) and nothing else. SIGTERM or Ctrl-C "
+        "drains it for RTMPWEB_DRAIN_S seconds, ends what is left, writes what is known of it, and stops; once more, "
+        "and it does not wait. SIGHUP has it read the certificate of RTMPS anew."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--grace", type=float, default=GRACE_S, metavar="SECONDS", help="for sessions to end")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        address = settings.RTMP_ADDRESS
-        if address is None:
-            raise CommandError("RTMPWEB_RTMP is off: there is nothing to listen on.")
+        if settings.RTMP_ADDRESS is None and settings.RTMPS_ADDRESS is None:
+            raise CommandError("RTMPWEB_RTMP is off, and RTMPWEB_RTMPS too: there is nothing to listen on.")
         try:
-            uvloop.run(self._run(address, options["grace"]))
-        except OSError as error:
-            host, port = address
-            raise CommandError(f"Can't listen on {host}:{port} (RTMPWEB_RTMP): {error.strerror}.") from None
+            config = server_config(settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS)
+            uvloop.run(self._run(config, options["grace"]))
+        except ListenError as error:
+            host, port = error.address
+            raise CommandError(f"Can't listen on {host}:{port} ({SETTINGS[error.scheme]}): {error.strerror}.") from None
+        except (CertificateError, ImproperlyConfigured) as error:
+            raise CommandError(str(error)) from None
 
-    async def _run(self, address: tuple[str, int], grace_s: float) -> None:
-        stopping = asyncio.Event()
+    async def _run(self, config: ServerConfig, grace_s: float) -> None:
+        self._stopping = asyncio.Event()
+        self._drained: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopping.set)
-        config = server_config(address)
+            loop.add_signal_handler(number, self._on_signal)
         server = RtmpServer(get_default_application(), config)
         await server.start()
+        if config.rtmps:
+            loop.add_signal_handler(signal.SIGHUP, server.reload_certificate)
         favour_the_loop()
-        for host, port in server.addresses:
-            self._say(f"Listening on rtmp://{host}:{port}/ as node {config.node}.")
-        await stopping.wait()
+        for scheme, bound in (("rtmp", server.addresses), ("rtmps", server.tls_addresses)):
+            for host, port in bound:
+                self._say(f"Listening on {scheme}://{host}:{port}/ as node {config.node}.")
+        await self._stopping.wait()
+        await self._drain(server)
         self._say("Stopping.")
         await server.stop(grace_s)
         self._say("Stopped.")
+
+    async def _drain(self, server: RtmpServer) -> None:
+        if settings.DRAIN_S and server.sessions:
+            self._say(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
+            self._drained = asyncio.create_task(server.leave(settings.DRAIN_S))
+            await asyncio.wait([self._drained])
+
+    def _on_signal(self) -> None:
+        """The first drains, the next ends the drain, and one during the stop ends the process."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+        elif self._drained and not self._drained.done():
+            self._drained.cancel()
+        else:
+            self._say("Stopped at once.")
+            os._exit(1)
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)

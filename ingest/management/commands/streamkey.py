@@ -102,6 +102,8 @@ class Command(BaseCommand):
             return
         self.stdout.write(f"Stream:      {strings.stream}")
         self.stdout.write(f"Server:      {strings.server}")
+        if strings.rtmps_server:
+            self.stdout.write(f"With TLS:    {strings.rtmps_server}")
         self.stdout.write(f"Stream key:  {strings.key}")
         self.stdout.write(f"Publish to:  {strings.publish_url}")
         self.stdout.write(f"Play from:   {strings.play_url}")
