@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench import cases, hold, table
 from bench.cases import FLUSHES_MS, TABLE, Field
+from bench.load.client import Refused
 from bench.peers import rtmpweb
 from bench.table import Contest
 
@@ -19,7 +20,11 @@ MICRO = Path(__file__).parent / "micro"
 def main(words: list[str]) -> int:
     options = parser().parse_args(words or ["table"])
     run: Callable[[argparse.Namespace], int] = options.run
-    return run(options)
+    try:
+        return run(options)
+    except Refused as error:
+        print(f"The server refused the load: {error}", file=sys.stderr)
+        return 1
 
 
 def parser() -> argparse.ArgumentParser:
@@ -66,7 +71,7 @@ def _contests(act: argparse.ArgumentParser, choose: Callable[[Field, argparse.Na
 def compare(options: argparse.Namespace, choose: Callable[[Field, argparse.Namespace], list[Contest]]) -> int:
     with closing(rtmpweb.Template()) as template:
         contests = choose(cases.field(options.form, template, options.against), options)
-        results = table.hold(contests, options.rounds, options.seconds)
+        results = table.run_rounds(contests, options.rounds, options.seconds)
     if options.json:
         table.save(results, options.json)
     print(table.markdown(results))

@@ -28,6 +28,7 @@ FIGURES = {
     "cpu_s_per_gb": "CPU seconds of the server's processes per gigabyte ingested or, with players, delivered",
     "cycles_per_cpu_s": "connect, createStream, publish, close: how many for a CPU second of the server's",
     "us_per_message": "CPU microseconds per message ingested",
+    "kernel_share": "how much of the CPU time the kernel took, for sockets above all",
     "rss_mb": "resident memory of the server's processes at the window's end, MB",
     "kb_per_player": "the same less that before the players came, per player, kB",
     "delay_p50_ms": "from a publisher's sending to a player's reading",
@@ -65,6 +66,7 @@ class Case:
         size = window.bytes_out if self.players else window.bytes_in
         found = {
             "cpu_s_per_gb": meter.cpu_s / size * 1e9,
+            "kernel_share": meter.kernel_share,
             "us_per_message": meter.cpu_s / window.messages * 1e6,
             "rss_mb": meter.last.rss_bytes / 1e6,
             "generator_cores": window.own_cpu,
@@ -100,6 +102,7 @@ def connect_cycles(start: Start, seconds: float) -> Figures:
             cycles = uvloop.run(run_cycles(Target.of(server.url, server.app), seconds, meter))
     return {
         "cycles_per_cpu_s": cycles.count / meter.cpu_s,
+        "kernel_share": meter.kernel_share,
         "rss_mb": meter.last.rss_bytes / 1e6,
         "generator_cores": cycles.own_cpu,
         "lost": len(cycles.errors),
@@ -126,6 +129,7 @@ class Meter:
     def end(self) -> None:
         self.last = usage(self._pid)
         self.cpu_s = self.last.cpu_s - self._first.cpu_s
+        self.kernel_share = (self.last.kernel_s - self._first.kernel_s) / self.cpu_s
         self._machine_s = machine_cpu_s() - self._machine_s
 
     def noise(self, generator_cores: float, seconds: float) -> Figures:

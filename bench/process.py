@@ -23,13 +23,15 @@ class Usage:
 
     cpu_s: float
     """User and system time, with that of children that have ended."""
+    kernel_s: float
+    """Of these, system time."""
     rss_bytes: int
     """Resident memory; what processes share is counted for each."""
 
 
 def usage(pid: int) -> Usage:
     """Raises ProcessLookupError when the process is gone."""
-    ticks = pages = 0
+    user = kernel = pages = 0
     for member in (pid, *descendants(pid)):
         try:
             fields = (PROC / str(member) / "stat").read_text().rpartition(") ")[2].split()
@@ -37,9 +39,11 @@ def usage(pid: int) -> Usage:
             if member == pid:
                 raise ProcessLookupError(f"process {pid} is gone") from None
             continue  # A child that ended meanwhile: its time is its parent's now.
-        ticks += sum(map(int, fields[UTIME : UTIME + 4]))
+        own_user, own_kernel, children_user, children_kernel = map(int, fields[UTIME : UTIME + 4])
+        user += own_user + children_user
+        kernel += own_kernel + children_kernel
         pages += int(fields[RSS])
-    return Usage(ticks / TICKS_PER_S, pages * PAGE_BYTES)
+    return Usage((user + kernel) / TICKS_PER_S, kernel / TICKS_PER_S, pages * PAGE_BYTES)
 
 
 def pin(pid: int, core: int) -> None:

@@ -19,6 +19,7 @@ COLUMNS = {
     "CPU s/GB": ("cpu_s_per_gb", "{:.2f}"),
     "cycles/CPU s": ("cycles_per_cpu_s", "{:.0f}"),
     "us/message": ("us_per_message", "{:.1f}"),
+    "kernel": ("kernel_share", "{:.0%}"),
     "RSS MB": ("rss_mb", "{:.0f}"),
     "kB/player": ("kb_per_player", "{:.0f}"),
     "p50 ms": ("delay_p50_ms", "{:.1f}"),
@@ -77,7 +78,7 @@ class Result:
         return f"{'' if calm else '~'}{found:.2f}"
 
 
-def hold(contests: Iterable[Contest], rounds: int, seconds: float) -> list[Result]:
+def run_rounds(contests: Iterable[Contest], rounds: int, seconds: float) -> list[Result]:
     """All contests, `rounds` times. Says on stderr what it does."""
     results = [Result(contest, {server: [] for server in contest.servers}) for contest in contests]
     for number in range(rounds):

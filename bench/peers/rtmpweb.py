@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 from bench.peers import Server
 from tests.production.installation import Production
 from tests.production.parts import MediaNode
@@ -60,7 +62,10 @@ def _embedded(template: Template, folder: Path, settings: dict[str, str]) -> Ite
 
 @contextlib.contextmanager
 def _production(template: Template, folder: Path, settings: dict[str, str]) -> Iterator[Server]:
-    whole = Production(folder, nodes=(NODE,), **settings)
+    try:
+        whole = Production(folder, nodes=(NODE,), **settings)
+    except pytest.skip.Exception as lacking:
+        raise SystemExit(f"The production form {lacking}.") from None
     try:
         whole.start()
         whole.manage(*OPEN)

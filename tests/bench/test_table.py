@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.measure import Figures
 from bench.peers import Server, Start
-from bench.table import Contest, Result, hold, markdown, save
+from bench.table import Contest, Result, markdown, run_rounds, save
 
 
 def figures(cost: float, others: float = 0.0) -> Figures:
@@ -48,7 +48,7 @@ def test_rounds_are_interleaved(tmp_path: Path) -> None:
         return figures(seconds)
 
     servers = {name: start_of(name) for name in ("ours", "theirs")}
-    results = hold([Contest("first", measure, servers), Contest("second", measure, servers)], rounds=2, seconds=5)
+    results = run_rounds([Contest("first", measure, servers), Contest("second", measure, servers)], rounds=2, seconds=5)
     assert order == ["ours", "theirs"] * 4
     lines = markdown(results).splitlines()
     assert [line.split(" | ")[:3] for line in lines[2:]] == [
