@@ -114,7 +114,10 @@ class StatusSent:
 
 @dataclass(slots=True)
 class AudioReceived:
-    """Message type 8 on a publishing stream. `timestamp` is unwrapped nowhere: 32 bits, ms."""
+    """Message type 8 on a publishing stream. `timestamp` is unwrapped nowhere: 32 bits, ms.
+
+    Audio and video come as events only where `accept_publish` was given no sink for them.
+    """
 
     stream_id: int
     timestamp: int

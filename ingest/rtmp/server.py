@@ -34,12 +34,13 @@ from ingest.rtmp.messages.message import MessageType
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.rtmp.states import Phase, Step, StreamState, StreamStep
 from ingest.rtmp.status import level_of
-from ingest.rtmp.streams import Asked, MessageStream, Request
+from ingest.rtmp.streams import Asked, MediaSink, MessageStream, Request
 
 CONNECT_PROPERTIES: Final = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
 """What clients look for to know what kind of server this is."""
 
 PUBLISH_TYPES: Final = frozenset({"live", "record", "append"})
+PUBLISHING: Final = StreamState.PUBLISHING
 ANY_START: Final = -2.0
 """`play` with no start: live, else recorded, else wait (section 7.2.2.1)."""
 WHOLE: Final = -1.0
@@ -106,10 +107,17 @@ class ServerConnection(Connection):
         self._send_command(0, "_error", request.command.transaction, None, answer)
         self._events.append(StatusSent(0, "error", code, description))
 
-    def accept_publish(self, request_id: int, description: str, *, public_name: str) -> None:
-        """Queues onFCPublish (if the client called FCPublish), StreamBegin and NetStream.Publish.Start."""
+    def accept_publish(
+        self, request_id: int, description: str, *, public_name: str, sink: MediaSink | None = None
+    ) -> None:
+        """Queues onFCPublish (if the client called FCPublish), StreamBegin and NetStream.Publish.Start.
+
+        `sink` is given the audio and video, unless an event that came before them still waits to be taken: then they
+        are events too, so that nothing overtakes.
+        """
         stream = self._move_stream(self._decide(request_id, Asked.PUBLISH), StreamStep.ACCEPT)
         stream.public_name = public_name
+        stream.sink = sink
         self.ignored_messages = 0
         self._reader.set_limits(self._limits)  # For good: long messages may still be under way when a stream ends.
         if stream.name in self._announced:
@@ -183,17 +191,21 @@ class ServerConnection(Connection):
 
     def _on_audio(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         stream = self._streams.get(stream_id)
-        if stream is not None and stream.state is StreamState.PUBLISHING:
+        if stream is None or stream.state is not PUBLISHING:
+            self._ignore()
+        elif stream.sink is None or self._events:
             self._events.append(AudioReceived(stream_id, timestamp, payload))
         else:
-            self._ignore()
+            stream.sink.audio(timestamp, payload)
 
     def _on_video(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         stream = self._streams.get(stream_id)
-        if stream is not None and stream.state is StreamState.PUBLISHING:
+        if stream is None or stream.state is not PUBLISHING:
+            self._ignore()
+        elif stream.sink is None or self._events:
             self._events.append(VideoReceived(stream_id, timestamp, payload))
         else:
-            self._ignore()
+            stream.sink.video(timestamp, payload)
 
     def _on_data(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         stream = self._streams.get(stream_id)

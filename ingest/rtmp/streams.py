@@ -2,9 +2,21 @@
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Protocol
 
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.states import STREAM_STATES, StreamState, StreamStep
+
+
+class MediaSink(Protocol):
+    """Takes a publishing stream's audio and video as they are read, without an event for each.
+
+    It is called within `receive_data` and `events`, and must not call the connection. Timestamps: 32 bits, ms.
+    """
+
+    def audio(self, timestamp: int, payload: bytes) -> None: ...
+
+    def video(self, timestamp: int, payload: bytes) -> None: ...
 
 
 @dataclass(slots=True)
@@ -16,6 +28,7 @@ class MessageStream:
     name: str = ""
     """As the client gave it: may be a key."""
     public_name: str = ""
+    sink: MediaSink | None = None
 
     def move(self, step: StreamStep) -> bool:
         """False when the table doesn't allow it."""

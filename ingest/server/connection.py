@@ -195,15 +195,15 @@ class Connection(asyncio.BufferedProtocol):
     def _handshake_completed(self, _event: events.HandshakeCompleted, now: float) -> None:
         self.ready_since = now
 
-    def _audio(self, event: events.AudioReceived, now: float) -> None:
+    def _audio(self, event: events.AudioReceived, _now: float) -> None:
         session = self.sessions.get(event.stream_id)
         if type(session) is Publishing:
-            session.audio(event.timestamp, event.payload, now)
+            session.audio(event.timestamp, event.payload)
 
-    def _video(self, event: events.VideoReceived, now: float) -> None:
+    def _video(self, event: events.VideoReceived, _now: float) -> None:
         session = self.sessions.get(event.stream_id)
         if type(session) is Publishing:
-            session.video(event.timestamp, event.payload, now)
+            session.video(event.timestamp, event.payload)
 
     def _data(self, event: events.DataReceived, now: float) -> None:
         session = self.sessions.get(event.stream_id)

@@ -215,7 +215,7 @@ class Control:
         session = Publishing(connection, request.stream_id, request.credential, accept, live)
         self._begin(session, now)
         name = self._public_name(accept["path"])
-        connection.rtmp.accept_publish(request.request_id, f"{name} is now published.", public_name=name)
+        connection.rtmp.accept_publish(request.request_id, f"{name} is now published.", public_name=name, sink=session)
         connection.after_decision(now)
 
     def _play_accept(self, message: Message) -> None:

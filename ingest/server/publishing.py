@@ -1,4 +1,7 @@
-"""One message stream that publishes: what arrives on it goes to its live stream."""
+"""One message stream that publishes: what arrives on it goes to its live stream.
+
+Audio and video come straight from the protocol, whose sink it is; all else by the connection's events.
+"""
 
 import time
 from typing import Any
@@ -41,19 +44,20 @@ class Publishing:
         self._masked_bytes = connection.server.config.masked_data_bytes
         self.last_media = 0.0
         self.has_media = False
+        self._time = connection.loop.time
         self._description: tuple[dict[str, Any], MediaInfo] | None = None
 
     def start(self, now: float) -> None:
         self.last_media = now
         self.live.start(self.publisher, now)
 
-    def audio(self, timestamp: int, payload: bytes, now: float) -> None:
-        self.last_media = now
+    def audio(self, timestamp: int, payload: bytes) -> None:
+        self.last_media = now = self._time()
         self.has_media = True
         self.live.audio(timestamp, payload, now)
 
-    def video(self, timestamp: int, payload: bytes, now: float) -> None:
-        self.last_media = now
+    def video(self, timestamp: int, payload: bytes) -> None:
+        self.last_media = now = self._time()
         self.has_media = True
         self.live.video(timestamp, payload, now)
 

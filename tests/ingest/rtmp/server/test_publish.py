@@ -295,3 +295,56 @@ class TestData:
             events.DataReceived(1, 7, "onCuePoint", [], amf0.encode("onCuePoint")),
             events.DataReceived(1, 8, "@clearDataFrame", ["onMetaData"], amf0.encode("@clearDataFrame", "onMetaData")),
         ]
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, int, bytes]] = []
+
+    def audio(self, timestamp: int, payload: bytes) -> None:
+        self.taken.append(("audio", timestamp, payload))
+
+    def video(self, timestamp: int, payload: bytes) -> None:
+        self.taken.append(("video", timestamp, payload))
+
+
+class TestSink:
+    def make(self) -> tuple[ConnectionPair, Sink]:
+        sink = Sink()
+
+        def decide(server: ServerConnection, event: Any) -> None:
+            if isinstance(event, events.PublishRequested):
+                server.accept_publish(event.request_id, "Publishing.", public_name="cam", sink=sink)
+            else:
+                accept(server, event)
+
+        pair = ConnectionPair(decide=decide)
+        pair.publishing()
+        return pair, sink
+
+    def test_it_is_given_audio_and_video_instead_of_events(self) -> None:
+        pair, sink = self.make()
+        pair.client.send_message(Message(9, 10, 1, b"\x27\x01picture"))
+        pair.client.send_message(Message(8, 0xFFFFFFFF, 1, b"\xaf\x01sound"))
+        pair.run()
+        assert sink.taken == [("video", 10, b"\x27\x01picture"), ("audio", 0xFFFFFFFF, b"\xaf\x01sound")]
+        assert pair.take_server(events.VideoReceived, events.AudioReceived) == []
+
+    def test_nothing_overtakes_an_event_that_waits(self) -> None:
+        pair, sink = self.make()
+        pair.client.send_message(Message(9, 1, 1, b"first"))
+        pair.client.send_message(Message(18, 2, 1, amf0.encode("onCuePoint")))
+        pair.client.send_message(Message(9, 3, 1, b"second"))
+        pair.client.send_message(Message(8, 3, 1, b"third"))
+        pair.run()
+        assert [payload for _, _, payload in sink.taken] == [b"first"]
+        late = pair.take_server(events.DataReceived, events.VideoReceived, events.AudioReceived)
+        assert [event.payload for event in late] == [amf0.encode("onCuePoint"), b"second", b"third"]
+
+    def test_it_is_given_nothing_once_the_stream_was_stopped(self) -> None:
+        pair, sink = self.make()
+        pair.server.stop_stream(1)
+        pair.client.send_message(Message(9, 1, 1, b"late"))
+        pair.run()
+        assert sink.taken == []
+        assert pair.server.ignored_messages == 1
