@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from channels.routing import ProtocolTypeRouter
 
 from ingest.consumers import NodeConsumer, RtmpConsumer
+from ingest.live import LiveSettings
 from ingest.server import RtmpServer, ServerConfig
 from tests.ingest.control import NODE
 
@@ -13,9 +14,10 @@ APPLICATION = ProtocolTypeRouter({"rtmp": RtmpConsumer.as_asgi(), "rtmp.node": N
 
 
 @asynccontextmanager
-async def listening(node: str = NODE) -> AsyncIterator[int]:
+async def listening(node: str = NODE, live: LiveSettings | None = None) -> AsyncIterator[int]:
     """The port of a running media node."""
-    server = RtmpServer(APPLICATION, ServerConfig(node=node, rtmp=("127.0.0.1", 0)))
+    config = ServerConfig(node=node, rtmp=("127.0.0.1", 0), live=live or LiveSettings())
+    server = RtmpServer(APPLICATION, config)
     await server.start()
     try:
         yield server.addresses[0][1]

@@ -1,0 +1,198 @@
+"""Guessing as attackers, encoders, viewers and operators see it: real connections to a media node."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from ingest.history import HistoryWriter
+from ingest.models import Application, Attempt, Ban, Session, Stream
+from ingest.rtmp import events
+from ingest.services import bans, keys, playtokens
+from ingest.services.keys import NewKey
+from tests.ingest.control import NODE
+from tests.ingest.faults import missing_table
+from tests.ingest.listener import listening
+from tests.ingest.server.media import AVC_HEADER
+from tests.ingest.ticks import until
+from tests.rtmp_client import Refused, RtmpClient
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HERE = "127.0.0.1"
+
+
+@pytest.fixture(autouse=True)
+def quick(settings: Any) -> None:
+    settings.GUESSES = 3
+
+
+async def publish(port: int, secret: str, app: str = "live") -> str:
+    """What came of it: the refusal's code and description, or "live"."""
+    async with RtmpClient(port=port, timeout_s=8) as encoder:
+        try:
+            await encoder.connect(app)
+            await encoder.publish(secret)
+        except Refused as refused:
+            return str(refused)
+    return "live"
+
+
+async def play(port: int, name: str) -> str:
+    async with RtmpClient(port=port) as player:
+        try:
+            await player.connect("live")
+            await player.play(name)
+        except Refused as refused:
+            return str(refused)
+    return "live"
+
+
+async def guess(port: int, count: int) -> list[str]:
+    return [await publish(port, keys.generate()) for _ in range(count)]
+
+
+async def impose(seconds: float = 600) -> None:
+    await sync_to_async(bans.impose)(address=HERE, seconds=seconds, now=timezone.now())
+
+
+async def until_it_says(port: int, secret: str, said: str) -> float:
+    """For how long it was asked, each time anew."""
+    asked = asyncio.get_running_loop().time()
+    async with asyncio.timeout(10):
+        while said not in await publish(port, secret):  # noqa: ASYNC110 - it is the answer that is waited for.
+            await asyncio.sleep(0.1)
+    return asyncio.get_running_loop().time() - asked
+
+
+async def test_who_guesses_is_banned_and_nobody_else_is_disturbed(
+    process: HistoryWriter, stream: Stream, key: NewKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = await Stream.objects.acreate(application=stream.application, name="cam2")
+    live_key = await sync_to_async(keys.create)(stream=other)
+    async with listening() as port, RtmpClient(port=port) as before:
+        await before.connect("live")
+        stream_id = await before.publish(live_key.secret)
+        with caplog.at_level(logging.WARNING):
+            wrong = await guess(port, 3)
+        assert {"NetStream.Publish.Denied: The stream key is not known."} == set(wrong)
+        refusal = await publish(port, key.secret)
+        assert refusal.startswith("NetStream.Publish.Denied: Too many wrong keys or tokens came from this address.")
+        by_app = await publish(port, "cam1", app=f"live?key={key.secret}")
+        assert by_app.startswith("NetConnection.Connect.Rejected: Too many wrong keys")
+        assert "Too many wrong keys" in await play(port, "cam1?token=anything")
+        assert await play(port, "cam1") == "live"
+        await before.send_video(stream_id, 0, AVC_HEADER)
+        assert not before.closed
+    assert f"manage.py ban lift {HERE}" in caplog.text
+    assert process.flush(5)
+    ban = await Ban.objects.aget()
+    assert (ban.address, ban.guesses, ban.node, ban.lifted_at) == (HERE, 3, NODE, None)
+    assert 590 < (ban.until - timezone.now()).total_seconds() < 600
+    refused = [
+        (row.action, row.name, row.count) async for row in Attempt.objects.filter(reason="banned").order_by("pk")
+    ]
+    assert refused == [("publish", "", 1), ("connect", "", 1), ("play", "", 1)]
+    assert await Session.objects.filter(kind="publish").acount() == 1
+
+
+async def test_one_wrong_key_again_and_again_bans_nobody(process: HistoryWriter, key: NewKey) -> None:
+    async with listening() as port:
+        mistyped = keys.generate()
+        for _ in range(5):
+            assert "not known" in await publish(port, mistyped)
+        assert await publish(port, key.secret) == "live"
+    assert process.flush(5)
+    assert (await Attempt.objects.aget()).count == 5
+    assert not await Ban.objects.aexists()
+
+
+async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stream) -> None:
+    await Application.objects.aupdate(play_policy="token")
+    token = playtokens.issue(stream=stream.pk)
+    async with listening() as port:
+        assert await play(port, f"cam1?token={token}") == "live"
+        for number in range(3):
+            assert "not valid" in await play(port, f"cam1?token=guess-{number}")
+        assert "Too many wrong keys or tokens" in await play(port, f"cam1?token={token}")
+
+
+async def test_a_lifted_ban_is_over_within_2_s(process: HistoryWriter, key: NewKey) -> None:
+    async with listening() as port:
+        await guess(port, 3)
+        assert "Too many" in await publish(port, key.secret)
+        await until(Ban.objects.exists)
+        assert await sync_to_async(bans.lift)(address=HERE, now=timezone.now()) == 1
+        assert await until_it_says(port, key.secret, "live") < 2.5
+
+
+async def test_another_nodes_ban_holds_here_within_2_s_and_ends_by_itself(process: HistoryWriter, key: NewKey) -> None:
+    async with listening() as port:
+        assert await publish(port, key.secret) == "live"
+        await impose(seconds=4)
+        assert await until_it_says(port, key.secret, "Too many") < 2.5
+        assert await until_it_says(port, key.secret, "live") < 5
+
+
+async def test_a_node_that_starts_knows_the_bans(process: HistoryWriter, key: NewKey) -> None:
+    await impose()
+    async with listening() as port:
+        assert await until_it_says(port, key.secret, "Too many") < 1
+
+
+async def test_who_is_banned_learns_nothing_of_keys(process: HistoryWriter, key: NewKey) -> None:
+    """Not even whether they could be looked up."""
+    async with listening() as port:
+        await guess(port, 3)
+        with missing_table("ingest_streamkey"):
+            right, wrong = await publish(port, key.secret), await publish(port, keys.generate())
+    assert right == wrong
+    assert "Too many" in right
+
+
+async def test_without_bans_wrong_keys_stay_wrong(process: HistoryWriter, key: NewKey, settings: Any) -> None:
+    settings.BAN_S = 0
+    async with listening() as port:
+        assert all("not known" in answer for answer in await guess(port, 6))
+        assert await publish(port, key.secret) == "live"
+
+
+async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
+    process: HistoryWriter, key: NewKey, settings: Any
+) -> None:
+    """With the delay that installations have."""
+    settings.REFUSAL_DELAY_S = 4.0
+    loop = asyncio.get_running_loop()
+    mistyped = keys.generate()
+
+    async def timed(secret: str) -> tuple[str, float]:
+        asked = loop.time()
+        return await publish(port, secret), loop.time() - asked
+
+    async with listening() as port:
+        waiting = asyncio.gather(*(timed(mistyped) for _ in range(8)))
+        answer, took = await timed(key.secret)
+        assert (answer, took < 1.5) == ("live", True)
+        answers = await waiting
+    assert all("not known" in answer for answer, _ in answers)
+    times = [took for _, took in answers]
+    assert max(times) > 0.5  # Eight random times of up to 4 s.
+    assert max(times) < 5.5
+    assert max(times) - min(times) > 0.2
+
+
+async def test_a_client_that_leaves_meanwhile_is_forgotten(process: HistoryWriter, settings: Any) -> None:
+    settings.REFUSAL_DELAY_S = 7.0
+    application = await Application.objects.acreate(name="live")
+    async with listening() as port, RtmpClient(port=port) as encoder:
+        await encoder.connect(application.name)
+        stream_id = await encoder.create_stream()
+        encoder.protocol.publish(stream_id, keys.generate(), "live")
+        await encoder.flush()
+        await until(Attempt.objects.exists)
+        assert not encoder.of(events.StatusReceived)
+        encoder.abort()
+    assert (await Attempt.objects.aget()).count == 1
