@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 LIMIT_S = 2.0
 READ_THREADS = 3
+MAX_UNDONE = 2000
+"""Decisions that an executor may have before it, given up or not: a database that hangs may be asked for long."""
 
 THREADS = "rtmpweb-db"
 READ = ThreadPoolExecutor(READ_THREADS, thread_name_prefix=f"{THREADS}-read")
@@ -32,6 +34,9 @@ def limit_statements(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
     if connection.vendor == "postgresql" and threading.current_thread().name.startswith(THREADS):
         with connection.cursor() as cursor:
             cursor.execute(f"SET statement_timeout = {settings.DATABASE_TIMEOUT_S * 1000:.0f}")
+
+
+_undone: dict[ThreadPoolExecutor, int] = {READ: 0, WRITE: 0}
 
 
 connection_created.connect(limit_statements, dispatch_uid="ingest.consumers.database")
@@ -93,14 +98,18 @@ async def decide(
     deadline: float,
     undo: Callable[[T], None] = _nothing,
 ) -> T:
-    """Runs `work` in the executor until `deadline` (the loop's time), or raises TooSlow.
+    """Runs `work` in the executor until `deadline` (the loop's time), or raises TooSlow, at once if too much waits.
 
     After TooSlow or a cancellation `undo` is called with the result if there is one after all, in whichever thread.
     """
     loop = asyncio.get_running_loop()
+    if _undone[executor] >= MAX_UNDONE:
+        raise TooSlow
     ticket = Ticket()
     call = database_sync_to_async(_run, thread_sensitive=False, executor=executor)
     task: asyncio.Task[T] = asyncio.ensure_future(call(work, ticket, undo))
+    _undone[executor] += 1
+    task.add_done_callback(lambda _: _done(executor))
     try:
         await asyncio.wait({task}, timeout=max(0.0, deadline - loop.time()))
         if not task.done() and ticket.abandon():
@@ -111,6 +120,10 @@ async def decide(
         task.add_done_callback(_swallow if ticket.abandon() else lambda done: _take_back(done, undo))
         raise
     return task.result()
+
+
+def _done(executor: ThreadPoolExecutor) -> None:
+    _undone[executor] -= 1
 
 
 def _swallow(task: "asyncio.Task[T]") -> None:

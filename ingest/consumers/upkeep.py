@@ -1,7 +1,7 @@
 """What a node asks and tells the database, each in its own rhythm, and never at the expense of its ticks.
 
 A round that is still under way, since the database is slow, is not started again; one that fails is logged once and
-tried again when it is next due. Live streams go on meanwhile.
+tried again with the next tick. Live streams go on meanwhile.
 """
 
 import asyncio
@@ -29,19 +29,26 @@ T = TypeVar("T")
 REVOCATIONS_S = 0.9
 """Less than a tick, so that each tick asks."""
 
+PROCESS_BEGAN = timezone.now()
+
 LEASES_S = leases.RENEW_S - 0.1
 """Likewise, so that it is each third tick."""
 
 SWEEP_S = 10.0
 
 Drop = Callable[[uuid.UUID, EndReason], Coroutine[Any, Any, None]]
+DrainFor = Callable[[float | None], Coroutine[Any, Any, None]]
+"""Takes how long what is live may go on, in seconds; None: the node is to take connections again."""
 
 
 class Upkeep:
     """One node's rounds. `start` comes first and is repeated until the database has taken it."""
 
-    def __init__(self, node: str, address: str, drop: Drop) -> None:
+    def __init__(self, node: str, address: str, drop: Drop, drain: DrainFor) -> None:
         self.node = node
+        self._drain = drain
+        self._drain_told: nodes.Drain | None = None
+        self._drains = False
         self._address = address
         self._drop = drop
         self._began = timezone.now()
@@ -89,6 +96,7 @@ class Upkeep:
                 self._reached_since = asyncio.get_running_loop().time()
         except AnyDatabaseError as error:
             self._reached_since = None
+            self._due.pop(name, None)  # With the next tick: leases may have expired meanwhile.
             if not self._failing:
                 logger.warning("The node's upkeep (%s) waits for the database: %s", name, type(error).__name__)
             self._failing = True
@@ -100,7 +108,12 @@ class Upkeep:
 
         def start() -> nodes.Started:
             started = nodes.started(
-                name=self.node, address=self._address, now=timezone.now(), since=self._began, alive=alive
+                name=self.node,
+                address=self._address,
+                now=timezone.now(),
+                since=self._began,
+                alive=alive,
+                process_since=PROCESS_BEGAN,
             )
             leases.forget_silences(node=started.node.pk)
             _read_bans()
@@ -121,12 +134,18 @@ class Upkeep:
             logger.warning("Closed %d sessions that a former process of this node left open.", len(started.left))
 
     async def _revocations(self) -> None:
-        def read() -> list[tuple[uuid.UUID, EndReason]]:
+        def read() -> tuple[list[tuple[uuid.UUID, EndReason]], nodes.Drain | None]:
             _read_bans()
-            return revocation.due(node=self.node, now=timezone.now())
+            return revocation.due(node=self.node, now=timezone.now()), nodes.drain(name=self.node)
 
-        for session, reason in await database.run(read, executor=database.READ):
+        due, drain = await database.run(read, executor=database.READ)
+        for session, reason in due:
             await self._drop(session, reason)
+        if drain is not None and drain != self._drain_told:
+            await self._drain(drain.left_s(timezone.now()))
+        elif drain is None and self._drains:
+            await self._drain(None)
+        self._drain_told = drain
 
     async def _leases(self) -> None:
         """Renews the leases; the same round says that the node lives."""
@@ -163,7 +182,12 @@ class Upkeep:
                 logger.warning("Ended %d sessions of nodes that were lost.", len(ended))
 
     async def draining(self) -> None:
+        self._drains = True
         await self._tell(nodes.draining)
+
+    async def resumed(self) -> None:
+        self._drains = False
+        await self._tell(nodes.resumed)
 
     async def stopped(self) -> None:
         await self._tell(nodes.stopped)

@@ -9,6 +9,7 @@ from django.db import InterfaceError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
+from ingest.consumers import database
 from ingest.consumers.active import ACTIVE
 from ingest.consumers.database import READ, WRITE
 from ingest.history import HistoryWriter
@@ -166,6 +167,28 @@ async def test_a_database_that_hangs_leaves_nothing_behind(
     assert (await Lease.objects.aget()).session_id == session.pk
     for each in (encoder, *players):
         await each.disconnect()
+
+
+async def test_what_waits_for_a_database_that_hangs_is_bounded(
+    process: HistoryWriter, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MAX_UNDONE", 3)
+    players = [Connection() for _ in range(5)]
+    for player in players:
+        await player.connect()
+    with held(READ):
+        for number, player in enumerate(players):
+            await player.tell(player.play_event(f"cam{number}"))
+        for player in players[3:]:
+            assert (await player.answer(1))["code"] == "NetStream.Play.Failed"
+    assert [(await player.answer())["type"] for player in players[:3]] == [
+        "rtmp.play.reject",
+        "rtmp.play.accept",
+        "rtmp.play.reject",
+    ]
+    assert (await players[4].play("cam1"))["type"] == "rtmp.play.accept"
+    for player in players:
+        await player.disconnect()
 
 
 async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
