@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from ingest import clean
 from ingest.contracts import EndReason, Totals
-from ingest.models import Session, StatusEvent
+from ingest.models import Session, StatusEvent, StreamKey
 from ingest.services import leases
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,8 @@ def end(
         if totals is not None:
             fields |= {name: value for name, value in totals.items() if name in TOTALS}
             fields["summary"] = row.summary | {name: value for name, value in totals.items() if name in SUMMARY}
+        if row.key_id is not None:
+            StreamKey.objects.filter(pk=row.key_id).update(last_used_at=fields["ended_at"])
         return Session.objects.filter(pk=session, ended_at__isnull=True).update(**fields) == 1
 
 
