@@ -67,13 +67,13 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "rtmpweb.middleware.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
+    "dashboard.unavailable.UnavailableMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "dashboard.unavailable.UnavailableMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
 
@@ -154,6 +154,7 @@ CHANNEL_LAYERS: dict[str, Any] = {
     )
 }
 
+LOCAL_CACHE = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 10000}}
 CACHES: dict[str, Any] = {
     "default": (
         {
@@ -166,9 +167,8 @@ CACHES: dict[str, Any] = {
         else LOCAL_CACHE
     ),
     "local": LOCAL_CACHE,
-LOCAL_CACHE = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 10000}}
 }
-"""Counts failed log-ins."""
+"""Counts failed log-ins; `local` while Redis does not answer."""
 
 BROKER_DIR = DATA_DIR / "broker"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
