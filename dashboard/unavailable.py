@@ -43,14 +43,25 @@ def unavailable(request: HttpRequest) -> HttpResponse:
         items = [part.public() for part in parts]
         response = JsonResponse({"detail": detail, "items": items, "count": len(items)})
     response.status_code = 503
+    response._has_been_logged = True  # type: ignore[attr-defined]  # The watch did, once, rather than each request.
     response["Retry-After"] = str(RETRY_S)
     response["Cache-Control"] = "no-store"
     return response
 
 
+def failed(request: HttpRequest, error: BaseException) -> HttpResponse:
+    """The answer to a request that met an error of AWAY."""
+    logger.warning("%s %s can't be answered: %s", request.method, request.path, type(error).__name__)
+    watch = get_watch()
+    if not (watch.database_is_down or watch.redis_is_down):
+        watch.hurry()
+    return unavailable(request)
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler500: an error that passed all others. Of a part that is away it says so."""
-    return unavailable(request) if isinstance(sys.exc_info()[1], AWAY) else defaults.server_error(request)
+    error = sys.exc_info()[1]
+    return failed(request, error) if isinstance(error, AWAY) else defaults.server_error(request)
 
 
 def _wants_page(request: HttpRequest) -> bool:
@@ -78,10 +89,7 @@ class UnavailableMiddleware:
         return _finished(response) if self.is_async else response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not isinstance(error, AWAY):
-            return None
-        logger.warning("%s %s can't be answered: %s", request.method, request.path, type(error).__name__)
-        return unavailable(request)
+        return failed(request, error) if isinstance(error, AWAY) else None
 
 
 async def _finished(response: HttpResponse) -> HttpResponse:

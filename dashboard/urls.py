@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard.views import analytics, attempts, login, monitor, recent, status, system, theme
+from dashboard.views import analytics, attempts, login, metrics, monitor, recent, status, system, theme
 
 app_name = "dashboard"
 
@@ -21,5 +21,6 @@ urlpatterns = [
     path("login/", login.LoginView.as_view(), name="login"),
     path("logout/", login.logout, name="logout"),
     path("theme/", theme.theme, name="theme"),
+    path("metrics", metrics.metrics, name="metrics"),
     path("healthz", status.healthz, name="healthz"),
 ]

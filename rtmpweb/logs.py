@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 from ingest import logcontext
@@ -54,6 +55,7 @@ class JsonLines(JsonFormatter):
                 "stack_info": "stack",
                 "process": "pid",
             },
+            reserved_attrs=[*RESERVED_ATTRS, "request"],  # Django's, whose URL has its query.
             json_ensure_ascii=False,
         )
         self._own = {"node": node, "process": process}

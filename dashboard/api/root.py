@@ -1,7 +1,5 @@
 """The API object, its routers, and what becomes of errors: every one is {"detail": ...}."""
 
-import logging
-
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
@@ -10,9 +8,7 @@ from redis.exceptions import RedisError
 from dashboard.api import history, rollups, streams, system
 from dashboard.api.auth import allow
 from dashboard.permissions import Ability
-from dashboard.unavailable import unavailable
-
-logger = logging.getLogger(__name__)
+from dashboard.unavailable import failed
 
 DESCRIPTION = (
     "Send `Authorization: Bearer TOKEN`, made by `manage.py apitoken create NAME --role ROLE`, or use the dashboard's "
@@ -39,5 +35,4 @@ api.add_router("", system.router)
 @api.exception_handler(RedisError)
 def away(request: HttpRequest, error: Exception) -> HttpResponse:
     """The database or Redis is away: say so, rather than that nothing is on air."""
-    logger.warning("%s %s: %s", request.method, request.path, type(error).__name__)
-    return unavailable(request)
+    return failed(request, error)

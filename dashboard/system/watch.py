@@ -21,6 +21,8 @@ from ingest.livestore import LiveView
 logger = logging.getLogger(__name__)
 
 LOOK_S = 2.0
+FIRST_S = 4.0
+HURRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Watch:
         self._report = Report(self._began)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._looked = threading.Event()
+        self._hurry = threading.Event()
 
     def start(self) -> None:
         """Begins to watch, once."""
@@ -67,12 +71,22 @@ class Watch:
                     self._thread.start()
 
     def report(self) -> Report:
+        """The last look. Just after `start` it waits for the first, FIRST_S at most."""
         if self._thread is None:
             with self._lock:
                 self._database.ask_here()
                 self._live.ask_here()
                 self._report = self._judged()
+        else:
+            self._looked.wait(FIRST_S)
         return self._report
+
+    def hurry(self) -> None:
+        """Somebody met an error: looks at once, rather than when it is due. Returns after HURRY_S at the latest."""
+        if self._thread is not None:
+            self._looked.clear()
+            self._hurry.set()
+            self._looked.wait(HURRY_S)
 
     @property
     def database_is_down(self) -> bool:
@@ -90,7 +104,9 @@ class Watch:
                 self._look()
             except Exception:  # One bad look must not be the last.
                 logger.exception("The parts could not be looked at")
-            time.sleep(max(0.1, LOOK_S - (time.monotonic() - began)))
+            self._looked.set()
+            self._hurry.wait(max(0.1, LOOK_S - (time.monotonic() - began)))
+            self._hurry.clear()
 
     def _look(self) -> None:
         redis = threading.Thread(target=self._live.look, name="rtmpweb-watch-live", daemon=True)

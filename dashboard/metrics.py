@@ -1,0 +1,193 @@
+"""Figures for Prometheus: what nodes told in the last seconds, the parts' states, a few cheap counts of the database.
+
+Names follow Prometheus' conventions: base units, `_total` for what only grows. A collection is kept for COLLECT_S, so
+that several scrapers cost as much as one. At most MAX_STREAMS streams have series of their own; the totals count all.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Count, Sum
+from django.utils import timezone
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector, CollectorRegistry
+from redis.exceptions import RedisError
+
+from dashboard.streams import by_stream
+from dashboard.system.parts import State
+from dashboard.system.watch import Report, get_watch
+from ingest.contracts import NodeFigures, StreamSnapshot
+from ingest.livestore import get_livestore
+from ingest.models import Attempt, Session
+
+logger = logging.getLogger(__name__)
+
+COLLECT_S = 1.0
+MAX_STREAMS = 1000
+RECENT = timedelta(minutes=5)
+
+HEALTH = {"good": 0, "none": 0, "warning": 1, "bad": 2}
+STATES = {State.OK: 0, State.UNKNOWN: 0, State.DEGRADED: 1, State.DOWN: 2}
+
+KBIT = 1000.0
+MS = 0.001
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One metric: its name after `rtmpweb_`, what it is, and its value in a stream's or node's figures."""
+
+    name: str
+    help: str
+    value: Callable[[Any], float | None]
+
+
+STREAM_FIGURES = (
+    Figure("stream_live", "Whether media arrives (1) or not (0).", lambda s: float(s["state"] == "live")),
+    Figure("stream_health", "0 good or no data, 1 warning, 2 bad.", lambda s: HEALTH[s["health"]]),
+    Figure("stream_video_bits_per_second", "Mean of 5 s.", lambda s: _times(s["video_kbps"], KBIT)),
+    Figure("stream_audio_bits_per_second", "Mean of 5 s.", lambda s: _times(s["audio_kbps"], KBIT)),
+    Figure("stream_wire_bits_per_second", "All bytes of the publisher.", lambda s: _times(s["wire_kbps"], KBIT)),
+    Figure("stream_out_bits_per_second", "To all its players.", lambda s: _times(s["out_kbps"], KBIT)),
+    Figure("stream_frames_per_second", "Video frames by wall time.", lambda s: s["fps"]),
+    Figure("stream_keyframe_interval_seconds", "Between the last two keyframes.", lambda s: s["keyframe_interval"]),
+    Figure("stream_drift_seconds", "That media is behind real time.", lambda s: _times(s["drift"], MS)),
+    Figure("stream_players", "Players attached.", lambda s: s["players"]),
+    Figure("stream_dropped_frames_per_second", "Frames that slow players did not get.", lambda s: s["dropped_frames"]),
+)
+"""By the labels app and name. A value that is not known now has no sample."""
+
+NODE_FIGURES = (
+    Figure("node_streams", "Streams that the node knows.", lambda n: n["streams"]),
+    Figure("node_publishers", "Publishers on the node.", lambda n: n["publishers"]),
+    Figure("node_players", "Players on the node.", lambda n: n["players"]),
+    Figure("node_connections", "RTMP connections.", lambda n: n["connections"]),
+    Figure("node_in_bits_per_second", "From publishers.", lambda n: n["in_kbps"] * KBIT),
+    Figure("node_out_bits_per_second", "To players.", lambda n: n["out_kbps"] * KBIT),
+    Figure(
+        "node_loop_delay_seconds", "How late timers fired, the most of a second.", lambda n: n["loop_delay_ms"] * MS
+    ),
+    Figure(
+        "node_cpu_ratio", "Processor time of the node's process; 1: one core.", lambda n: _times(n["cpu_percent"], 0.01)
+    ),
+    Figure("node_disk_free_ratio", "Of the data folder's disk.", lambda n: _times(n["disk_free_percent"], 0.01)),
+    Figure("node_last_tick_timestamp_seconds", "When the node told these figures.", lambda n: n["at"]),
+)
+"""By the label node."""
+
+RECORDS = (
+    Figure("node_history_waiting", "Entries of history that wait for the database.", lambda r: r["history_waiting"]),
+    Figure("node_history_dropped_total", "Entries of history that were lost.", lambda r: r["history_dropped"]),
+    Figure("node_telemetry_dropped_total", "Records of telemetry that were lost.", lambda r: r["telemetry_dropped"]),
+)
+"""By the label node, of its `records`."""
+
+
+def _family(figure: Figure, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], Any]]) -> Metric:
+    """A counter if the name ends in _total, else a gauge."""
+    kind = CounterMetricFamily if figure.name.endswith("_total") else GaugeMetricFamily
+    family = kind(f"rtmpweb_{figure.name}", figure.help, labels=labels)
+    for values, row in rows:
+        value = figure.value(row)
+        if value is not None:
+            family.add_metric(values, value)
+    return family
+
+
+class Installation(Collector):
+    """Everything, in one go. Without Redis there are no live figures, but the parts say why. Raises DatabaseError."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._parts(get_watch().report())
+        yield from self._counts()
+        try:
+            view = get_livestore().read()
+        except RedisError as error:
+            logger.warning("No live figures for Prometheus: %s", type(error).__name__)
+            return
+        yield from self._streams(list(by_stream(view.streams).values()))
+        yield from self._nodes(view.nodes)
+
+    def _streams(self, streams: list[StreamSnapshot]) -> Iterator[Metric]:
+        streams.sort(key=lambda stream: (stream["state"] != "live", stream["app"], stream["name"]))
+        shown = [((stream["app"], stream["name"]), stream) for stream in streams[:MAX_STREAMS]]
+        for figure in STREAM_FIGURES:
+            yield _family(figure, ("app", "name"), shown)
+        states = GaugeMetricFamily("rtmpweb_streams", "Streams that nodes know of.", labels=("state",))
+        for state in ("live", "waiting"):
+            states.add_metric([state], sum(stream["state"] == state for stream in streams))
+        yield states
+        yield GaugeMetricFamily(
+            "rtmpweb_streams_without_series",
+            f"Streams beyond the {MAX_STREAMS} that have series of their own.",
+            value=max(0, len(streams) - MAX_STREAMS),
+        )
+
+    def _nodes(self, nodes: list[NodeFigures]) -> Iterator[Metric]:
+        rows = [((node["node"],), node) for node in nodes]
+        for figure in NODE_FIGURES:
+            yield _family(figure, ("node",), rows)
+        told = [((node["node"],), node["records"]) for node in nodes if "records" in node]
+        for figure in RECORDS:
+            yield _family(figure, ("node",), told)
+
+    def _parts(self, report: Report) -> Iterator[Metric]:
+        state = GaugeMetricFamily(
+            "rtmpweb_part_state", "0 in order or not known, 1 degraded, 2 down.", labels=("part",)
+        )
+        since = GaugeMetricFamily(
+            "rtmpweb_part_since_timestamp_seconds", "When the part took its state.", labels=("part",)
+        )
+        for part in report.parts:
+            state.add_metric([part.kind], STATES[part.state])
+            if part.since is not None:
+                since.add_metric([part.kind], part.since.timestamp())
+        yield state
+        yield since
+
+    def _counts(self) -> Iterator[Metric]:
+        sessions = GaugeMetricFamily("rtmpweb_sessions_open", "Sessions that have not ended.", labels=("kind",))
+        opened = (
+            Session.objects.filter(ended_at__isnull=True).values_list("kind").annotate(Count("pk")).order_by("kind")
+        )
+        counted = dict.fromkeys(Session.Kind.values, 0) | dict(opened)
+        for kind, count in counted.items():
+            sessions.add_metric([kind], count)
+        yield sessions
+        refused = GaugeMetricFamily(
+            "rtmpweb_attempts_refused_recent", "Attempts that were refused in the last 5 min.", labels=("reason",)
+        )
+        recent = Attempt.objects.filter(at__gte=timezone.now() - RECENT)
+        for reason, count in recent.values_list("reason").annotate(Sum("count")).order_by("reason"):
+            refused.add_metric([reason], count)
+        yield refused
+
+
+class Exposition:
+    """The figures as text, collected once in COLLECT_S for each format."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(Installation())
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[float, bytes]] = {}
+
+    def text(self, accept: str) -> tuple[bytes, str]:
+        """The body and its content type, in the format that the scraper accepts."""
+        encode, content_type = choose_encoder(accept)
+        with self._lock:
+            at, body = self._kept.get(content_type, (0.0, b""))
+            if not body or time.monotonic() - at >= COLLECT_S:
+                body = encode(self._registry)
+                self._kept = {content_type: (time.monotonic(), body)}
+            return body, content_type

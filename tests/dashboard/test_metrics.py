@@ -1,0 +1,125 @@
+"""/metrics: what Prometheus' own parsers make of it, who may read it, and what it costs."""
+
+from collections.abc import Iterator
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import Client
+from prometheus_client import parser
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics import parser as openmetrics
+from pytest_django import DjangoAssertNumQueries
+
+from dashboard import metrics
+from dashboard.views.metrics import exposition
+from ingest import livestore
+from ingest.contracts import StreamSnapshot
+from ingest.livestore import get_livestore
+from ingest.models import Attempt, Stream
+from tests.dashboard.conftest import api_token, figures, make_session, make_stream, snapshot
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    exposition.cache_clear()
+    yield
+    exposition.cache_clear()
+
+
+def put(*streams: StreamSnapshot) -> None:
+    async_to_sync(get_livestore().put_node)(
+        figures()
+        | {
+            "records": {
+                "history_waiting": 3,
+                "history_dropped": 2,
+                "telemetry_dropped": 1,
+                "telemetry_failing_since": None,
+            }
+        },
+        streams,
+    )
+
+
+def scrape(client: Client, **headers: str) -> dict[str, Metric]:
+    answer = client.get("/metrics", headers=headers or api_token())
+    assert answer.status_code == 200, answer.content
+    return {family.name: family for family in parser.text_string_to_metric_families(answer.content.decode())}
+
+
+def values(families: dict[str, Metric], name: str) -> dict[tuple[str, ...], float]:
+    return {tuple(sample.labels.values()): sample.value for sample in families[name].samples}
+
+
+def test_a_stream_and_its_node_in_base_units(client: Client, stream: Stream) -> None:
+    put(snapshot(stream, health="warning", dropped_frames=7))
+    found = scrape(client)
+    assert values(found, "rtmpweb_stream_video_bits_per_second") == {("live", "cam-1"): 2_480_500.0}
+    assert values(found, "rtmpweb_stream_frames_per_second") == {("live", "cam-1"): 29.97}
+    assert values(found, "rtmpweb_stream_drift_seconds") == {("live", "cam-1"): pytest.approx(0.012)}
+    assert values(found, "rtmpweb_stream_health") == {("live", "cam-1"): 1.0}
+    assert values(found, "rtmpweb_node_out_bits_per_second") == {("n1",): 7_800_000.0}
+    assert values(found, "rtmpweb_node_loop_delay_seconds") == {("n1",): pytest.approx(0.001)}
+    assert values(found, "rtmpweb_node_history_waiting") == {("n1",): 3.0}
+    assert values(found, "rtmpweb_stream_dropped_frames_per_second") == {("live", "cam-1"): 7.0}
+    assert found["rtmpweb_node_history_dropped"].type == "counter"
+    assert values(found, "rtmpweb_part_state")[("database",)] == 0.0
+
+
+def test_openmetrics_is_spoken_too(client: Client, stream: Stream) -> None:
+    put(snapshot(stream))
+    answer = client.get("/metrics", headers=api_token() | {"Accept": OPENMETRICS})
+    assert answer["Content-Type"].startswith("application/openmetrics-text")
+    families = openmetrics.text_string_to_metric_families(answer.content.decode())
+    assert "rtmpweb_stream_players" in {family.name for family in families}
+
+
+def test_counts_of_sessions_and_refusals(client: Client, stream: Stream) -> None:
+    make_session(stream)
+    make_session(stream, kind="play")
+    make_session(stream, ended_ago_s=5)
+    Attempt.objects.create(action="publish", address="192.0.2.1", reason="key_unknown", count=4)
+    Attempt.objects.create(action="publish", address="192.0.2.2", reason="key_unknown")
+    found = scrape(client)
+    assert values(found, "rtmpweb_sessions_open") == {("publish",): 1.0, ("play",): 1.0}
+    assert values(found, "rtmpweb_attempts_refused_recent") == {("key_unknown",): 5.0}
+
+
+def test_names_with_odd_characters_are_labels_like_others(client: Client, db: None) -> None:
+    put(snapshot(make_stream('"a\\b\n{}é')))
+    assert ("live", '"a\\b\n{}é') in values(scrape(client), "rtmpweb_stream_players")
+
+
+def test_only_so_many_streams_have_series(client: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MAX_STREAMS", 2)
+    put(*(snapshot(stream, id=number, name=f"cam-{number}") for number in range(5)))
+    found = scrape(client)
+    assert len(values(found, "rtmpweb_stream_players")) == 2
+    assert values(found, "rtmpweb_streams_without_series") == {(): 3.0}
+    assert values(found, "rtmpweb_streams")[("live",)] == 5.0
+
+
+def test_a_second_scraper_costs_no_collection(
+    client: Client, stream: Stream, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    token = api_token()
+    scrape(client, **token)
+    with django_assert_num_queries(1):  # The token.
+        scrape(client, **token)
+
+
+def test_while_redis_is_away_the_parts_are_still_told(client: Client, db: None) -> None:
+    livestore._store = livestore.RedisLiveStore("redis://127.0.0.1:1/0")
+    found = scrape(client)
+    assert "rtmpweb_part_state" in found
+    assert "rtmpweb_stream_players" not in found
+
+
+def test_who_may_read_it(client: Client, viewer: Client, db: None) -> None:
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers={"Authorization": "Bearer rt_nonsense"}).status_code == 401
+    assert viewer.get("/metrics").status_code == 200
+    for role in ("operator", "analyst", "admin"):
+        assert client.get("/metrics", headers=api_token(role)).status_code == 200
