@@ -50,6 +50,7 @@ class NodeConsumer(ControlConsumer):
         self.issues: dict[str, dict[str, Issue]] = {}
         """The open health issues by session and check."""
         self.storing = False
+        self.store_failing = False
 
     @property
     def node(self) -> str:
@@ -132,7 +133,16 @@ class NodeConsumer(ControlConsumer):
             await store.put_node(figures, streams, text=text)
             await store.append_samples(compact)
         except Exception as error:
-            logger.warning("The live store did not take a snapshot: %s", type(error).__name__)
+            if not self.store_failing:
+                logger.warning(
+                    "The live store takes no snapshots: %s. Pages show nothing of this node until it does.",
+                    type(error).__name__,
+                )
+            self.store_failing = True
+        else:
+            if self.store_failing:
+                logger.info("The live store takes snapshots again.")
+            self.store_failing = False
         finally:
             self.storing = False
 
