@@ -193,6 +193,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_ENABLE_UTC = True
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # A worker waits for its broker as long as it takes.
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 DJANGO_CELERY_BEAT_TZ_AWARE = True
 
