@@ -14,9 +14,9 @@ import uvloop
 from bench.load.client import Target
 from bench.load.clip import clip
 from bench.load.cycles import run_cycles
-from bench.load.run import Load, Window, run
+from bench.load.run import FIRST_PLAYERS, Load, Window, run
 from bench.peers import Server, Start
-from bench.process import Usage, cores, machine_cpu_s, on_core, pin, usage
+from bench.process import TICKS_PER_S, Usage, cores, machine_cpu_s, on_core, pin, usage
 
 Figures = dict[str, float]
 Measure = Callable[[Start, float], Figures]
@@ -30,7 +30,7 @@ FIGURES = {
     "us_per_message": "CPU microseconds per message ingested",
     "kernel_share": "how much of the CPU time the kernel took, for sockets above all",
     "rss_mb": "resident memory of the server's processes at the window's end, MB",
-    "kb_per_player": "the same less that before the players came, per player, kB",
+    "kb_per_player": "the same less that with 16 players, for each of the others, kB",
     "delay_p50_ms": "from a publisher's sending to a player's reading",
     "delay_p99_ms": "",
     "delay_p999_ms": "",
@@ -75,7 +75,8 @@ class Case:
             **meter.noise(window.own_cpu, window.seconds),
         }
         if self.players:
-            found["kb_per_player"] = (meter.last.rss_bytes - meter.before_players.rss_bytes) / 1e3 / self.players
+            grown = meter.last.rss_bytes - meter.before_players.rss_bytes
+            found["kb_per_player"] = grown / 1e3 / max(1, self.players - FIRST_PLAYERS)
             found["sends_per_s"] = window.reads / window.seconds
             for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)):
                 found[f"delay_{name}_ms"] = percentile(window.delays_ms, share)
@@ -128,7 +129,7 @@ class Meter:
 
     def end(self) -> None:
         self.last = usage(self._pid)
-        self.cpu_s = self.last.cpu_s - self._first.cpu_s
+        self.cpu_s = max(self.last.cpu_s - self._first.cpu_s, 1 / TICKS_PER_S)
         self.kernel_share = (self.last.kernel_s - self._first.kernel_s) / self.cpu_s
         self._machine_s = machine_cpu_s() - self._machine_s
 

@@ -12,6 +12,10 @@ TICK_S = 0.001
 BACKLOG_BYTES = 4 * 1024 * 1024
 """What may wait for a server that doesn't read; over it messages are left out, and counted."""
 
+SPREAD_S = 2.0
+GOLDEN = 0.618034
+"""Multiples of it, modulo 1, are spread as evenly as can be and repeat nothing."""
+
 METADATA = {"width": 1920, "height": 1080, "framerate": 30, "videocodecid": 7, "audiocodecid": 10, "encoder": "bench"}
 
 
@@ -95,12 +99,11 @@ class Pacer:
     """Lets each publisher send when a message of it is due. `lateness_s`: the worst that it was, since it was reset."""
 
     def __init__(self, publishers: Iterable[Publisher], reel: Reel) -> None:
-        """They begin spread over the first two seconds, so that keyframes don't coincide."""
+        """They begin spread over the first two seconds, each at a phase of its own: neither keyframes nor frames meet."""
         begin = time.monotonic()
         self._due: list[tuple[float, int, Publisher]] = []
-        publishers = list(publishers)
         for number, publisher in enumerate(publishers):
-            at = begin + 2.0 * number / len(publishers)
+            at = begin + SPREAD_S * (number * GOLDEN % 1)
             publisher.start(reel, at)
             self._due.append((at, number, publisher))
         self.lateness_s = 0.0

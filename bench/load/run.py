@@ -17,6 +17,8 @@ NAME = "load"
 """Streams are this and a number."""
 JOINING = 8
 """Connections that are opened at once."""
+FIRST_PLAYERS = 16
+"""What only the first players cost (threads, caches) is there before the others come."""
 SETTLE_S = 3.0
 """After the last has joined: what a player is sent at its start (the last group of pictures) is over then."""
 
@@ -84,7 +86,7 @@ class Watcher(Protocol):
     """Is called at the marks of a load: to read the server's own counters."""
 
     def joining(self) -> None:
-        """The publishers are there; the players come now."""
+        """The publishers and the first players are there; the other players come now."""
 
     def begin(self) -> None:
         """The window begins."""
@@ -95,7 +97,7 @@ class Watcher(Protocol):
 async def run(load: Load, watcher: Watcher | None = None) -> Window:
     """Raises Refused when nobody may publish."""
     window = Window()
-    publishers = await _join(load.publishers, lambda number: _publish(load, number), window.errors)
+    publishers = await _join(range(load.publishers), lambda number: _publish(load, number), window.errors)
     if not publishers:
         raise Refused("; ".join(sorted(set(window.errors))) or "no publishers")
     if load.players:
@@ -103,9 +105,11 @@ async def run(load: Load, watcher: Watcher | None = None) -> Window:
     stream = reel(load.clip, load.chunk_size, publishers[0].stream_id)
     pacer = Pacer(publishers, stream)
     log = publishers[0].log
+    early, others = range(load.players)[:FIRST_PLAYERS], range(load.players)[FIRST_PLAYERS:]
+    players = await _join(early, lambda number: _play(load, number, log), window.errors)
     if watcher:
         watcher.joining()
-    players = await _join(load.players, lambda number: _play(load, number, log), window.errors)
+    players += await _join(others, lambda number: _play(load, number, log), window.errors)
     await asyncio.sleep(load.settle_s)
     gc.collect()
     gc.disable()
@@ -152,7 +156,7 @@ async def _play(load: Load, number: int, log: dict[int, int] | None) -> Player:
     return player
 
 
-async def _join(count: int, join: Callable[[int], Awaitable[C]], errors: list[str]) -> list[C]:
+async def _join(numbers: range, join: Callable[[int], Awaitable[C]], errors: list[str]) -> list[C]:
     """Those that could join, in order."""
     gate = asyncio.Semaphore(JOINING)
 
@@ -164,7 +168,7 @@ async def _join(count: int, join: Callable[[int], Awaitable[C]], errors: list[st
                 errors.append(str(error) or "no answer")
                 return None
 
-    return [client for client in await asyncio.gather(*map(one, range(count))) if client]
+    return [client for client in await asyncio.gather(*map(one, numbers)) if client]
 
 
 def _count(publishers: list[Publisher], players: list[Player]) -> _Counts:

@@ -58,7 +58,7 @@ class Marks:
 
 
 async def test_a_load_that_comes_through(target: Target, clip: Clip, app: ScriptedApplication) -> None:
-    """Two players read, two count; the second and third publisher begin 0.7 and 1.3 s after the first."""
+    """Two players read, two count; the second and third publisher begin 1.2 and 0.5 s after the first."""
     marks = Marks()
     load = Load(target, clip, PUBLISHERS, players=PLAYERS, readers=2, seconds=1.0, settle_s=1.5)
     window = await run(load, marks)
