@@ -40,6 +40,7 @@ class AttemptRow:
     description: str
     stream: int | None = None
     key: int | None = None
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Attempts:
                     row = replace(row, app="", name="", stream=None, key=None)
                     if self._continue(row):
                         continue
-                self._changed[_key(row)] = _Open(_create(row), row.at, row.at)
+                self._changed[_key(row)] = _Open(_create(row), row.at, row.at, row.count)
         for found in self._continued.values():
             Attempt.objects.filter(pk=found.pk).update(count=found.count, last_at=found.last_at)
 
@@ -93,7 +94,7 @@ class Attempts:
         found = self._changed.get(key) or self._open.get(key)
         if found is None or not found.goes_on(row.at):
             return False
-        found = replace(found, last_at=max(row.at, found.last_at), count=found.count + 1)
+        found = replace(found, last_at=max(row.at, found.last_at), count=found.count + row.count)
         self._changed[key] = self._continued[found.pk] = found
         return True
 
@@ -114,6 +115,7 @@ def _create(row: AttemptRow) -> int:
     made = Attempt.objects.create(
         at=row.at,
         last_at=row.at,
+        count=row.count,
         action=row.action,
         app=_hide_first(row.app),
         name=named or keys.hide(name=row.name),

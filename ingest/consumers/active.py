@@ -33,6 +33,10 @@ ACTIVE: dict[str, ActiveSession] = {}
 """By session id."""
 
 
+DRAINING: set[str] = set()
+"""The nodes of this process that take nothing new."""
+
+
 def leased(node: str) -> list[tuple[uuid.UUID, int]]:
     """The leases that the node must renew: session and fencing number of each publisher."""
     return [

@@ -11,7 +11,7 @@ from channels.exceptions import StopConsumer
 from django.conf import settings
 
 from ingest.consumers import pages, recorder
-from ingest.consumers.active import ACTIVE, of_node, of_snapshot
+from ingest.consumers.active import ACTIVE, DRAINING, of_node, of_snapshot
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.upkeep import Upkeep
 from ingest.contracts import (
@@ -20,6 +20,7 @@ from ingest.contracts import (
     NodeDraining,
     NodeFigures,
     NodeRecords,
+    NodeResumed,
     NodeScope,
     NodeStarted,
     NodeStopped,
@@ -57,8 +58,10 @@ class NodeConsumer(ControlConsumer):
         return self.scope["node"]
 
     async def node_started(self, event: NodeStarted) -> None:
-        address = ", ".join(f"{host}:{port}" for host, port in self.scope["addresses"])
-        self.upkeep = Upkeep(self.node, address, self.drop)
+        DRAINING.discard(self.node)
+        addresses = [f"{host}:{port}" for host, port in self.scope["addresses"]]
+        addresses += [f"{host}:{port} (TLS)" for host, port in self.scope["tls_addresses"]]
+        self.upkeep = Upkeep(self.node, ", ".join(addresses), self.drop, self.drain)
         self.telemetry = TelemetryWriter(settings.LAKE_DIR, self.node)
         set_writer(self.telemetry)
         self.spawn(asyncio.to_thread(self.telemetry.start))
@@ -73,6 +76,12 @@ class NodeConsumer(ControlConsumer):
         """Has the server end the session, if it is still alive here."""
         if str(session) in ACTIVE:
             await self.send({"type": "node.drop", "session_id": str(session), "reason": reason})
+
+    async def drain(self, left_s: float | None) -> None:
+        if left_s is None:
+            await self.send({"type": "node.resume"})
+        else:
+            await self.send({"type": "node.drain", "grace_s": left_s})
 
     # --- The tick ---
 
@@ -89,6 +98,8 @@ class NodeConsumer(ControlConsumer):
         if self.telemetry is not None and event["samples"]:
             self.telemetry.samples(event["samples"])
         self._record_health(event["streams"])
+        for refused in event["refused"]:
+            recorder.overcrowded(refused["address"], self.node, refused["count"])
         compact = {sample.stream: _compact(sample) for sample in event["samples"]}
         figures: NodeFigures = {**event["figures"], "records": self._records()}
         await self._send_pages(figures, event["streams"], compact)
@@ -174,8 +185,14 @@ class NodeConsumer(ControlConsumer):
             self.telemetry = None
 
     async def node_draining(self, event: NodeDraining) -> None:
+        DRAINING.add(self.node)
         if self.upkeep is not None:
             self.spawn(self.upkeep.draining())
+
+    async def node_resumed(self, event: NodeResumed) -> None:
+        DRAINING.discard(self.node)
+        if self.upkeep is not None:
+            self.spawn(self.upkeep.resumed())
 
     async def node_stopped(self, event: NodeStopped) -> None:
         """The last event: sessions have ended or are about to; what is known of them is written before it returns."""
@@ -191,6 +208,7 @@ class NodeConsumer(ControlConsumer):
             await asyncio.to_thread(self.telemetry.close)
             self.telemetry = None
         await self._forget()
+        DRAINING.discard(self.node)
         raise StopConsumer
 
     async def _forget(self) -> None:

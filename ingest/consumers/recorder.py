@@ -20,6 +20,7 @@ from ingest.models import Session
 from ingest.pepper import keyed_hash
 from ingest.server.credentials import mask
 from ingest.services.admission import Peer
+from ingest.services.refusals import REASONS
 from ingest.telemetry import get_writer
 
 MAX_EVENTS = 2000
@@ -186,6 +187,7 @@ def attempt(
     description: str,
     stream: int | None = None,
     key: int | None = None,
+    count: int = 1,
 ) -> None:
     """Records a refusal, or a connection that broke before it came to anything. `app` and `name` come masked.
 
@@ -209,6 +211,7 @@ def attempt(
         description=clean.text(description, 512),
         stream=stream,
         key=key,
+        count=count,
     )
     get_history().put(row)
     shown = {
@@ -237,6 +240,21 @@ def attempt(
         address=peer.address,
         totals=None,
         detail={},
+    )
+
+
+def overcrowded(address: str, node: str, count: int) -> None:
+    """Records that there was no room for so many new connections of an address ("": of further addresses)."""
+    attempt(
+        action="connect",
+        peer=Peer(address=address, encoder="", node=node, channel=""),
+        app="",
+        app_is_known=False,
+        name="",
+        reason="too_many_connections",
+        code="",
+        description=REASONS["too_many_connections"].description,
+        count=count,
     )
 
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from ingest import clean
 from ingest.consumers import database, guarding, recorder
-from ingest.consumers.active import ActiveSession, standing
+from ingest.consumers.active import DRAINING, ActiveSession, standing
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.recorder import Happening
 from ingest.contracts import (
@@ -237,6 +237,8 @@ class RtmpConsumer(ControlConsumer):
         def refuse(reason: str) -> NoReturn:
             raise Refused(action, reason, stream=None, key=None)
 
+        if action != "connect" and self.scope["node"] in DRAINING:
+            refuse("draining")
         try:
             return await work(started + database.LIMIT_S)
         except (Refused, NotYet):

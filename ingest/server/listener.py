@@ -137,7 +137,7 @@ class RtmpServer:
             self._watch.cancel()
         if self._reopening:
             await self._reopening
-        self._each(_shut_down)
+        self._each(lambda connection: _shut_down(connection, "The server stopped."))
         await self._wait_until_empty(grace_s)
         for connection in list(self.connections):
             if not connection.lost:
@@ -161,7 +161,7 @@ class RtmpServer:
     def _grace_is_over(self) -> None:
         if self.sessions:
             logger.info("The drain's time is over: %d sessions end", len(self.sessions))
-        self._each(_shut_down)
+        self._each(lambda connection: _shut_down(connection, "The server was drained."))
 
     async def _listen_again(self) -> None:
         tries = 0
@@ -238,6 +238,6 @@ class RtmpServer:
                 connection.broken(error)
 
 
-def _shut_down(connection: Connection) -> None:
-    connection.end("node_shutdown", "The server stopped.")
+def _shut_down(connection: Connection, description: str) -> None:
+    connection.end("node_shutdown", description)
     connection.half_close()

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 LOG_S = 10.0
 """That connections were refused is logged this often at most."""
 
-ADDRESSES = 100
+ADDRESSES = 10
 """Refused addresses that one tick tells apart; a flood may have any number. The others count under no address."""
 
 

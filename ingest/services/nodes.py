@@ -37,14 +37,22 @@ class Started:
 
 
 def started(
-    *, name: str, address: str, now: datetime, since: datetime | None = None, alive: Collection[uuid.UUID] = ()
+    *,
+    name: str,
+    address: str,
+    now: datetime,
+    since: datetime | None = None,
+    alive: Collection[uuid.UUID] = (),
+    process_since: datetime | None = None,
 ) -> Started:
     """The node is up. Sessions that its former process left open end as node_lost, when it was last seen.
 
-    `since` is when this process began, `alive` are its own sessions: what is one of these or began later is left alone.
+    `since` is when the node's application began, `alive` are its own sessions: what is one of these or began later is
+    left alone. A drain that was asked for before `process_since` (None: before now) was meant for a former process.
     """
     with transaction.atomic():
         former = Node.objects.filter(name=name).first()
+        asked = former.drain_requested_at if former else None
         left = _close(name, former.seen_at if former else now, before=since or now, alive=alive)
         node, _ = Node.objects.update_or_create(
             name=name,
@@ -54,7 +62,7 @@ def started(
                 "started_at": now,
                 "seen_at": now,
                 "stopped_at": None,
-                "drain_requested_at": None,
+                "drain_requested_at": asked if asked and process_since and asked >= process_since else None,
             },
         )
     if former is not None and former.state != Node.State.DOWN and now - former.seen_at < RIVAL_AFTER:
@@ -63,17 +71,70 @@ def started(
 
 
 def seen(*, name: str, now: datetime) -> None:
-    """The node lives; one that was taken for dead is up again."""
+    """The node lives; one that was taken for dead is back."""
     Node.objects.filter(name=name).update(seen_at=now)
-    Node.objects.filter(name=name, state=Node.State.DOWN).update(state=Node.State.UP)
+    taken_for_dead = Node.objects.filter(name=name, state=Node.State.DOWN)
+    taken_for_dead.filter(drain_requested_at__isnull=True).update(state=Node.State.UP)
+    taken_for_dead.update(state=Node.State.DRAINING)
 
 
 def draining(*, name: str, now: datetime) -> None:
     Node.objects.filter(name=name).update(seen_at=now, state=Node.State.DRAINING)
 
 
+def resumed(*, name: str, now: datetime) -> None:
+    Node.objects.filter(name=name).update(seen_at=now, state=Node.State.UP)
+
+
 def stopped(*, name: str, now: datetime) -> None:
     Node.objects.filter(name=name).update(seen_at=now, stopped_at=now, state=Node.State.DOWN)
+
+
+class NodeError(Exception):
+    """The node can't do what was asked. The message is for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """What an operator asked of a node: to take nothing new, and to end what is left after a time."""
+
+    requested_at: datetime
+    grace_s: int
+
+    def left_s(self, now: datetime) -> float:
+        return max(0.0, self.grace_s - (now - self.requested_at).total_seconds())
+
+
+def request_drain(*, name: str, grace_s: int, now: datetime) -> Node:
+    """The node does so within a second; once more, and the time begins anew. Raises NodeError."""
+    node = _running(name)
+    node.drain_requested_at, node.drain_grace_s = now, grace_s
+    node.save(update_fields=["drain_requested_at", "drain_grace_s"])
+    return node
+
+
+def cancel_drain(*, name: str) -> Node:
+    """The node takes connections again within a second or two. Raises NodeError."""
+    node = _running(name)
+    node.drain_requested_at = None
+    node.save(update_fields=["drain_requested_at"])
+    return node
+
+
+def drain(*, name: str) -> Drain | None:
+    """What is asked of the node now."""
+    asked = Node.objects.filter(name=name).values_list("drain_requested_at", "drain_grace_s").first()
+    return Drain(asked[0], asked[1]) if asked and asked[0] else None
+
+
+def _running(name: str) -> Node:
+    node = Node.objects.filter(name=name).first()
+    if node is None:
+        known = ", ".join(Node.objects.values_list("name", flat=True)) or "none yet"
+        raise NodeError(f"There is no node {name}. Known nodes: {known}.")
+    if node.state == Node.State.DOWN:
+        raise NodeError(f"The node {name} is down. A process that starts under this name takes connections at once.")
+    return node
 
 
 def sweep(*, now: datetime) -> list[Session]:

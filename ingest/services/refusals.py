@@ -62,6 +62,8 @@ REASONS: dict[str, Reason] = {
     ),
     "database_slow": Reason("The server could not check this in time. Try again in a few seconds.", TRANSIENT),
     "database_error": Reason("The server can't check this now. Try again in a few seconds.", TRANSIENT),
+    "draining": Reason("The server is being drained: connect again in a moment, or to another server.", TRANSIENT),
+    "too_many_connections": Reason("There were as many connections as there may be, in all or from this address."),
     "internal_error": Reason("The server failed to answer this. Its log says why.", TRANSIENT),
 }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from channels.routing import ProtocolTypeRouter
 
@@ -14,10 +15,10 @@ APPLICATION = ProtocolTypeRouter({"rtmp": RtmpConsumer.as_asgi(), "rtmp.node": N
 
 
 @asynccontextmanager
-async def listening(node: str = NODE, live: LiveSettings | None = None) -> AsyncIterator[int]:
-    """The port of a running media node."""
-    config = ServerConfig(node=node, rtmp=("127.0.0.1", 0), live=live or LiveSettings())
-    server = RtmpServer(APPLICATION, config)
+async def listening(node: str = NODE, live: LiveSettings | None = None, **config: Any) -> AsyncIterator[int]:
+    """The port of a running media node. `config`: fields of its ServerConfig."""
+    settings = ServerConfig(node=node, rtmp=("127.0.0.1", 0), live=live or LiveSettings(), **config)
+    server = RtmpServer(APPLICATION, settings)
     await server.start()
     try:
         yield server.addresses[0][1]

@@ -1,0 +1,233 @@
+"""Drain: nobody new comes, those that there are are asked to leave, then end; or all goes on as before."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.rtmp import events
+from ingest.server import RtmpServer
+from tests.certificates import make_pair
+from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.conftest import Serve
+from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.rtmp_client import RtmpClient
+
+RECONNECT = "NetConnection.Connect.ReconnectRequest"
+
+
+async def publisher(server: RtmpServer, name: str = "cam1", app: str = "live", **properties: Any) -> RtmpClient:
+    client = RtmpClient(port=server.addresses[0][1])
+    await client.open()
+    await client.connect(app, **properties)
+    stream_id = await client.publish(name)
+    await client.send_video(stream_id, 0, AVC_HEADER)
+    return client
+
+
+def asked(client: RtmpClient) -> list[dict[str, Any]]:
+    """The reconnect requests that the client was sent."""
+    return [event.info for event in client.of(events.StatusReceived) if event.code == RECONNECT]
+
+
+async def refused(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return True
+    writer.close()
+    return False
+
+
+async def within(timeout_s: float, ask: Callable[[], Any]) -> Any:
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while True:
+        found = await ask()
+        if found or asyncio.get_running_loop().time() > deadline:
+            return found
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("url", "called", "where"),
+    [
+        ("", "live", {}),
+        ("rtmp://two.example.net:1936", "live", {"tcUrl": "rtmp://two.example.net:1936/live"}),
+        ("rtmp://two.example.net:1936", "live?key=rk_" + "A" * 32, {}),
+    ],
+    ids=["same address", "another", "its key is in the app"],
+)
+async def test_those_that_understand_it_are_asked_to_reconnect(
+    app: ScriptedApplication, serve: Serve, url: str, called: str, where: dict[str, str]
+) -> None:
+    server = await serve(config={"reconnect_url": url})
+    client = await publisher(server, app=called, capsEx=1.0)
+    await app.node.send({"type": "node.drain", "grace_s": 60.0})
+    await client.wait_until(lambda: bool(asked(client)))
+    (info,) = asked(client)
+    assert info == {"level": "status", "code": RECONNECT, "description": "The server is being drained."} | where
+    assert client.of(events.StatusReceived)[-1].stream_id == 0
+    await app.wait_until(lambda: any(event["code"] == RECONNECT for event in app.connections[0].of("rtmp.status")))
+    await app.node.send({"type": "node.drain", "grace_s": 60.0})
+    await client.close()
+    await app.event("rtmp.disconnect")
+    assert len(asked(client)) == 1
+    assert len(app.node.of("node.draining")) == 1
+
+
+async def test_clients_that_do_not_say_so_are_not_asked(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve()
+    flags: list[Any] = [None, 2.0, "1", float("nan"), 1e300, True]
+    clients = [
+        await publisher(server, f"cam{number}", **({} if value is None else {"capsEx": value}))
+        for number, value in enumerate(flags)
+    ]
+    understands = await publisher(server, "last", capsEx=3.0)
+    await app.node.send({"type": "node.drain", "grace_s": 60.0})
+    await understands.wait_until(lambda: len(asked(understands)) == 1)
+    assert [asked(client) for client in clients] == [[]] * len(clients)
+    for client in (*clients, understands):
+        await client.close()
+
+
+async def test_what_is_left_ends_after_the_grace_and_the_node_stays(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve()
+    client = await publisher(server)
+    await app.node.send({"type": "node.drain", "grace_s": 0.4})
+    assert await refused(server.addresses[0][1])
+    stream_id = 1
+    await client.send_video(stream_id, 40, key_frame(1))  # It goes on meanwhile.
+    end = await app.event("rtmp.unpublish")
+    assert (end["reason"], end["totals"]["video_frames"]) == ("node_shutdown", 1)
+    await client.wait_closed()
+    assert client.of(events.StatusReceived)[-1].code == "NetConnection.Connect.AppShutdown"
+    seen = len(app.node.of("node.tick"))
+    await app.wait_until(lambda: len(app.node.of("node.tick")) > seen)
+    assert not app.node.of("node.stopped")
+    await client.close()
+
+
+async def test_a_resumed_node_listens_where_it_did(app: ScriptedApplication, serve: Serve, tmp_path: Path) -> None:
+    pair = make_pair(tmp_path)
+    server = await serve(config={"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key})
+    ports = [server.addresses[0][1], server.tls_addresses[0][1]]
+    before = await publisher(server)
+    await app.node.send({"type": "node.resume"})  # Nothing to resume.
+    await app.node.send({"type": "node.drain", "grace_s": 0.5})
+    for port in ports:
+        assert await within(2, lambda port=port: refused(port))  # type: ignore[misc]
+    await app.node.send({"type": "node.resume"})
+    await app.wait_until(lambda: bool(app.node.of("node.resumed")))
+    assert [server.addresses[0][1], server.tls_addresses[0][1]] == ports
+    after = await publisher(server, "cam2")
+    async with RtmpClient(port=ports[1], tls=pair.client()) as secure:
+        await secure.connect("live")
+    await asyncio.sleep(0.6)  # The former grace is over, and ended nothing.
+    assert len(server.sessions) == 2
+    assert [kind for kind in app.node.kinds if kind.startswith("node.re") or kind == "node.draining"] == [
+        "node.draining",
+        "node.resumed",
+    ]
+    for client in (before, after):
+        await client.close()
+
+
+async def test_a_resume_waits_for_a_port_that_is_taken(
+    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await serve()
+    host, port = server.addresses[0]
+    await app.wait_until(lambda: bool(app.instances))
+    await app.node.send({"type": "node.drain", "grace_s": 60.0})
+    other = await asyncio.start_server(lambda _reader, writer: writer.close(), host, port)
+    await app.node.send({"type": "node.resume"})
+
+    async def told() -> bool:
+        return "can't listen" in caplog.text
+
+    assert await within(5, told)
+    assert not app.node.of("node.resumed")
+    other.close()
+    await app.wait_until(lambda: bool(app.node.of("node.resumed")))
+    assert caplog.text.count("can't listen") == 1
+    client = await publisher(server)
+    await client.close()
+
+
+async def test_leaving_waits_for_the_last_session_and_no_longer(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve()
+    client = await publisher(server)
+    leaving = asyncio.create_task(server.leave(30))
+    await app.wait_until(lambda: bool(app.node.of("node.draining")))
+    await app.node.send({"type": "node.resume"})  # Too late: the process stops.
+    assert await refused(server.addresses[0][1])
+    assert not leaving.done()
+    await client.close()
+    await asyncio.wait_for(leaving, 2)
+
+    impatient = await serve()
+    client = await publisher(impatient)
+    await asyncio.wait_for(impatient.leave(0.3), 2)
+    await app.wait_until(lambda: bool(app.connections[-1].of("rtmp.unpublish")))
+    assert app.connections[-1].of("rtmp.unpublish")[0]["reason"] == "node_shutdown"
+    await client.close()
+
+
+async def test_a_new_node_application_learns_of_the_drain_and_of_what_was_not_read(
+    app: ScriptedApplication, serve: Serve
+) -> None:
+    """The application stalls, ticks pile up in its inbox, and it fails: no sample is lost."""
+    go = asyncio.Event()
+
+    async def stall_and_fail(_instance: Instance, _event: Message) -> None:
+        await go.wait()
+        del app.on["node.tick"]
+        raise RuntimeError("broken on purpose")
+
+    server = await serve()
+    client = await publisher(server)
+    await app.wait_until(lambda: bool(app.node.of("node.tick")))
+    app.on["node.tick"] = stall_and_fail
+    unread = app.node.of("node.tick")[-1]
+    await app.wait_until(lambda: app.node.of("node.tick")[-1] is not unread)  # It stalls now.
+    delivered = sum(len(tick["samples"]) for tick in app.node.of("node.tick"))
+    await app.node.send({"type": "node.drain", "grace_s": 60.0})
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + 2.5
+    while loop.time() < ends:
+        await client.send_video(1, 40, key_frame(1))
+        await asyncio.sleep(0.1)
+    go.set()
+
+    def nodes() -> list[Instance]:
+        return [instance for instance in app.instances if instance.scope["type"] == "rtmp.node"]
+
+    await app.wait_until(lambda: len(nodes()) == 2 and bool(nodes()[1].of("node.tick")))
+    assert nodes()[1].kinds[:2] == ["node.started", "node.draining"]
+    samples = nodes()[1].of("node.tick")[0]["samples"]
+    sequences = [sample.sequence for sample in samples]
+    assert sequences == list(range(delivered + 1, delivered + 1 + len(sequences)))
+    assert len(sequences) >= 3
+    await client.close()
+
+
+async def test_connections_without_room_are_told_by_the_tick(
+    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await serve(config={"max_connections": 1})
+    port = server.addresses[0][1]
+    client = await publisher(server)
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await reader.read() == b""
+        writer.close()
+    await app.wait_until(lambda: sum(r["count"] for tick in app.node.of("node.tick") for r in tick["refused"]) == 3)
+    assert {r["address"] for tick in app.node.of("node.tick") for r in tick["refused"]} == {"127.0.0.1"}
+    assert app.node.of("node.tick")[-1]["figures"]["refused_connections"] == 3
+    assert len(app.connections) == 1
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "1 in all (RTMPWEB_MAX_CONNECTIONS)" in warning
+    assert "Raise the limit" in warning
+    await client.close()
