@@ -185,7 +185,6 @@ class RtmpConsumer(ControlConsumer):
             await self._reject(event, refused)
             return
         grant = admission.admit_play(session=uuid.uuid4(), stream=stream)
-        get_history().put(self._begin_row(grant))
         self._open(event["stream_id"], "play", grant)
         answer: PlayAccept = {
             "type": "rtmp.play.accept",
@@ -196,25 +195,10 @@ class RtmpConsumer(ControlConsumer):
         }
         await self.send(answer)
 
-    def _begin_row(self, grant: Grant) -> BeginRow:
-        peer = self.peer
-        return BeginRow(
-            session=grant.session,
-            app=grant.app,
-            name=grant.name,
-            stream=grant.labels["stream"],
-            node=peer.node,
-            channel=peer.channel,
-            address=clean.text(peer.address, 64),
-            encoder=clean.text(peer.encoder, 255),
-            at=timezone.now(),
-        )
-
     async def _admit(
         self, session: uuid.UUID, check: Callable[[], None], admit: Callable[[], Grant], deadline: float
     ) -> Grant:
         """Reads first, then writes; both before the deadline."""
-
         loop = asyncio.get_running_loop()
 
         def discard(grant: Grant) -> None:
@@ -306,6 +290,20 @@ class RtmpConsumer(ControlConsumer):
         self.streams[stream_id] = session
         self.had_session = True
         recorder.begin(session)
+        if kind == "play":  # A publisher's row was written with its lease.
+            get_history().put(
+                BeginRow(
+                    session=session.id,
+                    app=session.app,
+                    name=session.name,
+                    stream=grant.labels["stream"],
+                    node=session.node,
+                    channel=self.peer.channel,
+                    address=clean.text(session.address, 64),
+                    encoder=session.encoder,
+                    at=timezone.now(),
+                )
+            )
         while self.buffered:
             recorder.record(session, self.buffered.popleft())
         recorder.record(session, recorder.happening("session.started", level="status", code=kind))
@@ -389,7 +387,11 @@ def _takeover(former: Replaced) -> Happening:
     return recorder.happening(
         "publish.takeover",
         level="status",
-        code=former.why,
         description=f"Took the stream over from {former.address}, which was {state}.",
-        detail={"session_id": str(former.session), "address": former.address, "silent_s": former.silent_s},
+        detail={
+            "session_id": str(former.session),
+            "address": former.address,
+            "silent_s": former.silent_s,
+            "why": former.why,
+        },
     )

@@ -26,6 +26,7 @@ const lower = (text) => text[0].toLowerCase() + text.slice(1);
 const EVENT_KINDS = {
   "session.started": ["Session started", "live"],
   "session.ended": ["Session ended", "out"],
+  "publish.takeover": ["The stream was taken over", "live"],
   "health.opened": ["Issue opened", "warn"],
   "health.cleared": ["Issue cleared", "good"],
   metadata: ["The encoder described its media", "info"],
