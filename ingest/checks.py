@@ -7,11 +7,15 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError
+from django.utils import timezone
 
 from ingest.models import Application
+from ingest.server import tls
 from ingest.services.paste import WILDCARDS
 
 PEPPER_CHARACTERS = 32
+
+RENEW = "Put a new pair in the place of RTMPWEB_TLS_CERT and RTMPWEB_TLS_KEY; it is taken up without a restart."
 
 
 @register(Tags.security)
@@ -51,6 +55,42 @@ def listeners(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             )
         taken.setdefault(address[1], name)
     return found
+
+
+@register(Tags.security, deploy=True)
+def certificate(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """RTMPS can be served with what is set, and for some time to come. (Other commands do without.)"""
+    chain, key = settings.TLS_CERT, settings.TLS_KEY
+    if settings.RTMPS_ADDRESS is None:
+        if chain is None and key is None:
+            return []
+        return [
+            CheckWarning(
+                "A certificate is set, but RTMPWEB_RTMPS is off: nothing is served with it.",
+                hint="Set RTMPWEB_RTMPS, such as to 0.0.0.0:1936, or unset RTMPWEB_TLS_CERT and RTMPWEB_TLS_KEY.",
+                id="ingest.W003",
+            )
+        ]
+    if chain is None or key is None:
+        return [
+            Error(
+                "RTMPWEB_RTMPS is set, its certificate or key is not.",
+                hint="Name both PEM files in RTMPWEB_TLS_CERT and RTMPWEB_TLS_KEY, or set RTMPWEB_RTMPS=off.",
+                id="ingest.E003",
+            )
+        ]
+    try:
+        expires = tls.load(chain, key).expires
+    except tls.CertificateError as error:
+        return [Error("RTMPS can't be served.", hint=str(error), id="ingest.E004")]
+    now = timezone.now()
+    if expires <= now:
+        words = f"The certificate for RTMPS expired on {expires:%d %b %Y, %H:%M} UTC: encoders refuse it."
+        return [Error(words, hint=RENEW, id="ingest.E005")]
+    if expires - now < tls.WARN_BEFORE:
+        words = f"The certificate for RTMPS expires on {expires:%d %b %Y, %H:%M} UTC."
+        return [CheckWarning(words, hint=RENEW, id="ingest.W004")]
+    return []
 
 
 @register(Tags.compatibility, deploy=True)

@@ -222,6 +222,17 @@ SESSION_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_SECURE = BEHIND_TLS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
 SECURE_REFERRER_POLICY = "same-origin"
+SECURE_SSL_REDIRECT = BEHIND_TLS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]  # Asked by the container's own health check, past the proxy.
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if BEHIND_TLS else 0
+SILENCED_SYSTEM_CHECKS = [
+    # Whether other hosts of the domain speak TLS is not known here: HSTS is for this host alone.
+    "security.W005",
+    "security.W021",
+]
+if not BEHIND_TLS:
+    # Plain HTTP: right on a loopback address; on any other rtmpweb.W006 says so, and which one setting changes these.
+    SILENCED_SYSTEM_CHECKS += ["security.W004", "security.W008", "security.W012", "security.W016"]
 X_FRAME_OPTIONS = "DENY"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},

@@ -72,7 +72,7 @@ def test_openmetrics_is_spoken_too(client: Client, stream: Stream) -> None:
     put(snapshot(stream))
     answer = client.get("/metrics", headers=api_token() | {"Accept": OPENMETRICS})
     assert answer["Content-Type"].startswith("application/openmetrics-text")
-    families = openmetrics.text_string_to_metric_families(answer.content.decode())
+    families = openmetrics.text_string_to_metric_families(answer.content.decode())  # type: ignore[no-untyped-call]
     assert "rtmpweb_stream_players" in {family.name for family in families}
 
 

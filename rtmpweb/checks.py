@@ -1,0 +1,158 @@
+"""System checks of the installation as a whole: settings that contradict one another, or endanger what is kept."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as CheckWarning
+from django.db import DatabaseError
+
+from analytics.java import JavaMissing, find_java
+from ingest.models import Node
+
+LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+SECRETS = ("RTMPWEB_SECRET_KEY", "RTMPWEB_KEY_PEPPER")
+
+
+@register(Tags.compatibility)
+def spark(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if not (settings.SPARK_MASTER and settings.SPARK_REMOTE):
+        return []
+    return [
+        CheckWarning(
+            "SPARK_MASTER and SPARK_REMOTE are both set: SPARK_MASTER has no effect.",
+            hint="Unset the one that is not meant. SPARK_REMOTE is Spark Connect (sc://), SPARK_MASTER a master (spark://).",
+            id="rtmpweb.W001",
+        )
+    ]
+
+
+@register(Tags.compatibility)
+def stores(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Both or neither: Redis and a database server are what several processes share."""
+    if settings.REDIS_URL and not settings.DATABASE_URL:
+        return [
+            CheckWarning(
+                "REDIS_URL is set, DATABASE_URL is not: several processes would share an SQLite file.",
+                hint="Set DATABASE_URL to a PostgreSQL server, or unset REDIS_URL and run `manage.py serve` alone.",
+                id="rtmpweb.W002",
+            )
+        ]
+    if settings.DATABASE_URL and not settings.REDIS_URL:
+        return [
+            CheckWarning(
+                "DATABASE_URL is set, REDIS_URL is not: other processes than `manage.py serve` can't work together.",
+                hint="Set REDIS_URL where the parts run apart: without it pages show nothing live.",
+                id="rtmpweb.W003",
+            )
+        ]
+    return []
+
+
+@register(Tags.compatibility, deploy=True)
+def lake(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """The nearest folder of the lake's path that is there must let files be made."""
+    folder = settings.LAKE_DIR
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        return []
+    return [
+        Error(
+            f"Telemetry can't be written to {settings.LAKE_DIR} (RTMPWEB_LAKE): {folder} does not let this user.",
+            hint="Give this process's user the right to write there, or set RTMPWEB_LAKE to another folder.",
+            id="rtmpweb.E001",
+        )
+    ]
+
+
+@register(Tags.compatibility, deploy=True)
+def shared_lake(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if not (settings.REDIS_URL and settings.LAKE_DIR.is_relative_to(settings.DATA_DIR)):
+        return []
+    return [
+        CheckWarning(
+            "The lake is in this process's own data folder: nodes and Spark workers elsewhere don't see it.",
+            hint="Set RTMPWEB_LAKE to a folder that all of them share; on one machine, any outside RTMPWEB_DATA_DIR.",
+            id="rtmpweb.W004",
+        )
+    ]
+
+
+@register(Tags.security, deploy=True)
+def shared_secrets(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """With a database server there are other processes, which would make secrets of their own."""
+    if not settings.DATABASE_URL:
+        return []
+    return [
+        Error(
+            f"{name} is not set: this process keeps one in its data folder, which others don't have.",
+            hint=f"Set {name} to the same long random text in every process. The one in use is in "
+            f"{settings.DATA_DIR / name.lower()}.",
+            id="rtmpweb.E002",
+        )
+        for name in SECRETS
+        if not os.environ.get(name, "").strip()
+    ]
+
+
+@register(Tags.security, deploy=True)
+def hosts(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if "*" not in settings.ALLOWED_HOSTS:
+        return []
+    return [
+        CheckWarning(
+            "RTMPWEB_ALLOWED_HOSTS is '*': the dashboard answers under any name, as an attacker's page may use.",
+            hint="Name the hosts under which it is reached.",
+            id="rtmpweb.W005",
+        )
+    ]
+
+
+@register(Tags.security, deploy=True)
+def open_http(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Django's own warnings of this are silenced where it is off (see the settings)."""
+    if settings.BEHIND_TLS or settings.HTTP_ADDRESS is None or settings.HTTP_ADDRESS[0] in LOOPBACK:
+        return []
+    return [
+        CheckWarning(
+            "The dashboard speaks plain HTTP to other machines: passwords and tokens can be read on the way.",
+            hint="Put a proxy that speaks TLS before it and set RTMPWEB_BEHIND_TLS=yes, or listen on 127.0.0.1.",
+            id="rtmpweb.W006",
+        )
+    ]
+
+
+@register(Tags.compatibility, deploy=True)
+def java(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if settings.SPARK_REMOTE:
+        return []
+    try:
+        find_java()
+    except JavaMissing as error:
+        return [CheckWarning("Analytics can't run on this machine.", hint=str(error), id="rtmpweb.W007")]
+    return []
+
+
+@register(Tags.database, deploy=True)
+def node_names(app_configs: Any, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Asked with `check --deploy --database default`."""
+    if not databases or settings.NODE_NAME:
+        return []
+    try:
+        names = list(Node.objects.filter(stopped_at__isnull=True).values_list("name", flat=True))
+    except DatabaseError:
+        return []  # Not migrated yet.
+    if len(names) < 2:
+        return []
+    return [
+        CheckWarning(
+            f"There are {len(names)} media nodes ({', '.join(names[:5])}), and this process has no RTMPWEB_NODE: it "
+            "would take its host's name.",
+            hint="Give each node a name of its own that stays: two of one name end each other's sessions.",
+            id="rtmpweb.W008",
+        )
+    ]
