@@ -104,7 +104,7 @@ TEMPLATES = [
 GUESSES = env.integer("RTMPWEB_GUESSES", 10, 1, 100)
 BAN_S = env.integer("RTMPWEB_BAN_S", 600, 0, 31_536_000)
 REFUSAL_DELAY_S = env.number("RTMPWEB_REFUSAL_DELAY_S", 4.0, 0, 7)
-"""With the 2 s that a decision may take it stays under the 10 s that the listener waits for an answer."""
+"""With the 2 s that a decision may take it stays under what the listener waits for an answer (ServerConfig)."""
 KEEP_ATTEMPTS_DAYS = env.integer("RTMPWEB_KEEP_ATTEMPTS_DAYS", 30, 0, 36_500)
 KEEP_SESSIONS_DAYS = env.integer("RTMPWEB_KEEP_SESSIONS_DAYS", 400, 0, 36_500)
 

@@ -53,6 +53,7 @@ class Upkeep:
         self._drop = drop
         self._began = timezone.now()
         self._row: int | None = None
+        self._bans: bans.Mark | None = None
         self._busy: set[str] = set()
         self._due: dict[str, float] = {}
         self._failing = False
@@ -116,7 +117,7 @@ class Upkeep:
                 process_since=PROCESS_BEGAN,
             )
             leases.forget_silences(node=started.node.pk)
-            _read_bans()
+            self._read_bans()
             return started
 
         started = await database.run(start, executor=database.WRITE)
@@ -135,7 +136,7 @@ class Upkeep:
 
     async def _revocations(self) -> None:
         def read() -> tuple[list[tuple[uuid.UUID, EndReason]], nodes.Drain | None]:
-            _read_bans()
+            self._read_bans()
             return revocation.due(node=self.node, now=timezone.now()), nodes.drain(name=self.node)
 
         due, drain = await database.run(read, executor=database.READ)
@@ -146,6 +147,9 @@ class Upkeep:
         elif drain is None and self._drains:
             await self._drain(None)
         self._drain_told = drain
+
+    def _read_bans(self) -> None:
+        self._bans = bans.tell(get_guard(), now=timezone.now(), before=self._bans)
 
     async def _leases(self) -> None:
         """Renews the leases; the same round says that the node lives."""
@@ -202,8 +206,3 @@ class Upkeep:
             )
         except (AnyDatabaseError, database.TooSlow) as error:
             logger.warning("The node's state was not written: %s", type(error).__name__)
-
-
-def _read_bans() -> None:
-    now = timezone.now()
-    get_guard().settle(bans.known(now=now), now.timestamp())

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Count, Max, QuerySet
 
 from ingest.models import Ban
-from ingest.services.guard import MOST_ADDRESSES, KnownBan, unit
+from ingest.services.guard import MOST_ADDRESSES, Guard, KnownBan, unit
 
 
 def unit_of(text: str) -> str:
@@ -26,13 +26,27 @@ def active(*, now: datetime) -> "QuerySet[Ban]":
     return Ban.objects.filter(until__gt=now, lifted_at__isnull=True)
 
 
-def known(*, now: datetime) -> list[KnownBan]:
-    """Those that would not be over yet, lifted ones among them: what a node's guard is told."""
-    rows = Ban.objects.filter(until__gt=now).order_by("-until").values_list("address", "at", "until", "lifted_at")
-    return [
-        KnownBan(address, at.timestamp(), until.timestamp(), lifted_at is not None)
-        for address, at, until, lifted_at in rows[:MOST_ADDRESSES]
-    ]
+Mark = tuple[object, ...]
+"""Of all bans that would not be over yet: as long as it stays the same, they do."""
+
+
+def tell(guard: Guard, *, now: datetime, before: Mark | None = None) -> Mark:
+    """Tells a node's guard of the bans, if they aren't those of the mark `before`; their own mark.
+
+    So that a look each second costs a node next to nothing, however many there are.
+    """
+    rows = Ban.objects.filter(until__gt=now)
+    mark = tuple(rows.aggregate(Count("pk"), Max("pk"), Max("lifted_at")).values())
+    if mark != before:
+        fields = rows.order_by("-until").values_list("address", "at", "until", "lifted_at")
+        guard.settle(
+            [
+                KnownBan(address, at.timestamp(), until.timestamp(), lifted_at is not None)
+                for address, at, until, lifted_at in fields[:MOST_ADDRESSES]
+            ],
+            now.timestamp(),
+        )
+    return mark
 
 
 def impose(*, address: str, seconds: float, now: datetime, guesses: int = 0, node: str = "") -> Ban:
