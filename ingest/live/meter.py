@@ -93,7 +93,7 @@ class Meter:
 
     # --- The media path ---
 
-    def video(self, timestamp: int, size: int, now: float, *, is_frame: bool, is_keyframe: bool) -> None:
+    def video(self, timestamp: int, size: int, now: float, is_frame: bool, is_keyframe: bool) -> None:
         """A message of type 9, of `size` payload bytes. `is_frame`: a coded frame of the main track."""
         self._counters.video_bytes += size
         if self.first_media is None:
@@ -114,7 +114,7 @@ class Meter:
             self.last_keyframe = now
             self._counters.keyframes += 1
 
-    def audio(self, timestamp: int, size: int, now: float, *, is_frame: bool) -> None:
+    def audio(self, timestamp: int, size: int, now: float, is_frame: bool) -> None:
         """A message of type 8."""
         self._counters.audio_bytes += size
         if self.first_media is None:

@@ -148,7 +148,7 @@ class LiveStream:
             self._video_track = tag.track
         is_keyframe = tag.is_keyframe and is_main
         is_frame = tag.is_frame and is_main
-        meter.video(timestamp, len(payload), now, is_frame=is_frame, is_keyframe=is_keyframe)
+        meter.video(timestamp, len(payload), now, is_frame, is_keyframe)
         if tag.is_header:
             self._header("video", tag, timestamp, payload, now)
             if is_main and tag.is_sequence_start:
@@ -171,7 +171,7 @@ class LiveStream:
         if is_main:
             self._audio_track = tag.track
         is_frame = tag.is_frame and is_main
-        meter.audio(timestamp, len(payload), now, is_frame=is_frame)
+        meter.audio(timestamp, len(payload), now, is_frame)
         if tag.is_header:
             self._header("audio", tag, timestamp, payload, now)
             if is_main and tag.is_sequence_start:

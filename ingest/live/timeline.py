@@ -11,6 +11,9 @@ GAP_MS: Final = 500
 GAP_FRAMES: Final = 3
 """A step in time is a gap when it is longer than both."""
 
+MISSING_FRAMES: Final = 1.5
+"""A step of so many frames' time, or more, is one with frames missing."""
+
 JUMP_MS: Final = 10_000
 """A longer step is a clock that was set, not frames that are missing: a publisher so silent would have been ended."""
 
@@ -27,7 +30,18 @@ def difference(later: int, earlier: int) -> int:
 class Timeline:
     """The frames of one track: their decoding times, and what is irregular in them."""
 
-    __slots__ = ("_gap_ms", "_steps", "dts", "frames", "gaps", "last", "missing", "nominal_fps", "regressions")
+    __slots__ = (
+        "_gap_ms",
+        "_regular_ms",
+        "_steps",
+        "dts",
+        "frames",
+        "gaps",
+        "last",
+        "missing",
+        "nominal_fps",
+        "regressions",
+    )
 
     def __init__(self) -> None:
         self.frames = 0
@@ -41,6 +55,8 @@ class Timeline:
         """Estimated from steps longer than a frame's."""
         self.nominal_fps: float | None = None
         self._gap_ms: float = GAP_MS
+        self._regular_ms: float = GAP_MS
+        """No step up to this is a gap or has frames missing."""
         self._steps: deque[int] = deque(maxlen=MEASURED_STEPS)
 
     def add(self, timestamp: int) -> None:
@@ -49,16 +65,21 @@ class Timeline:
         if self.frames == 1:
             self.last = timestamp
             return
-        step = difference(timestamp, self.last)
+        step = timestamp - self.last
+        if not 0 <= step <= self._regular_ms:
+            step = difference(timestamp, self.last)
+            self._judge(step)
         self.last = timestamp
         self.dts += step
         self._steps.append(step)
+
+    def _judge(self, step: int) -> None:
         if step < 0:
             self.regressions += 1
         elif step > self._gap_ms:
             self.gaps += 1
         fps = self.nominal_fps
-        if fps is not None and step * fps >= 1500 and step <= JUMP_MS:
+        if fps is not None and step * fps >= MISSING_FRAMES * 1000 and step <= JUMP_MS:
             self.missing += round(step * fps / 1000) - 1
 
     def settle(self, claimed_fps: float | None) -> None:
@@ -70,3 +91,4 @@ class Timeline:
         if fps is not None:
             self.nominal_fps = fps
             self._gap_ms = max(GAP_MS, GAP_FRAMES * 1000 / fps)
+            self._regular_ms = min(self._gap_ms, MISSING_FRAMES * 1000 / fps - 1)
