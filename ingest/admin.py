@@ -3,12 +3,14 @@
 A key's secret is on the page that answers its making or rotation, and nowhere else: that page isn't kept by browsers.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db.models import Model, QuerySet
+from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -16,9 +18,9 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from ingest.forms import StreamKeyForm
-from ingest.models import Application, Attempt, Lease, Node, Session, StatusEvent, Stream, StreamKey
-from ingest.roles import CAN_KICK
-from ingest.services import keys, paste, sessions
+from ingest.models import Application, Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
+from ingest.roles import CAN_DRAIN, CAN_KICK, CAN_LIFT_BANS
+from ingest.services import bans, keys, nodes, paste, sessions
 
 if TYPE_CHECKING:
     ApplicationBase = admin.ModelAdmin[Application]
@@ -29,6 +31,7 @@ else:
     ApplicationBase = StreamBase = StreamKeyBase = AnyBase = admin.ModelAdmin
 
 ROTATION_GRACE = timedelta(hours=24)
+DRAIN_GRACE_S = 60
 
 
 @admin.register(Application)
@@ -40,8 +43,8 @@ class ApplicationAdmin(ApplicationBase):
 
 @admin.register(Stream)
 class StreamAdmin(StreamBase):
-    list_display = ("__str__", "owner", "enabled", "target_kbps")
-    list_filter = ("application", "enabled", ("owner", admin.RelatedOnlyFieldListFilter))
+    list_display = ("__str__", "owner", "enabled", "target_kbps", "takeover")
+    list_filter = ("application", "enabled", "takeover", ("owner", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("application", "owner")
     search_fields = ("name", "application__name")
     autocomplete_fields = ("application",)
@@ -66,23 +69,36 @@ class KeyStateFilter(admin.SimpleListFilter):
 @admin.register(StreamKey)
 class StreamKeyAdmin(StreamKeyBase):
     form = StreamKeyForm
-    list_display = ("__str__", "stream", "starts_with", "state", "expires_at", "last_used_at", "created_at")
+    list_display = ("__str__", "stream", "starts_with", "state", "expires_at", "limit", "last_used", "created_at")
     list_filter = (
         KeyStateFilter,
         "stream__application",
         ("stream__owner", admin.RelatedOnlyFieldListFilter),
+        "over_limit",
         "expires_at",
         "last_used_at",
     )
     list_select_related = ("stream__application",)
     search_fields = ("label", "prefix", "stream__name", "stream__application__name")
     autocomplete_fields = ("stream",)
-    readonly_fields = ("starts_with", "state", "created_at", "last_used_at", "revoked_at", "grace_until")
+    readonly_fields = ("starts_with", "state", "created_at", "last_used", "revoked_at", "grace_until")
     actions = ("revoke", "rotate_with_grace", "rotate_now")
 
     @admin.display(description="starts with")
     def starts_with(self, key: StreamKey) -> str:
         return f"{key.prefix}…" if key.prefix else "—"
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[StreamKey]":
+        live = Session.objects.filter(key=OuterRef("pk"), ended_at__isnull=True)
+        return super().get_queryset(request).annotate(is_live=Exists(live))
+
+    @admin.display(description="bitrate limit", ordering="max_kbps")
+    def limit(self, key: StreamKey) -> str:
+        return f"{key.max_kbps} kbit/s, {key.over_limit}" if key.max_kbps else "—"
+
+    @admin.display(ordering="last_used_at")
+    def last_used(self, key: StreamKey) -> Any:
+        return "now: it is live" if getattr(key, "is_live", False) else key.last_used_at or "—"
 
     @admin.display
     def state(self, key: StreamKey) -> str:
@@ -90,7 +106,7 @@ class StreamKeyAdmin(StreamKeyBase):
         return f"active until {key.grace_until:%Y-%m-%d %H:%M} UTC" if found == "active" and key.grace_until else found
 
     def get_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
-        rights = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps")
+        rights = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps", "over_limit")
         return (*rights, "existing_key") if obj is None else (*rights, *self.readonly_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
@@ -105,6 +121,7 @@ class StreamKeyAdmin(StreamKeyBase):
             label=obj.label,
             expires_at=obj.expires_at,
             max_kbps=obj.max_kbps,
+            over_limit=obj.over_limit,
             allowed_networks=obj.allowed_networks,
             enabled=obj.enabled,
             secret=form.cleaned_data.get("existing_key") or None,
@@ -221,17 +238,88 @@ class StatusEventAdmin(ReadOnlyAdmin):
 
 @admin.register(Attempt)
 class AttemptAdmin(ReadOnlyAdmin):
-    list_display = ("at", "action", "app", "name", "address", "reason", "code", "description")
+    list_display = ("at", "count", "last_at", "action", "app", "name", "address", "reason", "code", "description")
     list_filter = ("action", "reason", "app", "node", "at")
     search_fields = ("address", "name", "encoder")
     date_hierarchy = "at"
     show_full_result_count = False
 
 
+class BanStateFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("active", "Active"), ("over", "Over or lifted")]
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Ban]") -> "QuerySet[Ban]":
+        active = bans.active(now=timezone.now()).values("pk")
+        match self.value():
+            case "active":
+                return queryset.filter(pk__in=active)
+            case "over":
+                return queryset.exclude(pk__in=active)
+        return queryset
+
+
+@admin.register(Ban)
+class BanAdmin(ReadOnlyAdmin):
+    list_display = ("address", "state", "at", "until", "guesses", "node", "lifted_at", "lifted_by")
+    list_filter = (BanStateFilter, "node", "at")
+    list_select_related = ("lifted_by",)
+    search_fields = ("address",)
+    actions = ("lift",)
+
+    @admin.display
+    def state(self, ban: Ban) -> str:
+        if ban.lifted_at is not None:
+            return "lifted"
+        return "active" if ban.until > timezone.now() else "over"
+
+    def has_lift_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(CAN_LIFT_BANS)
+
+    @admin.action(description="Lift: hear the selected addresses again", permissions=["lift"])
+    def lift(self, request: HttpRequest, queryset: "QuerySet[Ban]") -> None:
+        by = request.user if request.user.is_authenticated else None
+        addresses = sorted(set(queryset.values_list("address", flat=True)))
+        lifted = sum(bans.lift(address=address, now=timezone.now(), by=by) for address in addresses)
+        for ban in queryset:
+            self.log_change(request, ban, "Lifted.")
+        messages.success(request, f"Lifted {lifted}. {', '.join(addresses)}: heard again within 2 s.")
+
+
 @admin.register(Node)
 class NodeAdmin(ReadOnlyAdmin):
-    list_display = ("name", "state", "address", "started_at", "seen_at")
+    list_display = ("name", "state", "address", "started_at", "seen_at", "drain_requested_at", "drain_grace_s")
     list_filter = ("state",)
+    actions = ("drain", "resume")
+
+    def has_drain_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(CAN_DRAIN)
+
+    @admin.action(description=f"Drain: nothing new; end what is left after {DRAIN_GRACE_S} s", permissions=["drain"])
+    def drain(self, request: HttpRequest, queryset: "QuerySet[Node]") -> None:
+        self._ask(
+            request,
+            queryset,
+            partial(nodes.request_drain, grace_s=DRAIN_GRACE_S, now=timezone.now()),
+            f"is drained: it takes nothing new, and what is live there ends after {DRAIN_GRACE_S} s.",
+        )
+
+    @admin.action(description="Resume: take connections again", permissions=["drain"])
+    def resume(self, request: HttpRequest, queryset: "QuerySet[Node]") -> None:
+        self._ask(request, queryset, nodes.cancel_drain, "takes connections again within 2 s.")
+
+    def _ask(self, request: HttpRequest, queryset: "QuerySet[Node]", what: Callable[..., Node], said: str) -> None:
+        for node in queryset:
+            try:
+                what(name=node.name)
+            except nodes.NodeError as error:
+                messages.error(request, str(error))
+                continue
+            self.log_change(request, node, f"Node {node.name} {said}")
+            messages.success(request, f"Node {node.name} {said}")
 
 
 @admin.register(Lease)

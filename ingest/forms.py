@@ -46,7 +46,7 @@ class StreamKeyForm(StreamKeyBase):
 
     class Meta:
         model = StreamKey
-        fields = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps")
+        fields = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps", "over_limit")
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data

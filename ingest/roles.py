@@ -11,6 +11,8 @@ VIEWER, OPERATOR, KEY_MANAGER, ANALYST, ADMIN = "viewer", "operator", "key manag
 ROLES = (VIEWER, OPERATOR, KEY_MANAGER, ANALYST, ADMIN)
 
 CAN_KICK = "ingest.kick_session"
+CAN_LIFT_BANS = "ingest.change_ban"
+CAN_DRAIN = "ingest.change_node"
 
 SEEN = ("application", "stream", "node", "session", "lease", "statusevent", "attempt")
 """What everyone with a role may look at. Keys are not among it."""
@@ -38,12 +40,13 @@ PERMISSIONS: dict[str, Sequence[Permission]] = {
 
 SEES_BANS = (("ingest", "ban", "view_ban"),)
 LIFTS_BANS = (*SEES_BANS, ("ingest", "ban", "change_ban"))
-BANS: dict[str, Sequence[Permission]] = {
+DRAINS = (("ingest", "node", "change_node"),)
+BANS_AND_DRAINS: dict[str, Sequence[Permission]] = {
     VIEWER: SEES_BANS,
     OPERATOR: LIFTS_BANS,
     KEY_MANAGER: LIFTS_BANS,
     ANALYST: SEES_BANS,
-    ADMIN: LIFTS_BANS,
+    ADMIN: LIFTS_BANS + DRAINS,
 }
 """What came after `PERMISSIONS` were granted."""
 

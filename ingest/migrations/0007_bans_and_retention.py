@@ -1,4 +1,4 @@
-"""Who may see and lift bans; the nightly deletion of old history, which is edited in the admin under Periodic tasks."""
+"""Who may see and lift bans, and drain nodes; the nightly deletion of old history, which is edited in the admin under Periodic tasks."""
 
 from django.conf import settings
 from django.db import migrations
@@ -9,7 +9,7 @@ NAME = "History: delete what is old"
 
 
 def grant(apps, schema_editor):
-    roles.grant(apps, roles.BANS)
+    roles.grant(apps, roles.BANS_AND_DRAINS)
 
 
 def schedule(apps, schema_editor):

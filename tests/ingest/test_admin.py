@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ingest import roles
-from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream, StreamKey
-from ingest.services import keys
+from ingest.models import Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
+from ingest.services import bans, keys
 from ingest.services.keys import NewKey
 
 ADD_KEY = "admin:ingest_streamkey_add"
@@ -43,7 +43,8 @@ def operator(db: None) -> Client:
 
 
 def form(stream: Stream, **fields: Any) -> dict[str, Any]:
-    return {"stream": stream.pk, "label": "van", "enabled": "on", "allowed_networks": "", **fields}
+    rights = {"label": "van", "enabled": "on", "allowed_networks": "", "over_limit": "warn"}
+    return {"stream": stream.pk, **rights, **fields}
 
 
 def secret_on(page: str) -> str:
@@ -224,6 +225,17 @@ def test_rotating_takes_one_key(manager: Client, stream: Stream, key: NewKey) ->
     assert StreamKey.objects.count() == 2
 
 
+def test_a_keys_limit_and_last_use(manager: Client, stream: Stream) -> None:
+    manager.post(reverse(ADD_KEY), form(stream, max_kbps=4000, over_limit="close"))
+    key = StreamKey.objects.get()
+    assert (key.max_kbps, key.over_limit) == (4000, "close")
+    assert "4000 kbit/s, close" in manager.get(reverse(KEYS)).content.decode()
+    session = Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, key=key)
+    assert "now: it is live" in manager.get(reverse(KEYS)).content.decode()
+    Session.objects.filter(pk=session.pk).update(ended_at=timezone.now())
+    assert "now: it is live" not in manager.get(reverse(KEYS)).content.decode()
+
+
 @pytest.mark.parametrize("state", ["active", "expired", "disabled", "revoked"])
 def test_keys_by_state(manager: Client, stream: Stream, state: str) -> None:
     made = {
@@ -249,10 +261,11 @@ def history(stream: Stream) -> Session:
     StatusEvent.objects.create(session=session, sequence=1, kind="onstatus", code="NetStream.Publish.Start")
     Attempt.objects.create(action="publish", app="live", name="cam1", address="192.0.2.9", reason="key_unknown")
     Lease.objects.create(stream=stream, session=session, node=node, expires_at=timezone.now())
+    Ban.objects.create(address="192.0.2.9", until=timezone.now(), guesses=10)
     return session
 
 
-HISTORY = ("session", "statusevent", "attempt", "node", "lease")
+HISTORY = ("session", "statusevent", "attempt", "ban", "node", "lease")
 
 
 @pytest.mark.usefixtures("history")
@@ -301,6 +314,66 @@ def test_others_do_not(db: None, history: Session, role: str) -> None:
     act(member(role), "end_now", history.pk, url="admin:ingest_session_changelist")
     history.refresh_from_db()
     assert history.stop_requested == ""
+
+
+# --- Bans ---
+
+BANS = "admin:ingest_ban_changelist"
+
+
+@pytest.fixture
+def ban(db: None) -> Ban:
+    return bans.impose(address="192.0.2.7", seconds=600, now=timezone.now(), guesses=10, node="node-a")
+
+
+@pytest.mark.parametrize("role", [roles.OPERATOR, roles.KEY_MANAGER, roles.ADMIN])
+def test_a_ban_is_lifted(ban: Ban, role: str) -> None:
+    client = member(role)
+    assert "192.0.2.7" in client.get(reverse(BANS), {"state": "active"}).content.decode()
+    answer = act(client, "lift", ban.pk, url=BANS)
+    assert "192.0.2.7: heard again within 2 s" in answer.content.decode()
+    ban.refresh_from_db()
+    assert ban.lifted_by is not None
+    assert ban.lifted_by.get_username() == f"user-{role}"
+    assert not bans.active(now=timezone.now()).exists()
+    assert list(client.get(reverse(BANS), {"state": "over"}).context["cl"].queryset) == [ban]
+    assert not client.get(reverse(BANS), {"state": "active"}).context["cl"].queryset.exists()
+
+
+@pytest.mark.parametrize("role", [roles.VIEWER, roles.ANALYST])
+def test_others_see_bans_but_lift_none(ban: Ban, role: str) -> None:
+    client = member(role)
+    assert "192.0.2.7" in client.get(reverse(BANS)).content.decode()
+    act(client, "lift", ban.pk, url=BANS)
+    ban.refresh_from_db()
+    assert ban.lifted_at is None
+    assert client.get(reverse("admin:ingest_ban_add")).status_code == 403
+
+
+# --- Nodes ---
+
+
+@pytest.mark.django_db
+def test_a_node_is_drained_and_resumed() -> None:
+    node, down = Node.objects.create(name="node-a"), Node.objects.create(name="node-b", state=Node.State.DOWN)
+    client = member(roles.ADMIN)
+    page = act(client, "drain", node.pk, down.pk, url="admin:ingest_node_changelist").content.decode()
+    assert "Node node-a is drained" in page
+    assert "node-b is down" in page
+    node.refresh_from_db()
+    assert node.drain_requested_at is not None
+    assert node.drain_grace_s == 60
+    act(client, "resume", node.pk, url="admin:ingest_node_changelist")
+    node.refresh_from_db()
+    assert node.drain_requested_at is None
+
+
+@pytest.mark.django_db
+def test_operators_drain_no_nodes() -> None:
+    node = Node.objects.create(name="node-a")
+    act(member(roles.OPERATOR), "drain", node.pk, url="admin:ingest_node_changelist")
+    node.refresh_from_db()
+    assert node.drain_requested_at is None
 
 
 # --- Outsiders ---
