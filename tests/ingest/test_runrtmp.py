@@ -1,0 +1,212 @@
+"""A media node as a process: what its signals do to a live publisher and player, and what is left on record."""
+
+import asyncio
+import json
+import signal
+import sqlite3
+import ssl
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from cryptography import x509
+
+from ingest.rtmp import events
+from tests.background import Background, free_port
+from tests.certificates import Pair, make_pair
+from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.rtmp_client import RtmpClient
+from tests.server_process import Installation
+
+pytestmark = pytest.mark.timeout(120)
+
+SETUP = """
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+call_command("application", "set", "live", stdout=__import__("io").StringIO())
+call_command("streamkey", "create", "live/cam1", "--json")
+"""
+
+
+class Node(Background):
+    """`manage.py runrtmp` with RTMPS, on free ports."""
+
+    def __init__(self, installation: Installation, pair: Pair, **environment: str) -> None:
+        self.plain, self.tls = free_port(), free_port()
+        own = {
+            "RTMPWEB_NODE": "node-a",
+            "RTMPWEB_RTMP": f"127.0.0.1:{self.plain}",
+            "RTMPWEB_RTMPS": f"127.0.0.1:{self.tls}",
+            "RTMPWEB_TLS_CERT": str(pair.chain),
+            "RTMPWEB_TLS_KEY": str(pair.key),
+        }
+        super().__init__(
+            "node-a",
+            [sys.executable, "manage.py", "runrtmp"],
+            folder=installation.folder,
+            environment={**installation.environment, **own, **environment},
+            ready="Listening on rtmps://",
+        )
+
+    async def says(self, text: str, times: int = 1) -> None:
+        async with asyncio.timeout(10):
+            while self.log.count(text) < times:  # noqa: ASYNC110 - another process writes it.
+                await asyncio.sleep(0.05)
+
+    async def ends(self, timeout_s: float = 15) -> int:
+        assert self.process is not None
+        return await asyncio.to_thread(self.process.wait, timeout_s)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    return Installation(tmp_path_factory.mktemp("runrtmp"))
+
+
+@pytest.fixture(scope="module")
+def key(installation: Installation) -> str:
+    found: str = json.loads(installation.manage("shell", "-v", "0", "-c", SETUP))["key"]
+    return found
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return make_pair(tmp_path)
+
+
+@pytest.fixture
+def node(installation: Installation, key: str, pair: Pair) -> Iterator[Node]:
+    made = Node(installation, pair, RTMPWEB_DRAIN_S="20", RTMPWEB_RECONNECT_URL="rtmps://two.example.net")
+    made.start()
+    yield made
+    made.kill()
+
+
+def rows(installation: Installation, query: str) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(installation.folder / "rtmpweb.sqlite3") as database:
+        return database.execute(query).fetchall()
+
+
+async def keep_sending(client: RtmpClient, stream_id: int) -> None:
+    timestamp = 0
+    while not client.closed:
+        timestamp += 100
+        await client.send_video(stream_id, timestamp, key_frame(0))
+        await asyncio.sleep(0.1)
+
+
+async def test_a_drain_by_sigterm_ends_early_when_nothing_is_live(
+    installation: Installation, key: str, node: Node, pair: Pair, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        publisher = await stack.enter_async_context(RtmpClient(port=node.tls, tls=pair.client()))
+        player = await stack.enter_async_context(RtmpClient(port=node.plain))
+        await publisher.connect("live", capsEx=1.0)
+        stream_id = await publisher.publish(key)
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        sending = asyncio.create_task(keep_sending(publisher, stream_id))
+        await player.connect("live")
+        await player.play("cam1")
+
+        new = make_pair(tmp_path)
+        node.signal(signal.SIGHUP)
+        await node.says("RTMPS serves", times=2)
+        shown = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", node.tls))
+        assert x509.load_pem_x509_certificate(shown.encode()).serial_number == new.serial
+
+        node.signal(signal.SIGTERM)
+        request = await publisher.wait_for(events.StatusReceived, lambda event: "ReconnectRequest" in event.code)
+        assert request.info["tcUrl"] == "rtmps://two.example.net/live"
+        seen = len(player.of(events.VideoReceived))
+        await player.wait_count(events.VideoReceived, seen + 10)
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await RtmpClient(port=node.plain).open()
+        await player.close()
+        await publisher.delete_stream(stream_id)
+        assert await node.ends() == 0
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+    assert "Draining for 20 s at most" in node.log
+    assert "Traceback" not in node.log
+    assert rows(installation, "SELECT state FROM ingest_node") == [("down",)]
+    ends = rows(installation, "SELECT kind, end_reason FROM ingest_session WHERE ended_at IS NOT NULL ORDER BY kind")
+    assert ends == [("play", "tcp_reset"), ("publish", "client_unpublish")]
+
+
+async def test_a_second_signal_ends_the_drain_with_all_on_record(
+    installation: Installation, key: str, node: Node, pair: Pair
+) -> None:
+    before = {pk for (pk,) in rows(installation, "SELECT id FROM ingest_session")}
+    async with RtmpClient(port=node.tls, tls=pair.client()) as publisher, RtmpClient(port=node.plain) as player:
+        await publisher.connect("live")
+        stream_id = await publisher.publish(key)
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        sending = asyncio.create_task(keep_sending(publisher, stream_id))
+        await player.connect("live")
+        await player.play("cam1")
+        await player.wait_count(events.VideoReceived, 20)
+        node.signal(signal.SIGTERM)
+        await node.says("Draining")
+        node.signal(signal.SIGTERM)
+        await publisher.wait_closed(10)
+        await player.wait_closed(10)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        assert await node.ends() == 0
+    assert publisher.of(events.StatusReceived)[-1].code == "NetConnection.Connect.AppShutdown"
+    assert player.of(events.StatusReceived)[-1].code == "NetStream.Play.UnpublishNotify"
+    assert "Traceback" not in node.log
+    ended = {
+        pk: (kind, reason, frames)
+        for pk, kind, reason, frames in rows(
+            installation, "SELECT id, kind, end_reason, video_frames FROM ingest_session WHERE ended_at IS NOT NULL"
+        )
+        if pk not in before
+    }
+    assert sorted((kind, reason) for kind, reason, _ in ended.values()) == [
+        ("play", "node_shutdown"),
+        ("publish", "node_shutdown"),
+    ]
+    assert rows(installation, "SELECT state, stopped_at IS NOT NULL FROM ingest_node") == [("down", 1)]
+    assert rows(installation, "SELECT count(*) FROM ingest_lease WHERE session_id IS NOT NULL") == [(0,)]
+    (frames,) = {frames for kind, _, frames in ended.values() if kind == "publish"}
+    samples = duckdb.read_parquet(f"{installation.folder}/lake/samples/**/*.parquet")
+    publish = next(pk for pk, (kind, _, _) in ended.items() if kind == "publish")
+    own = samples.filter(f"replace(session, '-', '') = '{publish.replace('-', '')}'")
+    assert sum(sent for (sent,) in own.project("video_frames").fetchall()) == frames, "each frame is in the telemetry"
+
+
+async def test_one_more_signal_ends_the_process_at_once(installation: Installation, node: Node, pair: Pair) -> None:
+    async with RtmpClient(port=node.plain):
+        node.signal(signal.SIGTERM)  # Nothing is live: no drain.
+        await node.says("Stopping.")
+        node.signal(signal.SIGTERM)
+        assert await node.ends(3) == 1
+    assert "Stopped at once." in node.log
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"RTMPWEB_RTMP": "off", "RTMPWEB_RTMPS": "off"}, "nothing to listen on"),
+        ({"RTMPWEB_TLS_KEY": ""}, "RTMPWEB_TLS_CERT and RTMPWEB_TLS_KEY"),
+        ({"RTMPWEB_TLS_CERT": "/nowhere.pem"}, "/nowhere.pem can't be read"),
+    ],
+)
+def test_what_stops_the_start_is_said_in_one_sentence(
+    installation: Installation, pair: Pair, environment: dict[str, str], said: str
+) -> None:
+    failing = Node(installation, pair, **environment)
+    failing.launch()
+    assert failing.process is not None
+    assert failing.process.wait(30) == 1
+    assert said in failing.log
+    assert "Traceback" not in failing.log
