@@ -1,0 +1,116 @@
+"""What has to be right after an outage: the rows of sessions and events, the leases, and the lake."""
+
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from ingest.telemetry import request_flush
+from tests.production.installation import Production
+from tests.server_process import wait_for
+
+WRITTEN_S = 8.0
+"""After the database is back: history is written and leases are renewed."""
+
+SAMPLE_US = 1_000_000
+LATE_US = 400_000
+"""By how much a tick may be late, or the next early."""
+
+OPEN = "SELECT id::text FROM ingest_session WHERE app = 'live' AND name = ANY(%s) AND ended_at IS NULL ORDER BY id"
+GAPS = """
+    SELECT session_id::text, count(*), max(sequence) FROM ingest_statusevent
+    WHERE session_id = ANY(%s::uuid[]) AND sequence <= 2000 GROUP BY session_id HAVING count(*) <> max(sequence)
+"""
+LEASES = """
+    SELECT s.name FROM ingest_lease l JOIN ingest_session s ON s.id = l.session_id
+    WHERE s.ended_at IS NULL AND l.expires_at > now() ORDER BY s.name
+"""
+STRAY = """
+    SELECT s.name FROM ingest_lease l JOIN ingest_session s ON s.id = l.session_id WHERE s.ended_at IS NOT NULL
+"""
+
+
+def open_sessions(production: Production, names: list[str]) -> list[str]:
+    """The ids of the streams' sessions that have not ended, publishers' and players'."""
+    return [row[0] for row in production.rows(OPEN, names)]
+
+
+def check_sessions(production: Production, names: list[str], before: list[str]) -> None:
+    """The streams' sessions live on, hold their leases, and have all their events."""
+
+    def settled() -> bool:
+        held = {row[0] for row in production.rows(LEASES)}
+        return set(names) <= held and not production.rows(STRAY)
+
+    wait_for(settled, timeout_s=WRITTEN_S, what=f"the leases of {names} are renewed and no other is held")
+    assert open_sessions(production, names) == before
+    check_events(production, before)
+
+
+def check_events(production: Production, sessions: list[str]) -> None:
+    assert production.rows(GAPS, sessions) == []
+
+
+class Ended(NamedTuple):
+    session: str
+    reason: str
+    """"" while it is open."""
+    at: float
+    """Seconds since the epoch; 0 while it is open."""
+
+
+def ended(production: Production, name: str) -> list[Ended]:
+    """The publishing sessions of the stream, newest first."""
+    query = """
+        SELECT id::text, end_reason, COALESCE(extract(epoch FROM ended_at), 0)::float8 FROM ingest_session
+        WHERE name = %s AND kind = 'publish' ORDER BY started_at DESC
+    """
+    return [Ended(*row) for row in production.rows(query, name)]
+
+
+def refused(production: Production, since: float) -> set[tuple[str, str]]:
+    """(action, reason) of what was refused since then (seconds since the epoch)."""
+    query = "SELECT DISTINCT action, reason FROM ingest_attempt WHERE COALESCE(last_at, at) >= to_timestamp(%s)"
+    return {(row[0], row[1]) for row in production.rows(query, since)}
+
+
+def frames(production: Production, sessions: list[str]) -> dict[str, int]:
+    """{stream: frames of video and audio} of the publishing sessions, once all of them have ended."""
+    query = """
+        SELECT name, video_frames + audio_frames FROM ingest_session
+        WHERE id = ANY(%s::uuid[]) AND kind = 'publish' AND ended_at IS NOT NULL
+    """
+    open_ = "SELECT 1 FROM ingest_session WHERE id = ANY(%s::uuid[]) AND ended_at IS NULL"
+    wait_for(lambda: not production.rows(open_, sessions), timeout_s=WRITTEN_S, what="the sessions' ends are written")
+    return dict(production.rows(query, sessions))
+
+
+def samples(lake: Path) -> dict[str, list[dict[str, Any]]]:
+    """The lake's samples by session, in order of their sequence. What is spooled is converted first."""
+    assert request_flush(lake), "a node did not convert its spool"
+    columns = ["session", "sequence", "at_us", "name", "video_frames", "audio_frames", "video_bytes"]
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for file in (lake / "samples").rglob("*.parquet"):
+        for row in pq.ParquetFile(file).read(columns).to_pylist():
+            found[row["session"]].append(row)
+    for rows in found.values():
+        rows.sort(key=lambda row: row["sequence"])
+    return found
+
+
+def sample_frames(sample: dict[str, Any]) -> int:
+    frames: int = sample["video_frames"] + sample["audio_frames"]
+    return frames
+
+
+def check_samples(lake: Path, sessions: list[str], streams: int) -> None:
+    """Each second of the sessions that publish is there, once. `streams`: how many those are."""
+    mine = {session: rows for session, rows in samples(lake).items() if session in sessions}
+    assert len(mine) == streams
+    for session, rows in mine.items():
+        sequences = [row["sequence"] for row in rows]
+        assert sequences == list(range(1, len(rows) + 1)), f"{session}: {len(rows)} samples up to {sequences[-1]}"
+        steps = [after["at_us"] - before["at_us"] for before, after in pairwise(rows)]
+        assert max(steps) <= SAMPLE_US + LATE_US, f"{session}: {max(steps) / 1e6:.2f} s between two samples"

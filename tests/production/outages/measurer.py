@@ -1,0 +1,213 @@
+"""Streams that are measured all the time: `python -m tests.production.outages.measurer`, a process of its own.
+
+What it is told and what it says are JSON, a line each. First it reads {"server", "app", "keys": {name: key}, "players"}
+and says {"ready": true} when every player has media. Then for each line "window" it tells what came since the window
+before (see `Window`), and at the end of its input it ends its streams.
+
+So that a late reading is the server's doing and not its own, it runs before all others where it may, it collects no
+garbage, and it watches itself: a timer tells when its loop stood still, and that time is left out of a delay.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+
+import uvloop
+
+from bench.load.client import Target, close_all
+from bench.load.clip import synthetic
+from bench.load.player import Player
+from bench.load.publisher import Pacer, Publisher
+from bench.load.reel import reel
+
+MBPS = 1.0
+CHUNK_SIZE = 4096
+NICE = -15
+PULSE_S = 0.001
+STALL_NS = 3_000_000
+"""A pulse that comes later than this was held up."""
+LOOKED_AT = 50
+"""Stalls that are remembered: older ones are over for every message."""
+SETTLE_S = 2.0
+"""After the players have joined: what they get at first comes from the cache, and is as old as it is."""
+
+
+@dataclass(slots=True)
+class Window:
+    """What happened since the window before, all streams and players together."""
+
+    seconds: float = 0.0
+    sent: int = 0
+    received: int = 0
+    faults: list[str] = field(default_factory=list)
+    """What was missing or out of order, and connections that ended."""
+    late_ms: float = 0.0
+    """The worst delay from sending to reading, less what this process slept of it."""
+    late_at: float = 0.0
+    """When that was, in seconds of the window."""
+    p99_ms: float = 0.0
+    raw_ms: float = 0.0
+    """The worst delay with it."""
+    stall_ms: float = 0.0
+    """The longest that this process stood still."""
+
+
+class Pulse:
+    """Knows when this process's loop stood still."""
+
+    def __init__(self) -> None:
+        self.worst_ns = 0
+        self._stalls: deque[tuple[int, int]] = deque(maxlen=LOOKED_AT)
+        self._last = time.monotonic_ns()
+        self._loop = asyncio.get_running_loop()
+        self._beat()
+
+    def _beat(self) -> None:
+        now = time.monotonic_ns()
+        if now - self._last > STALL_NS:
+            self._stalls.append((self._last, now))
+            self.worst_ns = max(self.worst_ns, now - self._last)
+        self._last = now
+        self._loop.call_later(PULSE_S, self._beat)
+
+    def stood_ns(self, since: int, now: int) -> int:
+        """How long of the time it stood still."""
+        stalls = [*self._stalls, (self._last, now)] if now - self._last > STALL_NS else self._stalls
+        return sum(max(0, min(end, now) - max(begin, since)) for begin, end in stalls)
+
+
+class Watcher(Player):
+    """A player that keeps what it misses, and how late each message is."""
+
+    pulse: Pulse
+    who = ""
+    received_count = 0
+
+    def watch(self, who: str, pulse: Pulse, faults: list[str]) -> None:
+        self.who = who
+        self.pulse = pulse
+        self.faults = faults
+        self.own_ns: list[int] = []
+        self.worst: tuple[int, int] = (0, 0)
+        """The worst delay, and when it was read (both ns)."""
+        self.is_measuring = True
+
+    def _stamped(self, stamp: int, now: int, log: dict[int, int]) -> None:
+        place, last = log[stamp], self._last
+        if last is not None and place != last + 1:
+            self.faults.append(f"{self.who}: {place} after {last}")
+        self._last = place
+        own = self.pulse.stood_ns(stamp, now)
+        self.delays_ns.append(now - stamp)
+        self.own_ns.append(own)
+        self.worst = max(self.worst, (now - stamp - own, now))
+
+
+class Streams:
+    """Publishers with their players, and the window."""
+
+    def __init__(self) -> None:
+        self.publishers: dict[str, Publisher] = {}
+        self.players: list[Watcher] = []
+        self.faults: list[str] = []
+        self._began = time.monotonic()
+        self._sent = 0
+
+    async def start(self, server: str, app: str, keys: dict[str, str], players: int) -> None:
+        self.pulse = Pulse()
+        target = Target.of(server, app)
+        for name, key in keys.items():
+            publisher = await Publisher.open(target, CHUNK_SIZE)
+            await publisher.begin(key)
+            publisher.log = {}
+            self.publishers[name] = publisher
+        first = next(iter(self.publishers.values()))
+        self._pacer = Pacer(self.publishers.values(), reel(synthetic(MBPS), CHUNK_SIZE, first.stream_id))
+        for name, publisher in self.publishers.items():
+            for number in range(players):
+                player = await Watcher.open(target, publisher.log)
+                player.watch(f"player {number} of {name}", self.pulse, self.faults)
+                await player.play(name)
+                self.players.append(player)
+        await asyncio.sleep(SETTLE_S)
+        gc.collect()
+        gc.disable()
+        self.window()
+
+    def window(self) -> Window:
+        now = time.monotonic()
+        for client, who in [(publisher, name) for name, publisher in self.publishers.items()] + [
+            (player, player.who) for player in self.players
+        ]:
+            if client.lost:
+                self.faults.append(f"{who}: {client.lost}")
+        raw = [delay for player in self.players for delay in player.delays_ns]
+        own = [stood for player in self.players for stood in player.own_ns]
+        delays = sorted(delay - stood for delay, stood in zip(raw, own, strict=True))
+        worst_ns, worst_at = max(player.worst for player in self.players)
+        sent = sum(publisher.messages for publisher in self.publishers.values())
+        found = Window(
+            seconds=round(now - self._began, 2),
+            sent=sent - self._sent,
+            received=len(raw),
+            faults=self.faults[:20],
+            late_ms=_ms(worst_ns),
+            late_at=round(worst_at / 1e9 - self._began, 2),
+            p99_ms=_ms(delays[len(delays) * 99 // 100]) if delays else 0.0,
+            raw_ms=_ms(max(raw, default=0)),
+            stall_ms=_ms(self.pulse.worst_ns),
+        )
+        self._began, self._sent = now, sent
+        self.pulse.worst_ns = 0
+        self.faults.clear()
+        for player in self.players:
+            player.delays_ns.clear()
+            player.own_ns.clear()
+            player.worst = (0, 0)
+        return found
+
+    async def stop(self) -> dict[str, int]:
+        """Ends all; {stream: messages that were sent, with the two headers}."""
+        self._pacer.stop()
+        await asyncio.sleep(0.3)  # For what is on its way.
+        await close_all([*self.players, *self.publishers.values()])
+        return {name: publisher.messages for name, publisher in self.publishers.items()}
+
+
+def _ms(ns: int) -> float:
+    return round(ns / 1e6, 1)
+
+
+def hurry() -> None:
+    """Before all other processes, if this one may."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+
+
+async def main() -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    streams = Streams()
+    await streams.start(**json.loads(await reader.readline()))
+    _say({"ready": True})
+    while await reader.readline():
+        _say(asdict(streams.window()))
+    _say(await streams.stop())
+
+
+def _say(value: object) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    hurry()
+    uvloop.run(main())

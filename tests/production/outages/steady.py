@@ -1,0 +1,90 @@
+"""Streams that go on while a test takes parts away, measured by a process of its own (see `measurer`)."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+from tests.background import ROOT
+
+LATE_MS = 50.0
+PLAYERS = 2
+
+MESSAGES_S = 73
+"""A stream's messages in a second: 30 of video, 43 of audio."""
+
+
+class Steady:
+    """One publisher for each key, each with PLAYERS players, until `stop`."""
+
+    def __init__(self, server: str, keys: Mapping[str, Mapping[str, Any]]) -> None:
+        """`keys`: what `streamkey create` says, by the stream's name; all of the application `live`."""
+        self.names = list(keys)
+        self._order = {
+            "server": server,
+            "app": "live",
+            "keys": {name: key["key"] for name, key in keys.items()},
+            "players": PLAYERS,
+        }
+        self.windows: list[tuple[str, dict[str, Any]]] = []
+        """What each outage measured."""
+
+    @property
+    def sessions(self) -> int:
+        """How many there are: publishers' and players'."""
+        return len(self.names) * (1 + PLAYERS)
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.production.outages.measurer"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._ask(json.dumps(self._order))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        with self._process:
+            pass  # Closes the pipes and waits.
+
+    def stop(self) -> dict[str, int]:
+        """Ends the streams; {name: messages that its publisher sent, with the two headers}."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        sent: dict[str, int] = self._read()
+        return sent
+
+    def window(self) -> dict[str, Any]:
+        """What was measured since the window before: `measurer.Window`."""
+        found: dict[str, Any] = self._ask("window")
+        return found
+
+    def _ask(self, line: str) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        return self._read()
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the measuring process ended"
+        return json.loads(line)
+
+    @contextmanager
+    def undisturbed(self, what: str) -> Iterator[None]:
+        """While the block runs, no message may be lost or late."""
+        self.window()
+        yield
+        found = self.window()
+        self.windows.append((what, found))
+        streams = len(self.names)
+        assert not found["faults"], found
+        assert found["sent"] >= 0.98 * MESSAGES_S * streams * found["seconds"], found
+        assert abs(found["received"] - PLAYERS * found["sent"]) <= 2 * PLAYERS * streams, found
+        assert found["late_ms"] <= LATE_MS, found

@@ -1,0 +1,193 @@
+"""Parts are taken away and brought back, and what encoders do meanwhile."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from tests.background import Background
+from tests.production.broadcast import on_air
+from tests.production.installation import Production, start_all
+from tests.production.outages import aftermath
+from tests.production.outages.steady import Steady
+from tests.rtmp_client import Refused, RtmpClient
+from tests.server_process import Installation, wait_for
+
+AWAY_S = 30.0
+HANGING_S = 8.0
+ANSWER_S = 4.0
+"""A publisher, and a page, is answered in this time, whatever is away."""
+SEEN_S = 3.0
+"""The pages show what is live again in this time after what they need is back."""
+WRITTEN_S = 8.0
+KICKED_S = 3.0
+CLIENT_S = 10.0
+
+STREAMS = ["steady-1", "steady-2", "steady-3"]
+
+STARTED = "NetStream.Publish.Start"
+NOT_CONNECTED = "NetConnection.Connect.Failed"
+UNCHECKED = "NetStream.Publish.Failed"
+
+CLIENT_ENDS = {"client_unpublish", "client_disconnect", "tcp_reset"}
+
+Keys = dict[str, dict[str, Any]]
+
+
+# --- Parts ---
+
+
+@contextmanager
+def away(*parts: Background, for_s: float = AWAY_S) -> Iterator[None]:
+    """The parts are killed, kept away and started again, and wait until they are ready."""
+
+    def kill() -> None:
+        for part in parts:
+            part.kill()
+
+    with _taken(kill, lambda: start_all(parts), for_s):
+        yield
+
+
+@contextmanager
+def hanging(part: Background, for_s: float = HANGING_S) -> Iterator[None]:
+    """The part is there and doesn't answer."""
+    with _taken(part.pause, part.resume, for_s):
+        yield
+
+
+@contextmanager
+def _taken(take: Callable[[], None], give: Callable[[], None], for_s: float) -> Iterator[None]:
+    began = time.monotonic()
+    take()
+    try:
+        yield
+        time.sleep(max(0.0, began + for_s - time.monotonic()))  # The length of the outage is what is tested.
+    finally:
+        give()
+
+
+# --- Encoders ---
+
+
+class Encoder:
+    """One that is connected, and will publish. Its calls block; its loop has a thread of its own, as Playwright's
+    runs in the tests'.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._host, _, port = server.removeprefix("rtmp://").partition(":")
+        self._port = int(port)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="encoder", daemon=True)
+
+    def __enter__(self) -> "Encoder":
+        self._thread.start()
+        self.client = RtmpClient(self._host, port=self._port, timeout_s=CLIENT_S)
+        self._run(self.client.open())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self.client.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * CLIENT_S)
+
+    def connect(self) -> str:
+        """The code of the refusal, or ""."""
+        return self._answer(self.client.connect("live"))
+
+    def publish(self, key: dict[str, Any]) -> str:
+        """The answer's code."""
+        return self._answer(self.client.publish(key["key"])) or STARTED
+
+    def _answer(self, asking: Coroutine[Any, Any, Any]) -> str:
+        began = time.monotonic()
+        try:
+            self._run(asking)
+        except Refused as refused:
+            return refused.code
+        finally:
+            took_s = time.monotonic() - began
+            assert took_s < ANSWER_S, f"the answer took {took_s:.1f} s"
+        return ""
+
+
+def publish(installation: Installation, key: dict[str, Any]) -> str:
+    """The code that a new publisher is answered with."""
+    with Encoder(installation.rtmp) as encoder:
+        return encoder.connect() or encoder.publish(key)
+
+
+class Guests:
+    """Two more publishers: one leaves while a part is away, one is kicked after it."""
+
+    def __init__(self, production: Production, keys: Keys) -> None:
+        self._production = production
+        self._stays = ExitStack()
+        self._leaving = ExitStack()
+        (self._show,) = self._stays.enter_context(on_air(production.rtmp, {"": keys["kicked"]}))
+        self._leaving.enter_context(on_air(production.rtmp, {"": keys["leaving"]}))
+        self._left_at = 0.0
+
+    def leave(self) -> None:
+        self._leaving.close()
+        self._left_at = time.time()
+
+    def close(self) -> None:
+        self._leaving.close()
+        self._stays.close()
+
+    def check(self) -> None:
+        """The end that happened meanwhile was written, with its time; who stayed can be kicked."""
+        production = self._production
+
+        def written() -> bool:
+            return aftermath.ended(production, "leaving")[0].reason != ""
+
+        wait_for(written, timeout_s=WRITTEN_S, what="the session that ended meanwhile is written")
+        left = aftermath.ended(production, "leaving")[0]
+        assert left.reason in CLIENT_ENDS
+        assert abs(left.at - self._left_at) < 2
+        aftermath.check_events(production, [left.session])
+        assert not self._show.ended
+        status, answer = production.request("/api/v1/streams/live/kicked/kick", method="POST")
+        assert status == 202, answer
+        wait_for(lambda: self._show.ended, timeout_s=KICKED_S, what="the publisher is disconnected")
+
+        def kicked() -> bool:
+            return aftermath.ended(production, "kicked")[0].reason == "kicked"
+
+        wait_for(kicked, timeout_s=KICKED_S, what="the kick is written")
+
+
+@contextmanager
+def guests(production: Production, keys: Keys) -> Iterator[Guests]:
+    came = Guests(production, keys)
+    try:
+        yield came
+    finally:
+        came.close()
+
+
+# --- Afterwards ---
+
+
+def is_live(production: Production, name: str) -> bool:
+    status, answer = production.request(f"/api/v1/streams/live/{name}")
+    return bool(status == 200 and answer["state"] == "live")
+
+
+def wait_seen(production: Production) -> None:
+    wait_for(lambda: all(is_live(production, name) for name in STREAMS), timeout_s=SEEN_S, what="all streams are seen")
+
+
+def check_after(production: Production, steady: Steady, sessions: list[str]) -> None:
+    """Every session lives on with its lease and its events, every second of them is in the lake."""
+    aftermath.check_sessions(production, STREAMS, sessions)
+    aftermath.check_samples(production.folder / "lake", sessions, len(STREAMS))

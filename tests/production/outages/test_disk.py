@@ -1,0 +1,135 @@
+"""The disk under a node's data folder is full while three streams go on there: they don't notice, telemetry waits."""
+
+import os
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.production.broadcast import on_air
+from tests.production.installation import Production
+from tests.production.outages import aftermath
+from tests.production.outages.steady import Steady
+from tests.production.outages.taking import (
+    AWAY_S,
+    CLIENT_ENDS,
+    HANGING_S,
+    STARTED,
+    UNCHECKED,
+    WRITTEN_S,
+    Encoder,
+    Keys,
+    publish,
+)
+from tests.production.outages.told import check_over, check_told, open_wall
+from tests.production.parts import MediaNode
+from tests.server_process import running, wait_for
+from tests.tools import MISSING
+
+pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]
+
+STREAMS = ["disk-1", "disk-2", "disk-3"]
+NODE = "node-small"
+SIZE = "24m"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own, which is small."""
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", tmp_path]).returncode:
+        pytest.skip(f"{MISSING}the right to mount a tmpfs (root)")
+    try:
+        yield tmp_path
+    finally:
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file:
+        status = os.statvfs(disk)
+        os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_frsize)
+    try:
+        yield
+    finally:
+        ballast.unlink()
+
+
+def empty_log(database: Path) -> None:
+    """What SQLite had in its write-ahead log goes into the database: the next write needs room on the disk."""
+
+    def done() -> bool:
+        with closing(sqlite3.connect(database)) as connection:
+            busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
+
+    wait_for(done, timeout_s=5, what="the write-ahead log is empty")
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_the_disk_is_full(
+    production: Production, keys: Keys, small: Path, tmp_path_factory: pytest.TempPathFactory, page: Page
+) -> None:
+    lake = small / "data" / "lake"
+    places = {"RTMPWEB_DATA_DIR": str(small / "data"), "RTMPWEB_LAKE": str(lake)}
+    node = MediaNode(NODE, tmp_path_factory.mktemp("small"), {**production.environment, **places})
+    open_wall(production, page)
+    node.start()
+    try:
+        with Steady(node.url, {name: keys[name] for name in STREAMS}) as steady:
+            sessions = aftermath.open_sessions(production, STREAMS)
+            with steady.undisturbed("The disk is full"):
+                began = time.time()
+                with full(small):
+                    check_told(production, page, "disk", began)
+                    assert "No space left on device" in node.log
+                    time.sleep(max(0.0, began + AWAY_S - time.time()))  # The length of the outage is what is tested.
+                check_over(page, "disk")
+            aftermath.check_sessions(production, STREAMS, sessions)
+            aftermath.check_samples(lake, sessions, len(STREAMS))
+            sent = steady.stop()
+            assert aftermath.frames(production, sessions) == {name: count - 2 for name, count in sent.items()}
+    finally:
+        node.stop()
+    left = [path.name for path in files(lake) if path.suffix != ".parquet"]
+    assert left == [".flush-request"]
+
+
+def test_the_embedded_servers_disk_is_full(small: Path) -> None:
+    """SQLite writes nothing: no publisher can be admitted, the one that there is goes on, history waits."""
+    with running(small / "data") as server, ExitStack() as leaving:
+        keys = {name: server.create_key(f"live/{name}") for name in ("stays", "comes")}
+        (show,) = leaving.enter_context(on_air(server.rtmp, {"": keys["stays"]}, players=2))
+        session = server.wait_for_state("live/stays", "live")["session_id"]
+        with Encoder(server.rtmp) as early:
+            assert not early.connect()
+            empty_log(small / "data" / "rtmpweb.sqlite3")
+            with full(small):
+                assert early.publish(keys["comes"]) == UNCHECKED
+                wait_for(lambda: "waits for the database" in server.log, timeout_s=WRITTEN_S, what="the log says it")
+                leaving.close()
+                left_at = time.time()
+                time.sleep(HANGING_S)  # The length of the outage is what is tested.
+        show.check(late_s=1.0)
+
+        def ended() -> dict[str, Any] | None:
+            row: dict[str, Any] = server.request(f"/api/v1/sessions/{session}")[1]
+            return row if row["ended_at"] else None
+
+        row = wait_for(ended, timeout_s=WRITTEN_S, what="the session's end is written")
+        assert row["end_reason"] in CLIENT_ENDS
+        assert abs(datetime.fromisoformat(row["ended_at"]).timestamp() - left_at) < 2
+        events = server.items(f"/api/v1/sessions/{session}/events")
+        assert sorted(event["sequence"] for event in events) == list(range(1, len(events) + 1))
+        assert publish(server, keys["comes"]) == STARTED

@@ -1,0 +1,102 @@
+"""The workers, or Spark's Java process, are away while three streams go on: what was asked for is done afterwards."""
+
+import os
+import signal
+import time
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.production.installation import Production
+from tests.production.outages.steady import Steady
+from tests.production.outages.taking import AWAY_S, STARTED, Keys, away, check_after, guests, publish
+from tests.production.outages.told import check_over, check_told
+from tests.rtmpweb import processes
+from tests.server_process import wait_for
+from tests.tools import require_tool
+
+pytestmark = [pytest.mark.production, pytest.mark.timeout(300)]
+
+BEGUN_S = 60.0
+DONE_S = 120.0
+LOST_S = 40.0
+"""A run whose process was lost is found to be so after 30 s without a sign of life."""
+
+
+@pytest.fixture(autouse=True)
+def _java() -> None:
+    require_tool("java")
+
+
+def ask(production: Production, page: Page) -> int:
+    """Asks for a run on the page; its id."""
+    page.goto(production.http + "/analytics/")
+    page.click("#run-now")
+    page.wait_for_selector("#run[data-run]")
+    return int(page.get_attribute("#run", "data-run") or 0)
+
+
+def run_is(production: Production, run: int, *states: str, within_s: float) -> tuple[str, str, str]:
+    """(state, error_code, error) of the run when it is in one of the states."""
+
+    def found() -> tuple[str, str, str] | None:
+        row = production.rows("SELECT state, error_code, error FROM analytics_analyticsrun WHERE id = %s", run)[0]
+        return (row[0], row[1], row[2]) if row[0] in states else None
+
+    return wait_for(found, timeout_s=within_s, what=f"run {run} is {' or '.join(states)}")
+
+
+def java(production: Production) -> list[int]:
+    """The Java processes that the analytics worker has started."""
+    return [
+        pid
+        for pid in processes.descendants(production.analytics.pid)
+        if processes.command(pid).split(" ")[0].endswith("java")
+    ]
+
+
+def test_the_workers_are_killed_while_one_computes(
+    production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
+) -> None:
+    with guests(production, keys) as others:
+        with steady.undisturbed("The workers are away"):
+            lost = ask(production, page)
+            wait_for(lambda: java(production), timeout_s=BEGUN_S, what="Spark has started")
+            with away(production.worker, production.analytics, for_s=0):
+                began = time.time()
+                assert publish(production, keys["new"]) == STARTED
+                others.leave()
+                check_told(production, page, "worker_analytics", began)
+                check_told(production, page, "worker_default", began)
+
+                page.goto(production.http + "/analytics/")
+                page.wait_for_selector("#run-failed", timeout=LOST_S * 1000)
+                assert "lost" in page.inner_text("#run-failed")
+                assert run_is(production, lost, "failed", within_s=0)[1] == "lost"
+                asked = ask(production, page)
+                assert time.time() - began >= AWAY_S
+            run_is(production, asked, "done", within_s=DONE_S)
+        check_over(page, "worker_analytics")
+        others.check()
+    check_after(production, steady, sessions)
+
+
+def test_java_is_killed_again_and_again(
+    production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
+) -> None:
+    with steady.undisturbed("Java is away"):
+        run = ask(production, page)
+        began = time.monotonic()
+        killed = set()
+        while time.monotonic() - began < AWAY_S:
+            for pid in java(production):
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+            time.sleep(0.5)
+        assert killed
+        assert publish(production, keys["new"]) == STARTED
+        assert run_is(production, run, "failed", within_s=AWAY_S)[1:] == ("lost", "Spark's Java process was lost.")
+        page.goto(production.http + "/analytics/")
+        assert "Java process was lost" in page.inner_text("#run-failed")
+        run_is(production, ask(production, page), "done", within_s=DONE_S)
+    check_after(production, steady, sessions)

@@ -1,0 +1,117 @@
+"""Redis or PostgreSQL is away, or hangs, while three streams go on: nothing of them is lost or late."""
+
+import time
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.production.installation import Production
+from tests.production.outages import aftermath
+from tests.production.outages.steady import Steady
+from tests.production.outages.taking import (
+    ANSWER_S,
+    HANGING_S,
+    NOT_CONNECTED,
+    STARTED,
+    UNCHECKED,
+    WRITTEN_S,
+    Encoder,
+    Keys,
+    away,
+    check_after,
+    guests,
+    hanging,
+    publish,
+    wait_seen,
+)
+from tests.production.outages.told import check_over, check_told, open_wall
+from tests.server_process import wait_for
+
+pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]
+
+
+def check_unhealthy(production: Production) -> None:
+    """/healthz tells that the database is away, soon, and never keeps anybody waiting."""
+
+    def told() -> bool:
+        began = time.monotonic()
+        status, answer = production.request("/healthz", token="")
+        assert time.monotonic() - began < ANSWER_S
+        return (status, answer["database"], answer["nodes"]) == (503, "unreachable", 2)
+
+    wait_for(told, timeout_s=HANGING_S, what="/healthz says that the database does not answer")
+
+
+def test_redis_is_away(production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page) -> None:
+    open_wall(production, page)
+    with guests(production, keys) as others:
+        with steady.undisturbed("Redis is away"):
+            began = time.time()
+            with away(production.redis):
+                assert publish(production, keys["new"]) == STARTED
+                others.leave()
+                assert production.request("/api/v1/streams/live/steady-1")[0] == 503
+                assert production.request("/api/v1/sessions")[0] == 200
+                check_told(production, page, "redis", began)
+            wait_seen(production)
+            check_over(page, "redis")
+        others.check()
+    check_after(production, steady, sessions)
+
+
+def test_redis_hangs(production: Production, steady: Steady, keys: Keys, sessions: list[str]) -> None:
+    with steady.undisturbed("Redis hangs"):
+        with hanging(production.redis):
+            assert publish(production, keys["new"]) == STARTED
+            assert production.request("/api/v1/streams/live/steady-1")[0] == 503
+        wait_seen(production)
+    check_after(production, steady, sessions)
+
+
+def test_postgresql_is_away(
+    production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
+) -> None:
+    open_wall(production, page)
+    began = time.time()
+    with guests(production, keys) as others, Encoder(production.rtmp) as early:
+        assert not early.connect()
+        with steady.undisturbed("PostgreSQL is away"):
+            with away(production.postgres):
+                assert early.publish(keys["new"]) == UNCHECKED
+                assert publish(production, keys["new"]) == NOT_CONNECTED
+                others.leave()
+                check_unhealthy(production)
+                assert production.request("/api/v1/sessions")[0] == 503
+                check_told(production, page, "database", began)
+            wait_seen(production)
+            check_over(page, "database")
+        others.check()
+    check_after(production, steady, sessions)
+    assert aftermath.refused(production, began) == {("connect", "database_error"), ("publish", "database_error")}
+    assert publish(production, keys["new"]) == STARTED
+
+
+def test_postgresql_hangs(production: Production, steady: Steady, keys: Keys, sessions: list[str]) -> None:
+    with Encoder(production.rtmp) as early:
+        assert not early.connect()
+        with steady.undisturbed("PostgreSQL hangs"):
+            with hanging(production.postgres):
+                assert early.publish(keys["new"]) == UNCHECKED
+                assert publish(production, keys["new"]) == NOT_CONNECTED
+                check_unhealthy(production)
+            wait_seen(production)
+    check_after(production, steady, sessions)
+    assert publish(production, keys["new"]) == STARTED
+
+
+def test_all_that_was_sent_is_counted(production: Production, steady: Steady, sessions: list[str]) -> None:
+    """At the end: the sessions' rows and the lake have each frame that the publishers sent."""
+    sent = steady.stop()
+    frames = aftermath.frames(production, sessions)
+    assert frames == {name: messages - 2 for name, messages in sent.items()}
+
+    def in_lake() -> dict[str, int]:
+        rows = [row for row in aftermath.samples(production.folder / "lake").items() if row[0] in sessions]
+        return {seconds[0]["name"]: sum(map(aftermath.sample_frames, seconds)) for _, seconds in rows}
+
+    wait_for(lambda: in_lake() == frames, timeout_s=WRITTEN_S, what="the lake has as many")
