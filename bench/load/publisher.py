@@ -99,7 +99,7 @@ class Pacer:
     """Lets each publisher send when a message of it is due. `lateness_s`: the worst that it was, since it was reset."""
 
     def __init__(self, publishers: Iterable[Publisher], reel: Reel) -> None:
-        """They begin spread over the first two seconds, each at a phase of its own: neither keyframes nor frames meet."""
+        """They begin spread over the first two seconds, each at a phase of its own, so that keyframes don't meet."""
         begin = time.monotonic()
         self._due: list[tuple[float, int, Publisher]] = []
         for number, publisher in enumerate(publishers):

@@ -83,7 +83,8 @@ FORMS: dict[str, Form] = {"node": _node, "embedded": _embedded, "production": _p
 
 @contextlib.contextmanager
 def running(form: str, template: Template, flush_ms: int = 0) -> Iterator[Server]:
-    settings = {"RTMPWEB_FLUSH_MS": str(flush_ms), "RTMPWEB_LOG_LEVEL": "WARNING"}
+    """With the settings that users get, but for the flush."""
+    settings = {"RTMPWEB_FLUSH_MS": str(flush_ms)}
     with (
         tempfile.TemporaryDirectory(prefix="rtmpweb-bench-", ignore_cleanup_errors=True) as name,
         FORMS[form](template, Path(name), settings) as server,
