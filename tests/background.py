@@ -46,6 +46,8 @@ class Background:
 
     stop_signal = signal.SIGTERM
     stop_timeout_s = 20.0
+    nice = 0
+    """Its weight beside the other programs, as containers have theirs; below 0 only where the tests run as root."""
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class Background:
         assert not self.running, f"{self.name} runs already"
         self._began = self.log_file.stat().st_size if self.log_file.exists() else 0
         self.process = STARTER.submit(self._popen).result()
+        self._weigh()
 
     def _popen(self) -> "subprocess.Popen[bytes]":
         leash = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
@@ -91,6 +94,15 @@ class Background:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def _weigh(self) -> None:
+        """Linux may weigh sessions against one another (autogroups), and nice values only within each."""
+        if not self.nice:
+            return
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PGRP, self.pid, self.nice)
+        with suppress(OSError):
+            Path(f"/proc/{self.pid}/autogroup").write_text(str(self.nice))
 
     def wait_ready(self, timeout_s: float = 60) -> None:
         try:
