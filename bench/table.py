@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from math import isfinite
 from pathlib import Path
 from statistics import median
@@ -92,15 +93,28 @@ def run_rounds(contests: Iterable[Contest], rounds: int, seconds: float) -> list
 
 
 def markdown(results: Iterable[Result]) -> str:
-    headings = ["case", "server", "ratio", *COLUMNS]
-    lines = ["| " + " | ".join(headings) + " |", "|---|---|" + "---:|" * (len(headings) - 2)]
+    """A table for each run of contests that have the same figures."""
+    return "\n\n".join(_table(headings, list(some)) for headings, some in groupby(results, _headings))
+
+
+def _headings(result: Result) -> list[str]:
+    """The columns for which it has figures."""
+    found = {heading for server in result.rounds for heading in _cells(result.median(server))}
+    return [heading for heading in COLUMNS if heading in found]
+
+
+def _table(headings: list[str], results: list[Result]) -> str:
+    lines = [_line(["case", "server", "ratio", *headings]), "|---|---|" + "---:|" * (len(headings) + 1)]
     for result in results:
         for server in result.rounds:
             cells = _cells(result.median(server))
             row = [result.contest.name, server, result.ratio(server)]
-            row += [cells.get(heading, "") for heading in COLUMNS]
-            lines.append("| " + " | ".join(row) + " |")
+            lines.append(_line(row + [cells.get(heading, "") for heading in headings]))
     return "\n".join(lines)
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 def save(results: Iterable[Result], path: Path) -> None:

@@ -36,6 +36,17 @@ def test_a_ratio_of_noise_alone_says_so() -> None:
     assert result([figures(2, others=1.0)], [figures(1)]).ratio("ours") == "~2.00"
 
 
+def test_other_figures_make_another_table() -> None:
+    ingest = result([figures(2)], [figures(1)])
+    connect = Contest("connect", lambda start, seconds: {}, {}, compared="cycles_per_cpu_s")
+    cycles: list[Figures] = [{"cycles_per_cpu_s": 70, "other_cores": 0}]
+    first, second = markdown([ingest, Result(connect, {"ours": cycles, "theirs": cycles})]).split("\n\n")
+    assert first.splitlines()[0] == "| case | server | ratio | CPU s/GB | lost | others |"
+    assert first.splitlines()[2] == "| ingest | ours | 2.00 | 2.00 | 0 | 0.00 |"
+    assert second.splitlines()[0] == "| case | server | ratio | cycles/CPU s | others |"
+    assert second.splitlines()[3] == "| connect | theirs |  | 70 | 0.00 |"
+
+
 def test_rounds_are_interleaved(tmp_path: Path) -> None:
     order: list[str] = []
 
