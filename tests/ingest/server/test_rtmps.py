@@ -6,6 +6,7 @@ import logging
 import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import pytest_asyncio
 from cryptography import x509
 
-from ingest.rtmp import events
+from ingest.rtmp import ClientConnection, events
 from ingest.server import RtmpServer
 from ingest.server.tls import CertificateError, expiry, load
 from tests.certificates import Pair, make_pair
@@ -172,40 +173,54 @@ async def test_a_tls_peer_that_takes_nothing_is_closed(
 
 
 async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApplication, serve_tls: ServeTls, pair: Pair) -> None:
-    """It takes less in `write_s` than what waits for it, so that the transport's own buffer stays full."""
+    """In `write_s` it takes less than what TLS hands to its TCP transport at once, where no one sees it shrink."""
     server = await serve_tls(write_s=0.6)
-    async with (
-        RtmpClient(port=tls_port(server), tls=pair.client()) as publisher,
-        raw(tls_port(server), ssl=pair.client(), limit=1024) as (reader, writer),
-    ):
-        player = RtmpClient(port=tls_port(server))
-        player._reader, player._writer = reader, writer
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    stop = threading.Event()
+    async with RtmpClient(port=tls_port(server), tls=pair.client()) as publisher:
         await publisher.connect("live")
         stream_id = await publisher.publish("cam1")
-        await player_by_hand(player)
         await publisher.send_video(stream_id, 0, AVC_HEADER)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        taken = 0
-        while loop.time() - began < 3:
-            await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
-            taken += len(await asyncio.wait_for(reader.read(2048), 2))
-            await asyncio.sleep(0.02)
-        assert not app.connections[1].of("rtmp.stop")
-        assert server.sessions
-        writer.transport.abort()
+        player = asyncio.create_task(asyncio.to_thread(play_slowly, tls_port(server), pair.client(), stop))
+        try:
+            await app.wait_until(lambda: len(server.sessions) == 2)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            while loop.time() - began < 4 and not player.done():
+                await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
+                await asyncio.sleep(0.005)
+            assert len(server.sessions) == 2
+        finally:
+            stop.set()
+            await player
+    stopped = await app.event("rtmp.stop", connection=1)
+    assert stopped["totals"]["dropped_frames"] > 0
 
 
-async def player_by_hand(player: RtmpClient) -> None:
-    """Handshake, connect and play by a client whose reading the test paces by itself afterwards."""
-    reading = asyncio.create_task(player._read())
-    await player.flush()
-    await player.wait_for(events.HandshakeCompleted)
-    await player.connect("live")
-    await player.play("cam1")
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
+def play_slowly(port: int, context: ssl.SSLContext, stop: threading.Event) -> None:
+    """A player on a thread that takes about 100 kB a second of a connection with small buffers."""
+    connected = socket.socket()
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connected.settimeout(5)
+    connected.connect(("127.0.0.1", port))
+    protocol = ClientConnection(nonce=bytes(1528))
+
+    with context.wrap_socket(connected, server_hostname="localhost") as tls:
+
+        def until(kind: type[events.Event]) -> None:
+            while True:
+                tls.sendall(protocol.data_to_send())
+                if any(isinstance(event, kind) for event in protocol.receive_data(tls.recv(4096))):
+                    return
+
+        until(events.HandshakeCompleted)
+        protocol.connect("live", "rtmps://127.0.0.1/live")
+        until(events.ResultReceived)
+        protocol.create_stream()
+        until(events.ResultReceived)
+        protocol.play(1, "cam1")
+        until(events.StatusReceived)
+        while not stop.wait(0.01) and tls.recv(1000):
+            pass
 
 
 # --- What is no TLS, or none that can be used ---
