@@ -1,16 +1,42 @@
-"""Starts the watch in processes that answer HTTP or WebSocket, and in no other."""
+"""Around the applications that answer HTTP and WebSocket: starts the watch, and refuses a WebSocket in order."""
 
+import logging
 from typing import Any
 
+from dashboard.system.probes import AWAY
 from dashboard.system.watch import get_watch
+
+logger = logging.getLogger(__name__)
+
+TRY_LATER = 1013
 
 
 class Watched:
-    """Wraps an ASGI application; the first request or connection starts the watch."""
+    """Wraps an ASGI application; the first request or connection starts this process's watch."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         get_watch().start()
-        await self._application(scope, receive, send)
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
+        else:
+            await self._application(scope, receive, send)
+
+    async def _socket(self, scope: Any, receive: Any, send: Any) -> None:
+        """Who it is can't be asked without the database: then it is closed so that the browser tries again."""
+        accepted = False
+
+        async def watch(message: Any) -> None:
+            nonlocal accepted
+            accepted = accepted or message["type"] == "websocket.accept"
+            await send(message)
+
+        try:
+            await self._application(scope, receive, watch)
+        except AWAY as error:
+            logger.warning("%s can't be opened: %s", scope["path"], type(error).__name__)
+            if not accepted:  # A browser sees the code of a close only on an accepted connection.
+                await send({"type": "websocket.accept"})
+            await send({"type": "websocket.close", "code": TRY_LATER})

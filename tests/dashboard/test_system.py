@@ -1,0 +1,257 @@
+"""The installation's parts: who is down since when, as the page, the API, the banner and a refused request tell it."""
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from pytest_django import Settings
+
+from analytics.models import AnalyticsRun
+from dashboard.models import Heartbeat
+from dashboard.system import watch
+from dashboard.system.heartbeats import Pulse
+from dashboard.system.probes import Probe
+from ingest import livestore
+from ingest.contracts import NodeFigures
+from ingest.livestore import get_livestore
+from ingest.models import Node
+from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, make_user
+from tests.server_process import wait_for
+
+DEFAULT, ANALYTICS, BEAT = Heartbeat.Kind.WORKER_DEFAULT, Heartbeat.Kind.WORKER_ANALYTICS, Heartbeat.Kind.BEAT
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A web process that has run for long enough to have heard of everybody."""
+    monkeypatch.setattr(watch, "START", timedelta(0))
+    monkeypatch.setattr(watch, "HEARING", timedelta(0))
+
+
+def alive(kind: Heartbeat.Kind, *, name: str = "w@a", seen_s: float = 1, **fields: Any) -> Heartbeat:
+    now = timezone.now()
+    seen = now - timedelta(seconds=seen_s)
+    return Heartbeat.objects.create(kind=kind, name=name, started_at=seen - timedelta(hours=1), seen_at=seen, **fields)
+
+
+def parts(client: Client, role: str = "viewer") -> dict[str, dict[str, Any]]:
+    answer = client.get("/api/v1/system", headers=api_token(role))
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["count"] == len(body["items"])
+    return {part["kind"]: part for part in body["items"]}
+
+
+def since(part: dict[str, Any]) -> Any:
+    return parse_datetime(part["since"])
+
+
+def close_to(moment: Any) -> Any:
+    """The API tells milliseconds."""
+    return pytest.approx(moment.timestamp(), abs=0.002)
+
+
+# --- Processes ---
+
+
+def test_a_process_that_was_heard_of_is_in_order_since_its_start(client: Client, db: None) -> None:
+    row = alive(DEFAULT)
+    found = parts(client)[DEFAULT]
+    assert (found["state"], found["what"], found["detail"]) == ("ok", "", "w@a")
+    assert since(found).timestamp() == close_to(row.started_at)
+
+
+def test_one_that_is_silent_is_down_since_it_was_heard_of(client: Client, settled: None, db: None) -> None:
+    row = alive(BEAT, seen_s=60)
+    found = parts(client)[BEAT]
+    assert (found["state"], found["what"]) == ("down", "The schedule does not run")
+    assert found["advice"]
+    assert since(found).timestamp() == close_to(row.seen_at)
+
+
+def test_one_that_stopped_in_order_is_down_since_then(client: Client, settled: None, db: None) -> None:
+    stopped = timezone.now() - timedelta(seconds=3)
+    alive(ANALYTICS, stopped_at=stopped)
+    found = parts(client)[ANALYTICS]
+    assert found["state"] == "down"
+    assert since(found).timestamp() == close_to(stopped)
+
+
+def test_nobody_is_called_late_before_it_could_be_heard(client: Client, db: None) -> None:
+    alive(DEFAULT, seen_s=3600)
+    assert parts(client)[DEFAULT]["state"] == "unknown"
+
+
+def test_one_of_two_that_is_missing(client: Client, settled: None, db: None) -> None:
+    alive(DEFAULT, name="a@a")
+    late = alive(DEFAULT, name="b@b", seen_s=60)
+    alive(DEFAULT, name="c@c", seen_s=60, stopped_at=timezone.now())
+    found = parts(client)[DEFAULT]
+    assert (found["state"], found["detail"]) == ("degraded", "b@b")
+    assert since(found).timestamp() == close_to(late.seen_at)
+
+
+def test_a_pulse_beats_until_it_is_stopped(transactional_db: None) -> None:
+    pulse = Pulse([DEFAULT, ANALYTICS], "w@a", lambda: {"java": "none"})
+    pulse.start()
+    wait_for(lambda: Heartbeat.objects.count() == 2, timeout_s=5, what="both queues are beaten for")
+    assert Heartbeat.objects.get(kind=ANALYTICS).detail == {"java": "none"}
+    pulse.stop()
+    assert Heartbeat.objects.exclude(stopped_at=None).count() == 2
+
+
+# --- Nodes, analytics, disk ---
+
+
+def node(name: str, *, seen_s: float = 1, **fields: Any) -> Node:
+    return Node.objects.create(name=name, seen_at=timezone.now() - timedelta(seconds=seen_s), **fields)
+
+
+def test_media_nodes(client: Client, settled: None, db: None) -> None:
+    assert parts(client)["nodes"]["state"] == "down"
+    node("a", state=Node.State.DRAINING)
+    node("stopped", seen_s=60, stopped_at=timezone.now())
+    found = parts(client, "operator")["nodes"]
+    assert (found["state"], found["detail"]) == ("ok", "a (draining)")
+    lost = node("lost", seen_s=60, state=Node.State.DOWN)
+    found = parts(client, "analyst")["nodes"]
+    assert (found["state"], found["what"], found["detail"]) == ("degraded", "1 of 2 media nodes is missing", "lost")
+    assert since(found).timestamp() == close_to(lost.seen_at)
+
+
+def test_a_failed_run_is_told_until_the_next_succeeds(client: Client, db: None) -> None:
+    now = timezone.now()
+    AnalyticsRun.objects.create(
+        trigger="page", state="failed", error_code="lost", error="The process was lost.", ended_at=now
+    )
+    found = parts(client)["analytics"]
+    assert (found["state"], found["detail"], found["alarm"]) == ("degraded", "The process was lost.", True)
+    assert since(found).timestamp() == close_to(now)
+    AnalyticsRun.objects.create(trigger="page", state="done", ended_at=now + timedelta(seconds=1))
+    assert parts(client, "operator")["analytics"]["state"] == "ok"
+
+
+def test_a_machine_without_java_is_no_alarm(client: Client, viewer: Client) -> None:
+    alive(ANALYTICS, detail={"java": "Analytics needs Java 17 or newer."})
+    found = parts(client)["analytics"]
+    assert (found["state"], found["advice"], found["alarm"]) == ("degraded", "Analytics needs Java 17 or newer.", False)
+    assert viewer.get("/system/alarms").json()["items"] == []
+
+
+def test_telemetry_that_can_not_be_written(client: Client, db: None) -> None:
+    records = {"history_waiting": 0, "history_dropped": 0, "telemetry_dropped": 0, "telemetry_failing_since": 1.7e9}
+    async_to_sync(get_livestore().put_node)(cast(NodeFigures, figures("n3") | {"records": records}), [])
+    found = parts(client)["disk"]
+    assert (found["state"], found["what"], found["detail"]) == ("down", "Telemetry can't be written", "n3")
+    assert since(found).timestamp() == 1.7e9
+
+
+def test_a_disk_that_is_nearly_full_keeps_its_since(client: Client, db: None) -> None:
+    async_to_sync(get_livestore().put_node)(figures("n3") | {"disk_free_percent": 2.5}, [])
+    first = parts(client)["disk"]
+    assert (first["state"], first["detail"]) == ("degraded", "n3: 2.5 % free")
+    assert parts(client, "operator")["disk"]["since"] == first["since"]
+
+
+# --- Who sees it ---
+
+
+def test_the_page_lists_every_part(viewer: Client, settled: None) -> None:
+    page = viewer.get("/system/").content.decode()
+    for kind in ("database", "nodes", "worker_default", "worker_analytics", "beat", "analytics", "disk", "web"):
+        assert f'data-kind="{kind}"' in page
+    assert "No media node runs" in page
+    assert '<li class="banner down" data-kind="nodes"' in viewer.get("/attempts/").content.decode()
+
+
+def test_who_may_see_it(client: Client, viewer: Client, db: None) -> None:
+    assert viewer.get("/system/").status_code == 200
+    assert client.get("/system/").status_code == 302
+    assert client.get("/api/v1/system").status_code == 401
+    assert client.get("/system/alarms", headers={"Accept": "application/json"}).status_code == 401
+    assert client_of(make_user(name="nobody")).get("/system/").status_code == 403
+
+
+# --- What is away ---
+
+
+@pytest.fixture
+def broken_database(transactional_db: None, tmp_path: Any) -> Iterator[None]:
+    if connection.vendor != "sqlite":
+        pytest.skip("the database of this run is a server: its outage is tested in tests/production")
+    name = connection.settings_dict["NAME"]
+    connection.close()
+    connection.settings_dict["NAME"] = str(tmp_path / "nowhere" / "gone.sqlite3")
+    yield
+    connection.close()
+    connection.settings_dict["NAME"] = name
+
+
+def test_a_page_without_the_database_says_since_when(client: Client, broken_database: None) -> None:
+    client.cookies["sessionid"] = "a-session-of-a-logged-in-operator"
+    for path in ("/", "/system/", "/admin/", "/attempts/"):
+        answer = client.get(path)
+        assert answer.status_code == 503, path
+        assert answer["Retry-After"] == "5"
+        page = answer.content.decode()
+        assert "The database does not answer since" in page
+        assert 'http-equiv="refresh"' in page
+        assert "Traceback" not in page
+
+
+def test_a_script_without_the_database_gets_the_same_as_json(client: Client, broken_database: None) -> None:
+    for path in ("/api/v1/system", "/api/v1/streams", "/metrics"):
+        answer = client.get(path, headers={"Authorization": "Bearer rt_x"})
+        assert answer.status_code == 503, path
+        (part,) = answer.json()["items"]
+        assert (part["kind"], part["state"]) == ("database", "down")
+        assert parse_datetime(part["since"]) is not None
+        assert "detail" not in part, "anybody may see this answer: no names"
+
+
+def test_without_redis_an_operator_can_still_log_in(client: Client, db: None, settings: Settings) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    settings.CACHES = settings.CACHES | {
+        "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": settings.REDIS_URL}
+    }
+    livestore._store = livestore.RedisLiveStore(settings.REDIS_URL)
+    make_user("viewer")
+    assert client.post("/login/", {"username": "mira", "password": "wrong"}).status_code == 200
+    assert client.post("/login/", {"username": "mira", "password": PASSWORD}).status_code == 302
+    page = client.get("/attempts/").content.decode()
+    assert "Redis does not answer since" in page
+    assert client.get("/streams/live/none/").status_code == 404
+
+
+# --- Probes ---
+
+
+def test_a_question_that_hangs_is_down_since_it_was_asked() -> None:
+    asked = threading.Semaphore(0)
+    answers = threading.Semaphore(1)
+
+    def ask() -> str:
+        asked.release()
+        assert answers.acquire(timeout=10)
+        return "well"
+
+    probe = Probe("It", ask)
+    assert probe.look(5)
+    assert probe.found == "well"
+    began = timezone.now()
+    assert not probe.look(0.1)
+    assert not probe.look(0.1)
+    assert probe.hangs
+    assert probe.since is not None
+    assert began <= probe.since < timezone.now()
+    answers.release(2)
+    wait_for(lambda: probe.look(1), timeout_s=5, what="it answers again")
+    assert probe.up
+    assert asked.acquire(blocking=False)
