@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -11,13 +10,9 @@ from channels.exceptions import StopConsumer
 from channels.layers import get_channel_layer
 from channels.utils import await_many_dispatch
 
+from ingest.consumers.layer import absence
+
 logger = logging.getLogger(__name__)
-
-RETRY_S = 1.0
-"""How long a consumer waits before it asks a channel layer again that failed."""
-
-WARN_S = 10.0
-_warned = -WARN_S
 
 
 class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -49,15 +44,11 @@ class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
 
     async def _from_layer(self) -> Any:
         """The next message of the channel layer. One that fails is asked again: no connection ends for its sake."""
-        global _warned
         while True:
             try:
                 return await self.channel_layer.receive(self.channel_name)
             except Exception as error:
-                if time.monotonic() - _warned >= WARN_S:
-                    _warned = time.monotonic()
-                    logger.warning("The channel layer gives no messages: %s", type(error).__name__)
-                await asyncio.sleep(RETRY_S)
+                await absence().over(self.channel_layer, self.channel_name, error)
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         handler = getattr(self, get_handler_name(message), None)
