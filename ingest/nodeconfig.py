@@ -24,6 +24,7 @@ def server_config(rtmp: tuple[str, int] | None, rtmps: tuple[str, int] | None = 
         certificate_key=settings.TLS_KEY,
         reconnect_url=settings.RECONNECT_URL,
         flush_ms=settings.FLUSH_MS,
+        read_ms=settings.READ_MS,
         disk=settings.DATA_DIR,
         max_connections=settings.MAX_CONNECTIONS,
         max_connections_per_address=settings.MAX_CONNECTIONS_PER_ADDRESS,

@@ -54,6 +54,8 @@ class ServerConfig:
     """Where clients that understand a reconnect request are sent to, as rtmp://host[:port]; empty: the same address."""
     flush_ms: int = 0
     """How long what is sent to players is gathered, ms. 0: until the event loop has handled what it had read."""
+    read_ms: int = 50
+    """How long what a publisher without players sends may wait to be read, ms. 0: it is read as it comes."""
     limits: Limits = field(default_factory=Limits)
     """What a peer may make the protocol hold."""
     queue: QueueLimits = field(default_factory=QueueLimits)

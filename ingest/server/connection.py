@@ -5,6 +5,7 @@ and when the transport is gone the application gets `rtmp.disconnect`, its last 
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -59,6 +60,8 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes of answers written since then."""
         self.lost = False
         self._reading_paused = False
+        self._rests = False
+        """Not read from for a while, as nobody waits for what it publishes."""
         self._backlog: list[events.Event] = []
 
     # --- The transport ---
@@ -100,9 +103,24 @@ class Connection(asyncio.BufferedProtocol):
             found = self.rtmp.receive_data(self.server.read_buffer[:nbytes])
         except RemoteProtocolError as error:
             self.fail(error)
-        else:
-            if found or self.rtmp.has_output:  # Often there is neither: a part of a long message.
-                self.process(found, now)
+            return
+        if found or self.rtmp.has_output:  # Often there is neither: media go to their sink.
+            self.process(found, now)
+        if nbytes < self.server.rests.most_bytes and self._may_rest():
+            self._rests = True
+            self._follow_pause()
+            self.server.rests.begin(self)
+
+    def _may_rest(self) -> bool:
+        """Whether all that it does is to publish what nobody plays."""
+        for session in self.sessions.values():
+            if type(session) is not Publishing or not session.is_unwatched:
+                return False
+        return bool(self.sessions) and not self._rests
+
+    def read_on(self) -> None:
+        self._rests = False
+        self._follow_pause()
 
     def eof_received(self) -> bool:
         return False
@@ -184,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
         self.control.description_changed(session, metadata, media)
 
     def _follow_pause(self) -> None:
-        wanted = self.rtmp.paused and not self.ending
+        wanted = (self.rtmp.paused or self._rests) and not self.ending
         if wanted != self._reading_paused and not self.lost and not self.transport.is_closing():
             self._reading_paused = wanted
             if wanted:
@@ -282,7 +300,8 @@ class Connection(asyncio.BufferedProtocol):
     def half_close(self) -> None:
         """Say that nothing more will come, after all that was written; what still arrives is read and forgotten."""
         if not self.lost and not self.transport.is_closing() and self.transport.can_write_eof():
-            self.transport.write_eof()
+            with contextlib.suppress(OSError):  # The peer is gone already; connection_lost follows.
+                self.transport.write_eof()
 
     def forget(self) -> None:
         self.server.forget(self)

@@ -16,6 +16,7 @@ from ingest.server.listening import Address, ListenError, Listening
 from ingest.server.node import Node
 from ingest.server.places import Places
 from ingest.server.ports import Session
+from ingest.server.rests import Rests
 from ingest.server.tls import ServedCertificate
 from ingest.server.tlshandshake import shake_hands
 
@@ -70,6 +71,7 @@ class RtmpServer:
         config = self.config
         self.places = Places(config, self.loop.time)
         self.flusher = Flusher(self.loop, config.flush_ms)
+        self.rests = Rests(self.loop, config.read_ms, config.read_buffer_bytes)
         if config.rtmps and config.certificate and config.certificate_key:
             self._certificate = ServedCertificate(config.certificate, config.certificate_key)
         await self._listening.open()
@@ -150,6 +152,7 @@ class RtmpServer:
         if self._timer:
             self._timer.cancel()
         self.flusher.close()
+        self.rests.close()
         await self.node.stop(grace_s)
         await asyncio.gather(*(driver.task for driver in leftover if driver), return_exceptions=True)
 

@@ -16,6 +16,7 @@ from ingest.server.driver import ASGIApplication
 from ingest.server.endings import DisconnectReason, Ending, Status
 from ingest.server.flusher import Flusher
 from ingest.server.places import Places
+from ingest.server.rests import Rests
 
 
 class Session(Protocol):
@@ -106,6 +107,9 @@ class Hub(Protocol[C]):
 
     @property
     def flusher(self) -> Flusher: ...
+
+    @property
+    def rests(self) -> Rests: ...
 
     @property
     def read_buffer(self) -> memoryview: ...

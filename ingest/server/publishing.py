@@ -70,6 +70,11 @@ class Publishing:
             payload = amf0.encode(name, *values)
         self.live.data(timestamp, name, values, payload, now)
 
+    @property
+    def is_unwatched(self) -> bool:
+        """Whether media come and nobody plays them."""
+        return self.has_media and not self.live.subscribers
+
     def stop(self, now: float) -> Totals:
         """Leave the live stream, whose players stay."""
         try:
