@@ -17,6 +17,11 @@ def text(value: object, limit: int) -> str:
     return UNFIT.sub("\ufffd", str(value)[:limit])
 
 
+def fits(value: str) -> bool:
+    """Whether a query may ask for the text: PostgreSQL refuses NUL, and no driver encodes a lone surrogate."""
+    return UNFIT.search(value) is None
+
+
 def jsonable(value: Any, depth: int = 0) -> Any:
     """A value of AMF as JSON: MAX_ITEMS a level and MAX_DEPTH levels at most; what JSON can't say becomes null."""
     if value is None or isinstance(value, bool | int):

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import NoReturn
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from ingest import clean
 from ingest.contracts import Labels, PublishLimits
@@ -90,12 +91,17 @@ def _refuse(
 
 
 def _application(action: Action, name: str) -> Application:
-    application = Application.objects.filter(name=name).first()
+    application = Application.objects.filter(name=name).first() if clean.fits(name) else None
     if application is None:
         _refuse(action, "unknown_app")
     if not application.enabled:
         _refuse(action, "app_disabled")
     return application
+
+
+def _streams(name: str) -> QuerySet[Stream]:
+    """Those of the name, whatever a peer sent as a name. (What it sent as the application was let in by `connect`.)"""
+    return Stream.objects.filter(name=name) if clean.fits(name) else Stream.objects.none()
 
 
 def connect(*, app: str, credential: str, address: str, now: datetime) -> None:
@@ -184,7 +190,7 @@ def _publish_target(request: PublishRequest, address: str, now: datetime) -> _Ta
     wanted = "" if request.credential_is_name else request.name
     is_open = application.publish_policy == Application.PublishPolicy.OPEN
     if request.credential_is_name and not looks_like_key(request.credential):
-        named = Stream.objects.filter(application=application, name=request.credential).first()
+        named = _streams(request.credential).filter(application=application).first()
         if named is not None or (is_open and keys.find(secret=request.credential) is None):
             return _by_name(application, request.credential, named)
     key = _check_key("publish", application, request.credential, wanted=wanted, address=address, now=now)
@@ -261,7 +267,7 @@ def _former(taken: leases.Taken, peer: Peer, now: datetime) -> tuple[Session | N
 
 def check_play(*, app: str, name: str, credential: str, now: datetime) -> Stream:
     """The stream, if it may be played: by its application's policy and, where that asks for one, a token."""
-    stream = Stream.objects.select_related("application").filter(application__name=app, name=name).first()
+    stream = _streams(name).select_related("application").filter(application__name=app).first()
     application = stream.application if stream is not None else _application("play", app)
     if not application.enabled:
         _refuse("play", "app_disabled")

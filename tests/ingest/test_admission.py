@@ -267,6 +267,16 @@ def test_an_application_that_is_not_there_plays_nothing() -> None:
     assert refusal(play).reason == "unknown_app"
 
 
+@pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["nul", "surrogate"])
+def test_what_no_database_takes_is_the_name_of_nothing(stream: Stream, text: str) -> None:
+    def connect() -> None:
+        admission.connect(app=text, credential="", address="192.0.2.7", now=NOW)
+
+    assert refusal(connect).reason == "unknown_app"
+    assert refusal(partial(play, text)).reason == "stream_unknown"
+    assert refusal(lambda: publish(as_name(text))).reason == "key_unknown"
+
+
 def test_streams_that_are_not_there(stream: Stream, key: NewKey) -> None:
     for name in ("cam2", key.secret):
         refused = refusal(partial(play, name))
