@@ -15,6 +15,12 @@ from ingest.consumers.layer import absence
 logger = logging.getLogger(__name__)
 
 
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """Keeps asyncio from complaining of an error that nobody waited for."""
+    if not task.cancelled():
+        task.exception()
+
+
 class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
     """An AsyncConsumer whose events never wait for a database.
 
@@ -45,8 +51,16 @@ class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
     async def _from_layer(self) -> Any:
         """The next message of the channel layer. One that fails is asked again: no connection ends for its sake."""
         while True:
+            receiving = asyncio.ensure_future(self.channel_layer.receive(self.channel_name))
+            receiving.add_done_callback(_look_at)
             try:
-                return await self.channel_layer.receive(self.channel_name)
+                await asyncio.wait({receiving})
+                return receiving.result()
+            except asyncio.CancelledError:
+                # Not waited for: redis-py sends within asyncio.wait_for, which may swallow a cancellation before Python
+                # 3.12; the connection's end would then take until Redis answers that there is no message.
+                receiving.cancel()
+                raise
             except Exception as error:
                 await absence().over(self.channel_layer, self.channel_name, error)
 
