@@ -23,7 +23,7 @@ run: $(BASE) $(VENDOR)
 
 # pytest's exit code goes into EXIT_FILE when one is named, so that pytest's closing line is the last (see .ci/run).
 test: $(DEV) $(VENDOR) packages
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS); code=$$?; \
+	@$(BIN)/python -m tests.suite $(WORKERS) $(ARGS); code=$$?; \
 	if [ -n "$(EXIT_FILE)" ]; then echo $$code > "$(EXIT_FILE)"; else exit $$code; fi
 
 check: $(DEV)

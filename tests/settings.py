@@ -2,23 +2,51 @@
 
 pytest's `--ds` (in pyproject.toml) names this module, so it is read before any conftest and before any other setting.
 Programs that a test starts get the project's own settings and find the same folder in their environment.
+
+TESTS_FORM=production in the environment runs the suite on PostgreSQL and Redis instead of SQLite and memory: the first
+process of a run starts one of each, and its parallel workers have a database each in both.
 """
 
 import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
+
+from tests.postgres_server import PostgresServer
+from tests.redis_server import RedisServer
 
 PARENT = "RTMPWEB_TESTS_DIR"
 """Set by the first process of a run; the folders of its parallel workers are made in its own."""
+
+STORES = {"postgres": "TESTS_POSTGRES_URL", "redis": "TESTS_REDIS_URL"}
+"""Set by the first process of a run in the production form."""
 
 for name in list(os.environ):
     if name != PARENT and name.startswith(("RTMPWEB_", "SPARK_", "DATABASE_URL", "REDIS_URL")):
         del os.environ[name]
 
+
+def start_stores(folder: Path) -> None:
+    """PostgreSQL and Redis, until the end of this process."""
+    postgres, redis = PostgresServer(folder), RedisServer(folder)
+    atexit.register(postgres.remove)
+    atexit.register(redis.kill)
+    postgres.start()
+    redis.start()
+    os.environ[STORES["postgres"]] = postgres.url
+    os.environ[STORES["redis"]] = redis.url.removesuffix("/0")
+
+
 os.environ["RTMPWEB_DATA_DIR"] = tempfile.mkdtemp(prefix="rtmpweb-tests-", dir=os.environ.get(PARENT))
 if os.environ.setdefault(PARENT, os.environ["RTMPWEB_DATA_DIR"]) == os.environ["RTMPWEB_DATA_DIR"]:
     atexit.register(shutil.rmtree, os.environ["RTMPWEB_DATA_DIR"], ignore_errors=True)
+    if os.environ.get("TESTS_FORM") == "production":
+        start_stores(Path(os.environ["RTMPWEB_DATA_DIR"]))
+if STORES["postgres"] in os.environ:
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw-1").removeprefix("gw")) + 1  # Redis has 16 databases.
+    os.environ["DATABASE_URL"] = os.environ[STORES["postgres"]]  # pytest-django gives each worker a name of its own.
+    os.environ["REDIS_URL"] = f"{os.environ[STORES['redis']]}/{number}"
 os.environ["RTMPWEB_REFUSAL_DELAY_S"] = "0"
 os.environ["DJANGO_SETTINGS_MODULE"] = "rtmpweb.settings"
 

@@ -25,7 +25,7 @@ PASSWORD = "horse-battery-staple"
 def fresh() -> Iterator[None]:
     """A process without memory of other tests."""
     cache.clear()
-    livestore._store = livestore.MemoryLiveStore()
+    livestore._store = None
     channel_layers.backends.clear()
     get_watch.cache_clear()
     yield

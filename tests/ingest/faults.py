@@ -5,9 +5,11 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
+from typing import Any, Protocol, cast
 
+import psycopg
+from django.apps import apps
 from django.db import connection as database
 from django.db import connections
 
@@ -15,17 +17,45 @@ from ingest.consumers.database import WRITE
 from ingest.services.keys import NewKey
 from tests.ingest.control import Connection
 
+LOCKS = {
+    "sqlite": "BEGIN IMMEDIATE",
+    "postgresql": "BEGIN; LOCK TABLE {} IN EXCLUSIVE MODE",
+}
+"""{kind of database: how one transaction keeps all others from writing, but not from reading}"""
+
+
+class Program(Protocol):
+    """A connection, of either database's library."""
+
+    def execute(self, statement: str) -> object: ...
+
+    def close(self) -> None: ...
+
+
+def another_connection() -> Program:
+    """Not Django's, which event loops may not use."""
+    wanted = database.settings_dict
+    if database.vendor == "sqlite":
+        return sqlite3.connect(wanted["NAME"], isolation_level=None)
+    where = {"host": wanted["HOST"], "port": wanted["PORT"], "user": wanted["USER"], "dbname": wanted["NAME"]}
+    return cast(Program, psycopg.connect(**where, autocommit=True))
+
+
+@contextmanager
+def another_program() -> Iterator[Program]:
+    """Executes statements on a connection of its own."""
+    with closing(another_connection()) as other:
+        yield other
+
 
 @contextmanager
 def locked_database() -> Iterator[None]:
-    """Another program holds the database's write lock."""
-    other = sqlite3.connect(database.settings_dict["NAME"], isolation_level=None)
-    try:
-        other.execute("BEGIN IMMEDIATE")
+    """Another program keeps all others from writing."""
+    tables = ", ".join(model._meta.db_table for model in apps.get_app_config("ingest").get_models())
+    with another_program() as other:
+        other.execute(LOCKS[database.vendor].format(tables))
         yield
         other.execute("ROLLBACK")
-    finally:
-        other.close()
 
 
 async def writing() -> None:
@@ -45,16 +75,24 @@ async def until_accepted(connection: Connection, key: NewKey) -> dict[str, Any]:
 
 @contextmanager
 def patient_database(seconds: float) -> Iterator[None]:
-    """New connections wait for locks longer than an admission may take."""
+    """The thread that writes waits for locks longer than an admission may take."""
     options = database.settings_dict["OPTIONS"]
-    before = options["timeout"]
-    options["timeout"] = seconds
+    before = dict(options)
+    if database.vendor == "sqlite":
+        options["timeout"] = seconds
     reconnect()
+    if database.vendor == "postgresql":
+        WRITE.submit(_execute, f"SET statement_timeout = {seconds * 1000:.0f}").result(10)
     try:
         yield
     finally:
-        options["timeout"] = before
+        options.update(before)
         reconnect()
+
+
+def _execute(statement: str) -> None:
+    with database.cursor() as cursor:
+        cursor.execute(statement)
 
 
 def reconnect() -> None:
@@ -65,15 +103,12 @@ def reconnect() -> None:
 @contextmanager
 def missing_table(name: str) -> Iterator[None]:
     """A table that can't be found, as before a migration."""
-    other = sqlite3.connect(database.settings_dict["NAME"], isolation_level=None)
-    try:
+    with another_program() as other:
         other.execute(f"ALTER TABLE {name} RENAME TO {name}_away")
         try:
             yield
         finally:
             other.execute(f"ALTER TABLE {name}_away RENAME TO {name}")
-    finally:
-        other.close()
 
 
 @contextmanager

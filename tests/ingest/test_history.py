@@ -1,10 +1,9 @@
-import sqlite3
 import threading
 import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ingest.attempts import AttemptRow
@@ -12,6 +11,7 @@ from ingest.history import BeginRow, DiscardRow, EndRow, EventRow, HistoryWriter
 from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
 from ingest.services import keys
 from tests.ingest.control import TOTALS
+from tests.ingest.faults import locked_database
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -70,17 +70,12 @@ def test_repeating_a_batch_changes_nothing(process: HistoryWriter, session: Sess
 
 
 def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWriter, session: Session) -> None:
-    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    try:
+    with locked_database():
         for sequence in range(1, 11):
             process.put(event(session.pk, sequence))
         process.put(end(session.pk))
         assert not process.flush(2.5)  # Longer than a statement waits for a lock: at least one try has failed.
         assert process.waiting == 11
-    finally:
-        other.execute("ROLLBACK")
-        other.close()
     assert process.flush(10)
     assert process.dropped == 0
     assert list(StatusEvent.objects.order_by("pk").values_list("sequence", flat=True)) == list(range(1, 11))
@@ -123,9 +118,7 @@ def test_a_fault_of_the_connection_is_not_the_end_of_history(
 def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, stream: Stream) -> None:
     writer = HistoryWriter(max_waiting=5)
     begin = BeginRow(uuid.uuid4(), "live", "cam1", stream.pk, "node-a", "", "192.0.2.7", "VLC", NOW)
-    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    try:
+    with locked_database():
         for sequence in range(1, 1001):
             writer.put(event(session.pk, sequence))
         writer.put(begin)
@@ -134,9 +127,6 @@ def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, st
         assert writer.full
         assert writer.waiting <= 5 + 200 + 3
         assert writer.dropped >= 1000 - 205
-    finally:
-        other.execute("ROLLBACK")
-        other.close()
     assert writer.close(10)
     session.refresh_from_db()
     assert session.end_reason == "client_unpublish"

@@ -1,0 +1,73 @@
+"""`make test`: the suite's stages, one after the other: `python -m tests.suite WORKERS [PYTEST'S ARGUMENTS ...]`.
+
+The arguments go to each stage; a path among them stands in place of the stage's own. The exit code is the first that is
+not 0. The last line is pytest's, and counts the tests of all stages.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.tools import PACKAGES, find_tool
+
+NO_TESTS = 5
+"""pytest's exit code when it found none: not every stage has tests of every name."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    marks: str
+    paths: tuple[str, ...] = ()
+    parallel: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    """Programs without which there is nothing to run it on."""
+
+
+STAGES = (
+    Stage("SQLite, in memory", "not production and not soak", parallel=True),
+    Stage(
+        "PostgreSQL, Redis",
+        "both_forms",
+        ("tests/ingest", "tests/dashboard", "tests/analytics", "tests/rtmpweb"),
+        parallel=True,
+        environment={"TESTS_FORM": "production"},
+        needs=("postgres", "redis-server"),
+    ),
+    Stage("The production form's processes", "production", ("tests/production",)),
+)
+"""The last measures time and has the machine for itself; it also prints the closing line."""
+
+
+def run(stage: Stage, workers: str, given: list[str], tally: Path) -> int:
+    """pytest's exit code."""
+    paths = [] if any(Path(argument.partition("::")[0]).exists() for argument in given) else stage.paths
+    parallel = ["-n", workers, "--dist", "loadgroup"] if stage.parallel else []
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.tally", "-m", stage.marks, *parallel, *given, *paths],
+        env={**os.environ, **stage.environment, "TESTS_TALLY": str(tally)},
+        check=False,
+    ).returncode
+
+
+def main(workers: str, given: list[str]) -> int:
+    codes = []
+    with tempfile.TemporaryDirectory(prefix="rtmpweb-suite-") as folder:
+        for stage in STAGES:
+            print(f"\n{stage.name}:", flush=True)  # noqa: T201
+            missing = [name for name in stage.needs if find_tool(name) is None]
+            if missing:
+                packages = ", ".join(PACKAGES[name] for name in missing)
+                print(f"not tested on this machine: it needs {packages} (Debian packages)", flush=True)  # noqa: T201
+                continue
+            codes.append(run(stage, workers, given, Path(folder) / "tally.json"))
+    ran = [code for code in codes if code != NO_TESTS]
+    return next((code for code in ran if code), 0) if ran else NO_TESTS
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

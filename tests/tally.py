@@ -1,0 +1,28 @@
+"""A pytest plugin: adds the reports of the runs before to this one's, so that the last closing line counts all tests.
+
+`-p tests.tally`, and TESTS_TALLY in the environment names the file that passes them on (see tests.suite).
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+PASSED_ON = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    file = Path(os.environ["TESTS_TALLY"])
+    for category, kept in (json.loads(file.read_text()) if file.exists() else {}).items():
+        reports = [config.hook.pytest_report_from_serializable(config=config, data=report) for report in kept]
+        terminalreporter.stats[category] = reports + terminalreporter.stats.get(category, [])
+    known = {
+        category: [
+            config.hook.pytest_report_to_serializable(config=config, report=report)
+            for report in terminalreporter.stats.get(category, [])
+        ]
+        for category in PASSED_ON
+    }
+    file.write_text(json.dumps({category: reports for category, reports in known.items() if reports}, default=str))
