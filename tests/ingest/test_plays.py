@@ -1,6 +1,7 @@
 """Players are admitted by reading alone, and their sessions are written afterwards."""
 
 import asyncio
+import threading
 import uuid
 
 import pytest
@@ -11,6 +12,7 @@ from django.utils import timezone
 
 from ingest import history
 from ingest.attempts import Attempts
+from ingest.consumers import database
 from ingest.consumers.database import READ
 from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Session, StatusEvent, Stream
@@ -102,13 +104,26 @@ async def test_players_are_told_apart_by_what_they_show(process: HistoryWriter, 
     await disconnect(*players)
 
 
-async def test_a_player_that_asks_after_a_change_is_answered_by_it(process: HistoryWriter, stream: Stream) -> None:
-    """However close to another's question: no answer is kept."""
-    first, second = await connected(2)
-    assert (await first.play("cam1"))["type"] == "rtmp.play.accept"
-    await Stream.objects.aupdate(enabled=False)
-    assert (await second.play("cam1"))["type"] == "rtmp.play.reject"
-    await disconnect(first, second)
+async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before(process: HistoryWriter) -> None:
+    """Even if that read is still under way."""
+    truth, reading, gate = ["before"], threading.Event(), threading.Event()
+    together: database.Together[str] = database.Together()
+    deadline = asyncio.get_running_loop().time() + 5
+
+    def read() -> str:
+        found = truth[0]
+        reading.set()
+        gate.wait(5)
+        return found
+
+    first = asyncio.create_task(together.ask("?", read, deadline))
+    await asyncio.to_thread(reading.wait, 5)
+    truth[0] = "after"
+    later = [asyncio.create_task(together.ask("?", read, deadline)) for _ in range(3)]
+    await asyncio.sleep(0)
+    gate.set()
+    assert await first == "before"
+    assert await asyncio.gather(*later) == ["after"] * 3
 
 
 async def test_players_that_wait_too_long_for_an_answer_are_refused(process: HistoryWriter, stream: Stream) -> None:
