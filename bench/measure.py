@@ -67,19 +67,19 @@ class Case:
         found = {
             "cpu_s_per_gb": meter.cpu_s / size * 1e9,
             "kernel_share": meter.kernel_share,
-            "us_per_message": meter.cpu_s / window.messages * 1e6,
             "rss_mb": meter.last.rss_bytes / 1e6,
             "generator_cores": window.own_cpu,
             "lateness_ms": window.lateness_ms,
             "lost": window.missing + window.left_out + len(window.errors),
             **meter.noise(window.own_cpu, window.seconds),
         }
-        if self.players:
-            grown = meter.last.rss_bytes - meter.before_players.rss_bytes
-            found["kb_per_player"] = grown / 1e3 / max(1, self.players - FIRST_PLAYERS)
-            found["sends_per_s"] = window.reads / window.seconds
-            for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)):
-                found[f"delay_{name}_ms"] = percentile(window.delays_ms, share)
+        if not self.players:
+            return found | {"us_per_message": meter.cpu_s / window.messages * 1e6}
+        grown = meter.last.rss_bytes - meter.before_players.rss_bytes
+        found["kb_per_player"] = grown / 1e3 / max(1, self.players - FIRST_PLAYERS)
+        found["sends_per_s"] = window.reads / window.seconds
+        for name, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)):
+            found[f"delay_{name}_ms"] = percentile(window.delays_ms, share)
         return found
 
 

@@ -53,8 +53,8 @@ def running() -> Iterator[Server]:
         file.write_text(CONFIGURATION.format(module=MODULE, folder=folder, port=port, app=APP))
         command = [program, "-p", name, "-c", str(file), "-e", "stderr"]
         process = Background("nginx", command, folder=folder, ready=lambda: accepts(port))
-        process.start()
         try:
+            process.start()
             yield Server(process.pid, f"rtmp://127.0.0.1:{port}", APP, lambda: process.log)
         finally:
             process.stop()

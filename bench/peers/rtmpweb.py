@@ -41,8 +41,8 @@ def _node(template: Template, folder: Path, settings: dict[str, str]) -> Iterato
     template.copy(data)
     installation = Installation(data, **settings)
     node = MediaNode(NODE, folder, installation.environment)
-    node.start()
     try:
+        node.start()
         yield Server(node.pid, node.url, APP, lambda: node.log, installation)
     finally:
         node.stop()
@@ -53,8 +53,8 @@ def _embedded(template: Template, folder: Path, settings: dict[str, str]) -> Ite
     data = folder / "data"
     template.copy(data)
     server = ServerProcess(data, **settings)
-    server.start()
     try:
+        server.start()
         yield Server(server.process.pid, server.rtmp, APP, lambda: server.log, server)
     finally:
         server.stop()
