@@ -8,8 +8,12 @@ import pytest
 from django.db import OperationalError, connection
 
 from ingest.attempts import NEW_A_MINUTE, AttemptRow, Attempts
+from ingest.consumers import recorder
+from ingest.contracts import EventRecord
 from ingest.history import HistoryWriter
 from ingest.models import Attempt
+from ingest.services.admission import Peer
+from ingest.telemetry import set_writer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -92,6 +96,39 @@ def test_a_transaction_that_failed_counts_nothing(process: HistoryWriter) -> Non
     process._attempts.write = failing  # type: ignore[method-assign]
     assert written(process, after(1), after(2)) == [(0, 2, 3)]
     assert next(failures, None) is None
+
+
+class Lake:
+    """Takes the place of the telemetry's writer."""
+
+    def __init__(self) -> None:
+        self.events: list[EventRecord] = []
+
+    def event(self, record: EventRecord) -> None:
+        self.events.append(record)
+
+
+def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(process: HistoryWriter) -> None:
+    lake = Lake()
+    set_writer(lake)  # type: ignore[arg-type]
+    try:
+        for number in range(500):
+            recorder.attempt(
+                action="publish",
+                peer=Peer("192.0.2.7", "OBS", "node-a", ""),
+                app="live",
+                app_is_known=True,
+                name=f"cam{number % 3}",
+                reason="key_unknown",
+                code="",
+                description="",
+            )
+    finally:
+        set_writer(None)
+    assert recorder.LAKE_ATTEMPTS_S <= len(lake.events) <= 2 * recorder.LAKE_ATTEMPTS_S  # One second, or two.
+    assert process.flush(10)
+    assert sum(Attempt.objects.values_list("count", flat=True)) == 500
+    assert Attempt.objects.count() == 3
 
 
 def test_what_may_be_continued_is_bounded(process: HistoryWriter, monkeypatch: pytest.MonkeyPatch) -> None:
