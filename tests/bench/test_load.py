@@ -1,6 +1,7 @@
 """The generator against our own listener on loopback: what it counts is what there was."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -18,9 +19,9 @@ from tests.ingest.server.app import ScriptedApplication
 
 PUBLISHERS, PLAYERS = 3, 4
 FLUSH_MS = 20
-LATE_MS = 500
+LATE_MS = 2000
 PACE = 0.5
-"""How far from it the pace in a window of a second may be: a busy machine has bursts. What comes through is exact."""
+"""How much of a short window a busy machine may take; it is caught up with later. What comes through is exact."""
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +62,17 @@ async def test_a_load_that_comes_through(target: Target, clip: Clip, app: Script
     """Two players read, two count; the second and third publisher begin 1.2 and 0.5 s after the first."""
     marks = Marks()
     load = Load(target, clip, PUBLISHERS, players=PLAYERS, readers=2, seconds=1.0, settle_s=1.5)
+    began = time.monotonic()
     window = await run(load, marks)
+    elapsed_s = time.monotonic() - began
     assert marks.seen == ["joining", "begin", "end"]
     assert (window.errors, window.missing, window.left_out) == ([], 0, 0)
-    assert window.messages == pytest.approx(PUBLISHERS * 73 * window.seconds, rel=PACE)
-    assert window.bytes_in * 8 / window.seconds == pytest.approx(PUBLISHERS * 1e6, rel=PACE)
-    assert window.bytes_out * 8 / window.seconds == pytest.approx(PLAYERS * 1e6, rel=PACE)
-    assert len(window.delays_ms) >= 2 * 73 * window.seconds * (1 - PACE)
+    pace = len(clip.frames) / clip.length_ms * 1000
+    assert PACE * pace * (load.settle_s + load.seconds) < window.frames["load0"] <= pace * elapsed_s + 1
+    size = sum(len(media.payload) for media in clip.frames) / len(clip.frames)
+    assert window.bytes_in == pytest.approx(window.messages * size, rel=PACE)
+    each = len(window.delays_ms) / 2
+    assert window.bytes_out == pytest.approx(PLAYERS * each * size, rel=PACE)
     assert window.delays_ms[0] > 0
     assert FLUSH_MS / 4 < window.delays_ms[len(window.delays_ms) // 2] < LATE_MS
     counted = {}
