@@ -16,6 +16,7 @@ from pathlib import Path
 from django.conf import settings
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from analytics.java import find_java
@@ -52,6 +53,9 @@ class SparkLost(Exception):  # noqa: N818
     """Spark's JVM died; the next session starts another."""
 
 
+LOST = "Spark's Java process was lost."
+LOST_AT_START = "Spark's Java process ended as it started. The analytics worker's log says why."
+
 ENDING_S = 5.0
 
 
@@ -66,7 +70,9 @@ def spark() -> Iterator[SparkSession]:
         # The lost connection may be noticed before the end of the process that it led to.
         if _lost(ENDING_S if isinstance(error, (ConnectionError, Py4JNetworkError)) else 0.0):
             _forget()
-            raise SparkLost("Spark's Java process was lost.") from error
+            raise SparkLost(LOST) from error
+        if isinstance(error, PySparkRuntimeError) and error.getCondition() == "JAVA_GATEWAY_EXITED":
+            raise SparkLost(LOST_AT_START) from error
         raise
 
 

@@ -177,6 +177,24 @@ def test_a_jvm_that_is_killed_costs_one_more_attempt(lake: Path, caplog: pytest.
     assert Rollup.objects.get().samples == 10
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark leaves a pipe open.
+def test_a_jvm_that_ends_as_it_starts_is_tried_twice_and_told_of(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(lake, list(broadcast("demo", "a", seconds=10)))
+    runner.stop()
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.1"\' >&2 && exit 0\nexit 137\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    claimed = services.claim(run_id=services.create_run(trigger=AnalyticsRun.Trigger.COMMAND).pk)
+    assert claimed
+    pipeline.perform(claimed, lake=lake)
+    assert (claimed.state, claimed.error_code, claimed.error) == ("failed", "lost", runner.LOST_AT_START)
+    assert caplog.text.count("lost its Java process") == 1
+
+
 def test_an_unreadable_file_fails_the_run_and_leaves_what_was_there(lake: Path) -> None:
     fill(lake, list(broadcast("demo", "a", seconds=10)))
     run(lake)
