@@ -114,11 +114,6 @@ class Part:
     def since_words(self) -> str:
         return f" since {self.since:%H:%M:%S} UTC" if self.since is not None else ""
 
-    @property
-    def sentence(self) -> str:
-        """What is wrong since when, what follows, and the act."""
-        return f"{self.what}{self.since_words}. {self.effect} {self.advice}" if self.what else ""
-
     def public(self) -> dict[str, Any]:
         """What anybody may know: no name, figure or reason."""
         return {

@@ -20,5 +20,6 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with running(tmp_path_factory.mktemp("server") / "var") as started:
+    folder = tmp_path_factory.mktemp("server") / "var"
+    with running(folder, RTMPWEB_LOG_LEVEL="DEBUG", RTMPWEB_LOG_FORMAT="json") as started:
         yield started

@@ -41,14 +41,14 @@ function row(part) {
     "li",
     { class: part.state === "down" ? "banner down" : "banner", "data-kind": part.kind },
     icon(part.state === "down" ? "bad" : "warn"),
-    element("span", {}, element("b"), ` ${part.effect} ${part.advice}`),
+    element(
+      "span",
+      {},
+      element("b", {}, part.since ? `${part.what} since ${time(seconds(part.since))} UTC` : part.what),
+      element("b", { "data-for": "", "aria-hidden": "true" }), // It grows each second: nothing to read out.
+      `. ${part.effect} ${part.advice}`,
+    ),
   );
-}
-
-function headline({ what, since }, now) {
-  if (!since) return `${what}.`;
-  const at = seconds(since);
-  return `${what} since ${time(at)} UTC (${duration(now - at)}).`;
 }
 
 /** Shows and keeps asking. */
@@ -59,11 +59,12 @@ export function watchParts() {
 
   const paint = () => {
     [...list.children].forEach((item, index) => {
-      if (parts[index]) setText(item.querySelector("b"), headline(parts[index], Date.now() / 1000));
+      const since = parts[index]?.since;
+      if (since) setText(item.querySelector("[data-for]"), ` (${duration(Date.now() / 1000 - seconds(since))})`);
     });
   };
   const show = (found) => {
-    const signature = (some) => JSON.stringify(some.map(({ kind, state, what }) => [kind, state, what]));
+    const signature = (some) => JSON.stringify(some.map(({ kind, state, what, since }) => [kind, state, what, since]));
     if (signature(found) !== signature(parts) || list.children.length !== found.length)
       list.replaceChildren(...found.map(row));
     parts = found;
