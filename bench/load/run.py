@@ -18,9 +18,10 @@ NAME = "load"
 JOINING = 8
 """Connections that are opened at once."""
 FIRST_PLAYERS = 16
-"""What only the first players cost (threads, caches) is there before the others come."""
+"""What only the first players and the first seconds cost (threads, caches) is there before the others come."""
 SETTLE_S = 3.0
-"""After the last has joined: what a player is sent at its start (the last group of pictures) is over then."""
+"""After the last has joined: what a player is sent at its start (the last group of pictures) is over then. Also before
+the players that come after the first."""
 
 DRAIN_S = 1.0
 """After the last message: what is on its way arrives."""
@@ -107,6 +108,8 @@ async def run(load: Load, watcher: Watcher | None = None) -> Window:
     log = publishers[0].log
     early, others = range(load.players)[:FIRST_PLAYERS], range(load.players)[FIRST_PLAYERS:]
     players = await _join(early, lambda number: _play(load, number, log), window.errors)
+    if others:
+        await asyncio.sleep(load.settle_s)
     if watcher:
         watcher.joining()
     players += await _join(others, lambda number: _play(load, number, log), window.errors)
