@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard import tokens
-from dashboard.system.watch import get_watch
+from dashboard.system.watch import Watch, get_watch
 from ingest import livestore
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.models import Application, Node, Session, Stream
@@ -22,8 +22,9 @@ PASSWORD = "horse-battery-staple"
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """A process without memory of other tests."""
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process without memory of other tests, and without the thread that watches: it looks when it is asked."""
+    monkeypatch.setattr(Watch, "start", lambda watch: None)
     cache.clear()
     livestore._store = None
     channel_layers.backends.clear()
