@@ -25,8 +25,12 @@ class Template:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="rtmpweb-bench-"))
         installation = Installation(self._folder)
-        installation.manage("migrate", "--verbosity", "0")
-        installation.manage(*OPEN)
+        try:
+            installation.manage("migrate", "--verbosity", "0")
+            installation.manage(*OPEN)
+        except BaseException:
+            self.close()
+            raise
 
     def copy(self, to: Path) -> None:
         shutil.copytree(self._folder, to)
