@@ -7,16 +7,23 @@ class Rate:
     """Amount a second over the last `seconds` additions."""
 
     def __init__(self, seconds: int) -> None:
-        self._parts: deque[tuple[float, int]] = deque(maxlen=seconds)
+        self._parts: deque[tuple[int, int]] = deque(maxlen=seconds)
+        self._amount = 0
+        self._elapsed_ms = 0
 
-    def add(self, amount: float, elapsed_ms: int) -> None:
+    def add(self, amount: int, elapsed_ms: int) -> None:
+        if len(self._parts) == self._parts.maxlen:
+            first_amount, first_elapsed_ms = self._parts[0]
+            self._amount -= first_amount
+            self._elapsed_ms -= first_elapsed_ms
         self._parts.append((amount, elapsed_ms))
+        self._amount += amount
+        self._elapsed_ms += elapsed_ms
 
     @property
     def per_second(self) -> float | None:
         """None before any time has passed."""
-        elapsed_ms = sum(elapsed for _, elapsed in self._parts)
-        return sum(amount for amount, _ in self._parts) * 1000 / elapsed_ms if elapsed_ms else None
+        return self._amount * 1000 / self._elapsed_ms if self._elapsed_ms else None
 
     @property
     def kbps(self) -> float | None:

@@ -47,6 +47,8 @@ CHUNK_STREAMS: Final[dict[int, int]] = {
 AUDIO: Final = int(MessageType.AUDIO)
 VIDEO: Final = int(MessageType.VIDEO)
 """As plain numbers, which compare faster."""
+CLOSED: Final = Phase.CLOSED
+"""Here, as each look into an enumeration costs as much as a call."""
 
 BYTES_PER_UNIT: Final = 64
 """So many bytes count as one message more, as each may be an AMF value: see `Limits.messages_per_read`."""
@@ -153,7 +155,7 @@ class Connection:
     # --- Bytes to messages ---
 
     def _process(self, data: bytes | bytearray | memoryview) -> list[Event]:
-        if self.phase is Phase.CLOSED:
+        if self.phase is CLOSED:
             return self._take_events()
         self._left = self._limits.messages_per_read
         try:
@@ -189,7 +191,7 @@ class Connection:
     def _read_messages(self) -> None:
         handlers = self.handlers
         read = self._reader.read
-        while not self.paused and self.phase is not Phase.CLOSED:
+        while not self.paused and self.phase is not CLOSED:
             messages = read()
             if not messages:
                 return

@@ -29,6 +29,8 @@ RUN: Final = 512
 SHORTEST_RUN: Final = 3
 """Below it, chunk by chunk is as fast."""
 
+NOTHING: Final = memoryview(b"")
+
 _CHUNK_CONTROL: Final = frozenset({MessageType.SET_CHUNK_SIZE, MessageType.ABORT})
 COMMANDS: Final = frozenset({MessageType.COMMAND_AMF0, MessageType.COMMAND_AMF3})
 
@@ -85,7 +87,7 @@ class ChunkReader:
         self._streams: dict[int, _ChunkStream] = {}
         self._partial_bytes = 0
         self._rest = bytearray()
-        self._data = memoryview(b"")
+        self._data = NOTHING
         self._position = 0
         self._chunks_left = 0
         self._longest = _longest_messages(limits)
@@ -99,24 +101,20 @@ class ChunkReader:
         """Gives bytes to read. They may be a view on a buffer that is used again after `keep`."""
         if self._rest:
             self._rest += data
-            self._data = memoryview(self._rest)
-        else:
-            self._data = memoryview(data)
+            data = self._rest
+        self._data = data if type(data) is memoryview else memoryview(data)
         self._position = 0
         self._chunks_left = self._limits.chunks_per_read
 
     def keep(self) -> None:
         """Copies what was not read, and lets go of the buffer that was given."""
-        position = self._position
+        position, data = self._position, self._data
+        self._data, self._position = NOTHING, 0
         if self._rest:
-            self._data.release()
+            data.release()
             del self._rest[:position]
-        else:
-            if position < len(self._data):
-                self._rest += self._data[position:]
-            self._data.release()
-        self._data = memoryview(b"")
-        self._position = 0
+        elif position < len(data):
+            self._rest += data[position:]
 
     def hold(self, data: bytes | bytearray | memoryview) -> None:
         """Adds bytes without reading."""
