@@ -1,5 +1,7 @@
 """What a node tells pages, live store and history each second."""
 
+import asyncio
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -8,8 +10,10 @@ import pytest
 from ingest import livestore
 from ingest.contracts import Issue, StreamSnapshot
 from ingest.history import HistoryWriter
+from ingest.livestore import RedisLiveStore
 from ingest.models import StatusEvent
 from ingest.services.keys import NewKey
+from tests.background import free_port
 from tests.ingest.control import NODE, NodeApp
 from tests.ingest.ticks import SAMPLE, published, snapshot, until, watch
 
@@ -85,6 +89,23 @@ async def test_the_live_store_holds_the_last_tick(node: NodeApp) -> None:
     assert [point["video_kbps"] for point in store.recent(1)] == [2500.0]
     await node.stop()
     assert store.read() == ([], [])
+
+
+async def test_a_live_store_that_is_away_is_told_of_once(
+    node: NodeApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ingest.consumers.node")
+    store, away = livestore.get_livestore(), RedisLiveStore(f"redis://127.0.0.1:{free_port()}/0")
+    monkeypatch.setattr(livestore, "_store", away)
+    for at in range(3):
+        await node.tick(at=at, streams=[snapshot(1)])
+        await until(lambda: "takes no snapshots" in caplog.text)
+    monkeypatch.setattr(livestore, "_store", store)
+    while not store.read().streams:
+        await node.tick(at=9.0, streams=[snapshot(1)])
+        await asyncio.sleep(0.05)
+    await until(lambda: "takes snapshots again" in caplog.text)
+    assert len(caplog.records) == 2
 
 
 async def test_events_reach_the_streams_page(node: NodeApp, key: NewKey) -> None:
