@@ -11,8 +11,8 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps tini \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
-COPY requirements/base.lock requirements/
-RUN pip install --require-hashes -r requirements/base.lock
+COPY requirements/connect.lock requirements/
+RUN pip install --require-hashes -r requirements/connect.lock
 COPY . .
 COPY --from=front-end /app/node_modules node_modules
 RUN python -m dashboard.vendor \

@@ -14,6 +14,7 @@ PACKAGES = {
     "ffprobe": "ffmpeg",
     "rtmpdump": "rtmpdump",
     "chromium": "chromium",
+    "docker-compose": "docker-compose",
     "redis-server": "redis-server",
     "postgres": "postgresql",
     "java": "default-jre-headless",

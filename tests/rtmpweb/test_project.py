@@ -1,14 +1,12 @@
-"""What holds for the project as a whole: import rules, locked dependencies, the compose file."""
+"""What holds for the project as a whole: import rules, locked dependencies, documents."""
 
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from django.conf import settings
 
 ROOT = Path(settings.BASE_DIR)
@@ -57,68 +55,6 @@ def test_what_the_project_asks_for_is_locked() -> None:
 
 def test_the_front_end_lock_names_no_registry() -> None:
     assert '"resolved"' not in (ROOT / "package-lock.json").read_text()
-
-
-# --- docker-compose.yml ---
-
-
-@pytest.fixture(scope="module")
-def compose() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    return loaded
-
-
-def test_the_compose_file_has_every_process(compose: dict[str, Any]) -> None:
-    assert set(compose["services"]) == {
-        "postgres",
-        "redis",
-        "migrate",
-        "web",
-        "node",
-        "worker",
-        "analytics",
-        "beat",
-        "spark-master",
-        "spark-worker",
-    }
-
-
-def test_each_service_restarts_and_runs_without_rights(compose: dict[str, Any]) -> None:
-    for name, service in compose["services"].items():
-        assert service["restart"] == ("no" if name == "migrate" else "unless-stopped"), name
-        if service["image"] == "rtmpweb":
-            assert service["user"] == "10001:10001", name
-            assert service["cap_drop"] == ["ALL"], name
-
-
-def test_services_depend_on_services_that_are_there(compose: dict[str, Any]) -> None:
-    for name, service in compose["services"].items():
-        for other, wanted in service.get("depends_on", {}).items():
-            assert other in compose["services"], f"{name} -> {other}"
-            if wanted["condition"] == "service_healthy":
-                assert "healthcheck" in compose["services"][other], f"{name} -> {other}"
-
-
-def test_volumes_are_declared(compose: dict[str, Any]) -> None:
-    for name, service in compose["services"].items():
-        for volume in service.get("volumes", []):
-            assert volume.partition(":")[0] in compose["volumes"], name
-
-
-def test_the_compose_file_holds_no_secret(compose: dict[str, Any]) -> None:
-    secret = re.compile(r"PASSWORD|SECRET|PEPPER")
-    for name, service in compose["services"].items():
-        for variable, value in service.get("environment", {}).items():
-            if secret.search(variable):
-                assert str(value).startswith("${"), f"{name}: {variable}"
-                assert ":?" in value, f"{name}: {variable} must be asked for"
-
-
-def test_every_variable_that_is_passed_is_a_setting(compose: dict[str, Any]) -> None:
-    known = set(re.findall(r'env\.\w+\("([A-Z_]+)"', (ROOT / "rtmpweb" / "settings.py").read_text()))
-    for name, service in compose["services"].items():
-        if service["image"] == "rtmpweb":
-            assert set(service["environment"]) <= known, name
 
 
 # --- Documentation ---

@@ -1,0 +1,237 @@
+"""docker-compose.yml and the Dockerfile: read by Compose itself, and held to what the project has."""
+
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.conf import settings
+from django.core.management import get_commands
+
+from tests.tools import require_tool
+
+ROOT = Path(settings.BASE_DIR)
+PROGRAMS = Path(sys.executable).parent
+FILE = ROOT / "docker-compose.yml"
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+OWN = "rtmpweb"
+"""The image that the Dockerfile makes."""
+
+SECRETS = ("POSTGRES_PASSWORD", "RTMPWEB_SECRET_KEY", "RTMPWEB_KEY_PEPPER")
+
+ONCE = {"migrate"}
+"""Services that do their work and end: neither restarted nor asked for their health."""
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    """As it is written."""
+    loaded: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    return loaded
+
+
+@pytest.fixture
+def services(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = compose["services"]
+    return found
+
+
+@pytest.fixture
+def own(services: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The services of the project's own image."""
+    return {name: service for name, service in services.items() if service["image"] == OWN}
+
+
+@pytest.fixture(scope="module")
+def given() -> dict[str, str]:
+    """An operator's .env."""
+    return {name: secrets.token_urlsafe(48) for name in SECRETS} | {
+        "RTMPWEB_TRUSTED_ORIGINS": "https://live.example.org"
+    }
+
+
+def docker_compose(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [require_tool("docker-compose"), "-f", FILE, *arguments],
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def resolved(given: dict[str, str]) -> dict[str, Any]:
+    """As Compose understands it, with the operator's .env."""
+    done = docker_compose(given, "--profile", "node-2", "--profile", "connect", "config")
+    assert done.returncode == 0, done.stderr
+    loaded: dict[str, Any] = yaml.safe_load(done.stdout)
+    return loaded
+
+
+# --- The form ---
+
+
+def test_compose_reads_the_file(resolved: dict[str, Any], services: dict[str, Any]) -> None:
+    assert resolved["services"].keys() == services.keys()
+
+
+@pytest.mark.parametrize("missing", SECRETS)
+def test_compose_asks_for_each_secret(given: dict[str, str], missing: str) -> None:
+    done = docker_compose({name: value for name, value in given.items() if name != missing}, "config")
+    assert done.returncode != 0
+    assert missing in done.stderr
+
+
+def test_the_file_has_every_process(services: dict[str, Any]) -> None:
+    always = {name for name, service in services.items() if not service.get("profiles")}
+    stores, spark = {"postgres", "redis"}, {"spark-master", "spark-worker"}
+    assert always == {"migrate", "web", "node", "worker", "analytics", "beat"} | stores | spark
+    assert services.keys() - always == {"node-2", "spark-connect"}
+    assert services["spark-worker"]["scale"] == 2
+
+
+def test_each_service_restarts_and_is_asked_for_its_health(services: dict[str, dict[str, Any]]) -> None:
+    for name, service in services.items():
+        assert service["restart"] == ("no" if name in ONCE else "unless-stopped"), name
+        assert ("healthcheck" in service) == (name not in ONCE), name
+
+
+def test_no_service_has_rights(services: dict[str, dict[str, Any]], own: dict[str, dict[str, Any]]) -> None:
+    for name, service in services.items():
+        assert service["user"] not in ("", "root", "0", "0:0"), name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+    for name, service in own.items():
+        assert service["user"] == "10001:10001", name
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+
+
+def test_services_wait_for_services_that_tell_of_themselves(services: dict[str, dict[str, Any]]) -> None:
+    for name, service in services.items():
+        for other, wanted in service.get("depends_on", {}).items():
+            assert other in services, f"{name} -> {other}"
+            if wanted["condition"] == "service_healthy":
+                assert "healthcheck" in services[other], f"{name} -> {other}"
+            else:
+                assert other in ONCE, f"{name} -> {other}"
+
+
+def test_volumes_are_declared_and_used(compose: dict[str, Any], services: dict[str, dict[str, Any]]) -> None:
+    mounted = {volume.partition(":")[0] for service in services.values() for volume in service.get("volumes", [])}
+    assert mounted == compose["volumes"].keys()
+
+
+def test_the_file_holds_no_secret(services: dict[str, dict[str, Any]]) -> None:
+    for name, service in services.items():
+        for variable, value in service.get("environment", {}).items():
+            if re.search(r"PASSWORD|SECRET|PEPPER", variable):
+                assert str(value).startswith("${"), f"{name}: {variable}"
+                assert ":?" in value, f"{name}: {variable} must be asked for"
+            assert not re.search(r"://\w+:\w+@", str(value)), f"{name}: {variable} has a password"
+
+
+def test_a_node_has_the_time_to_drain(own: dict[str, dict[str, Any]]) -> None:
+    nodes = {name: service for name, service in own.items() if "runrtmp" in service["command"]}
+    assert len({service["environment"]["RTMPWEB_NODE"] for service in nodes.values()}) == len(nodes) == 2
+    for name, service in nodes.items():
+        drain_s = int(service["environment"]["RTMPWEB_DRAIN_S"])
+        assert int(service["stop_grace_period"].removesuffix("s")) >= drain_s + 20, name
+
+
+# --- What the project has ---
+
+
+def test_every_variable_that_is_passed_is_a_setting(own: dict[str, dict[str, Any]]) -> None:
+    known = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "rtmpweb" / "settings.py").read_text()))
+    for name, service in own.items():
+        assert set(service["environment"]) <= known, name
+
+
+def programs(service: dict[str, Any]) -> Iterator[list[str]]:
+    """The service's command and its health check's."""
+    yield [str(word) for word in service["command"]]
+    if "healthcheck" in service:
+        kind, *words = service["healthcheck"]["test"]
+        assert kind == "CMD", "without a shell"
+        yield words
+
+
+def test_every_program_is_there(own: dict[str, dict[str, Any]]) -> None:
+    for name, service in own.items():
+        for program, *arguments in programs(service):
+            assert (PROGRAMS / program).exists(), f"{name}: {program}"
+            if arguments[0] == "manage.py":
+                assert arguments[1] in get_commands(), f"{name}: {arguments[1]}"
+            if arguments[0] == "-c":
+                compile(arguments[1], name, "exec")
+
+
+def test_the_workers_take_from_the_queues_that_tasks_go_to(own: dict[str, dict[str, Any]]) -> None:
+    routed = {settings.CELERY_TASK_DEFAULT_QUEUE, *(route["queue"] for route in settings.CELERY_TASK_ROUTES.values())}
+    workers = [service for service in own.values() if "worker" in service["command"]]
+    assert {service["command"][service["command"].index("-Q") + 1] for service in workers} == routed
+    for service in workers:
+        node = service["command"][service["command"].index("-n") + 1].replace("%h", service["hostname"])
+        assert service["healthcheck"]["test"][-1] == node, "it is asked, not any worker"
+
+
+def test_spark_classes_are_in_the_wheel(own: dict[str, dict[str, Any]]) -> None:
+    import pyspark
+
+    jars = {jar.name for jar in (Path(pyspark.__file__).parent / "jars").glob("spark-*.jar")}
+    for service in own.values():
+        for word in service["command"]:
+            if str(word).startswith("org.apache.spark.deploy."):
+                assert any(name.startswith("spark-core_") for name in jars)
+            if str(word).startswith("org.apache.spark.sql.connect."):
+                assert any(name.startswith("spark-connect_") for name in jars)
+
+
+def test_checks_of_the_deployment_find_nothing(resolved: dict[str, Any], tmp_path: Path) -> None:
+    """`manage.py check --deploy`, with the environment that Compose gives, and the Dockerfile's; folders of our own."""
+    image = dict(re.findall(r"(RTMPWEB_\w+)=(\S+)", DOCKERFILE))
+    for name in ("web", "node"):
+        service = resolved["services"][name]
+        folders = {"RTMPWEB_DATA_DIR": str(tmp_path / "data"), "RTMPWEB_LAKE": str(tmp_path / "lake")}
+        assert folders.keys() <= image.keys()
+        done = subprocess.run(
+            [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+            cwd=ROOT,
+            env={"PATH": os.environ["PATH"], **image, **service["environment"], **folders},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{name}: {done.stderr}"
+
+
+# --- The Dockerfile ---
+
+
+def test_the_image_is_made_of_what_is_there(own: dict[str, dict[str, Any]]) -> None:
+    for source in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE):
+        for path in source.split():
+            assert (ROOT / path).exists(), path
+    (lock,) = re.findall(r"pip install --require-hashes -r (\S+)", DOCKERFILE)
+    locked = (ROOT / lock).read_text()
+    assert "grpcio==" in locked, "the client of Spark Connect, which the compose file offers"
+    assert "celery==" in locked
+
+
+def test_the_image_has_java_and_the_user_of_the_compose_file(own: dict[str, dict[str, Any]]) -> None:
+    assert re.search(r"openjdk-(1[7-9]|2\d)-jre-headless", DOCKERFILE)
+    assert re.search(r"useradd --uid 10001 ", DOCKERFILE)
+    assert DOCKERFILE.index("USER rtmpweb") < DOCKERFILE.index("ENTRYPOINT")
+    for service in own.values():
+        for volume in service["volumes"]:
+            assert volume.partition(":")[2] in DOCKERFILE
