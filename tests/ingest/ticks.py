@@ -55,7 +55,7 @@ def snapshot(stream: int = 1, session_id: str | None = None, **fields: Any) -> S
 
 
 SAMPLE = Sample(
-    session="s",
+    session="00000000-0000-4000-8000-000000000001",
     sequence=1,
     at_us=1_800_000_000_500_000,
     elapsed_ms=1000,
