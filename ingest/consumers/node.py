@@ -86,15 +86,15 @@ class NodeConsumer(ControlConsumer):
     # --- The tick ---
 
     async def node_tick(self, event: NodeTick) -> None:
-        if self.upkeep is not None:
-            self.upkeep.heard(event["samples"])
-        self.start_rounds()
         try:
             await self._tick(event)
         except Exception:  # One bad tick must not be the last.
             logger.exception("A tick failed")
+        self.start_rounds()
 
     async def _tick(self, event: NodeTick) -> None:
+        if self.upkeep is not None:
+            self.upkeep.heard(event["samples"])
         if self.telemetry is not None and event["samples"]:
             self.telemetry.samples(event["samples"])
         self._record_health(event["streams"])

@@ -21,8 +21,10 @@ from ingest.livestore import CompactSample
 logger = logging.getLogger(__name__)
 
 WALL = "live"
-MAX_SENDING = 1000
-"""Messages that may be under way to the channel layer; over it they are left out: the next one is whole again."""
+MAX_SENDING = 80
+"""Messages that may be under way to the channel layer; over it they are left out: the next one is whole again. Each
+takes one of the 100 connections that Redis' client may have.
+"""
 
 CHUNK = 40
 """Snapshots that are serialised at a time, about 0.4 ms."""

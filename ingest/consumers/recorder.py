@@ -29,7 +29,11 @@ MAX_EVENTS = 2000
 Past it is the number of an end that another node found: nobody knows the number of the last event before.
 """
 
+STARTED = "session.started"
 ENDED = "session.ended"
+
+SHOWN_OF_PLAYERS = (STARTED, ENDED)
+"""What pages are told of players, who may be many at once."""
 
 LAKE_ATTEMPTS_S = 100
 """Attempts that go to the lake in one second; the database counts all of them."""
@@ -102,7 +106,7 @@ def record(session: ActiveSession, event: Happening, *, reason: str = "", totals
 
 
 def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) -> None:
-    if session.stream is None:
+    if session.stream is None or (session.kind == "play" and event.kind not in SHOWN_OF_PLAYERS):
         return
     group = pages.stream_group(session.stream)
     if not pages.watched(group):

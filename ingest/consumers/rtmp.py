@@ -306,7 +306,7 @@ class RtmpConsumer(ControlConsumer):
             )
         while self.buffered:
             recorder.record(session, self.buffered.popleft())
-        recorder.record(session, recorder.happening("session.started", level="status", code=kind))
+        recorder.record(session, recorder.happening(recorder.STARTED, level="status", code=kind))
         return session
 
     async def rtmp_status(self, event: StatusEventMessage) -> None:

@@ -8,7 +8,7 @@ import pytest
 from channels.layers import channel_layers
 
 from ingest import history, livestore
-from ingest.consumers.active import ACTIVE
+from ingest.consumers.active import ACTIVE, DRAINING
 from ingest.models import Application, Stream
 from ingest.services import guard, keys
 from tests.ingest.control import Connection, NodeApp
@@ -39,6 +39,7 @@ def process(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[h
     guard._guard = None
     channel_layers.backends.clear()
     ACTIVE.clear()
+    DRAINING.clear()
     yield writer
     ACTIVE.clear()
     writer.close(5)
