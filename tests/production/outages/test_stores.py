@@ -26,6 +26,9 @@ from tests.production.outages.taking import (
 )
 from tests.production.outages.told import check_over, check_told, open_wall
 from tests.server_process import wait_for
+from tests.tools import require_tool
+
+REPEATED_S = 120.0
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]
 
@@ -52,6 +55,9 @@ def test_redis_is_away(production: Production, steady: Steady, keys: Keys, sessi
                 others.leave()
                 assert production.request("/api/v1/streams/live/steady-1")[0] == 503
                 assert production.request("/api/v1/sessions")[0] == 200
+                page.goto(production.http + "/analytics/")
+                page.click("#run-now")
+                assert "task queue can't be reached" in page.inner_text("#run-failed")
                 check_told(production, page, "redis", began)
             wait_seen(production)
             check_over(page, "redis")
@@ -115,3 +121,12 @@ def test_all_that_was_sent_is_counted(production: Production, steady: Steady, se
         return {seconds[0]["name"]: sum(map(aftermath.sample_frames, seconds)) for _, seconds in rows}
 
     wait_for(lambda: in_lake() == frames, timeout_s=WRITTEN_S, what="the lake has as many")
+
+
+def test_the_run_that_was_asked_for_without_redis_is_repeated(production: Production) -> None:
+    """A minute later by beat. It is the last test, as more than a minute has passed by now."""
+    require_tool("java")
+    unsent = "SELECT id FROM analytics_analyticsrun WHERE error_code = 'queue'"
+    later = "SELECT 1 FROM analytics_analyticsrun WHERE id > %s AND trigger = 'schedule' AND state = 'done'"
+    run = production.rows(unsent)[0][0]
+    wait_for(lambda: production.rows(later, run), timeout_s=REPEATED_S, what="another run is done in its place")
