@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -64,6 +65,8 @@ class Background:
         self.command = [str(word) for word in command]
         self.log_file = folder / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.started_at = 0.0
+        """When it was last started, in seconds since the epoch."""
         self._ready = ready
         self._environment = {**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"}
         self._user = user
@@ -78,6 +81,7 @@ class Background:
         """Starts the program and doesn't wait: several may start at once."""
         assert not self.running, f"{self.name} runs already"
         self._began = self.log_file.stat().st_size if self.log_file.exists() else 0
+        self.started_at = time.time()
         self.process = STARTER.submit(self._popen).result()
         self._weigh()
 

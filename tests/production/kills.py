@@ -1,0 +1,173 @@
+"""A media node is killed (`kill -9`) at random moments while it streams, and started again: what it left is looked at.
+
+The node is a real process with SQLite and memory: the form in which nothing outside keeps anything for it.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import random
+import shutil
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ingest.telemetry.spool import SUFFIX, spool_folder
+from tests.ingest.server.media import AVC_HEADER
+from tests.production.broadcast import FPS, frame
+from tests.production.parts import MediaNode
+from tests.rtmp_client import Refused, RtmpClient
+from tests.server_process import Installation, wait_for
+
+STREAMS = ("one", "two", "three")
+LONGEST_S = 6.0
+"""A node lives so long at most, from the moment that it listens."""
+
+KEPT_UNTIL_S = 2.0
+"""Telemetry that was older than this at the kill is kept."""
+SAMPLE_S = 1.2
+"""Between two samples, on a loaded machine."""
+
+RECOVERED_S = 10.0
+
+UNENDED = "SELECT count(*) FROM ingest_session WHERE ended_at IS NULL AND started_at < ?"
+HELD = (
+    "SELECT count(*) FROM ingest_lease JOIN ingest_session ON ingest_session.id = ingest_lease.session_id "
+    "WHERE ingest_session.started_at < ?"
+)
+PUBLISHED = (
+    "SELECT id, started_at, end_reason FROM ingest_session WHERE kind = 'publish' AND started_at BETWEEN ? AND ?"
+)
+
+
+def prepare(folder: Path) -> dict[str, Any]:
+    """A data folder with its database and a key for each stream, to be copied for each node; the keys."""
+    installation = Installation(folder)
+    installation.manage("migrate", "--no-input", "--verbosity", "0")
+    installation.manage("application", "set", "live")
+    return {name: installation.create_key(f"live/{name}")["key"] for name in STREAMS}
+
+
+def moment(at: float) -> str:
+    """As SQLite keeps it."""
+    return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+@dataclass
+class Life:
+    """From when clients may come to the node's kill; seconds since the epoch."""
+
+    began: float
+    killed: float
+
+
+class KilledNode:
+    def __init__(self, prepared: Path, folder: Path, keys: Mapping[str, str], seed: int) -> None:
+        self.data = folder / "data"
+        shutil.copytree(prepared, self.data)
+        environment = Installation(self.data, RTMPWEB_LOG_LEVEL="WARNING").environment
+        self.node = MediaNode("killed", folder, environment)
+        self.lake = self.data / "lake"
+        self.keys = keys
+        self.random = random.Random(seed)
+        self.checked = 0
+        """Sessions that lived long enough to have telemetry that must be kept."""
+
+    def run(self, kills: int) -> None:
+        """Raises AssertionError for whatever was left behind."""
+        try:
+            self.node.start()
+            for _ in range(kills):
+                life = asyncio.run(self._live())
+                self.node.start()
+                self._check(life)
+            assert self.node.stop() == 0
+            left = [path.name for path in self.data.rglob("*") if path.suffix in {".tmp", ".bad", SUFFIX}]
+            assert not left, f"left behind: {left}"
+        finally:
+            self.node.kill()
+
+    # --- A life ---
+
+    async def _live(self) -> Life:
+        began = time.time()
+        visits = [partial(self._publish, key) for key in self.keys.values()]
+        visits += [partial(self._play, name) for name in self.keys]
+        guests = [asyncio.create_task(self._again(visit)) for visit in visits]
+        await asyncio.sleep(self.random.uniform(0, LONGEST_S))  # The moment of the kill is what is random.
+        killed = time.time()
+        await asyncio.to_thread(self.node.kill)
+        for guest in guests:
+            guest.cancel()
+        await asyncio.gather(*guests, return_exceptions=True)
+        return Life(began, killed)
+
+    async def _again(self, visit: Callable[[RtmpClient], Awaitable[None]]) -> None:
+        """Comes back whenever it is refused or cut off, as encoders and players do."""
+        while True:
+            client = RtmpClient(port=self.node.port)
+            try:
+                with contextlib.suppress(Refused, OSError, TimeoutError):
+                    await client.open()
+                    await client.connect("live")
+                    await visit(client)
+            finally:
+                await client.close()
+            await asyncio.sleep(0.1)
+
+    async def _publish(self, key: str, client: RtmpClient) -> None:
+        stream_id = await client.publish(key)
+        await client.send_video(stream_id, 0, AVC_HEADER)
+        for number in itertools.count():
+            await client.send_video(stream_id, number * 1000 // FPS, frame(number))
+            await asyncio.sleep(1 / FPS)
+
+    async def _play(self, name: str, client: RtmpClient) -> None:
+        await client.play(name)
+        await client.wait_closed(2 * LONGEST_S)
+
+    # --- After it ---
+
+    def _check(self, life: Life) -> None:
+        """The node runs again."""
+        wait_for(lambda: not self._count(UNENDED, life), timeout_s=RECOVERED_S, what="every session is ended")
+        wait_for(lambda: not self._count(HELD, life), timeout_s=RECOVERED_S, what="no lease is held")
+        wait_for(lambda: not self._spools(), timeout_s=RECOVERED_S, what="the spools are recovered")
+        with contextlib.closing(self._database()) as database:
+            sessions = database.execute(PUBLISHED, (moment(life.began), moment(life.killed))).fetchall()
+        for session, started_at, reason in sessions:
+            assert reason == "node_lost", (session, reason)
+            began = datetime.fromisoformat(started_at).replace(tzinfo=UTC).timestamp()
+            if life.killed - began > KEPT_UNTIL_S + SAMPLE_S:
+                self._check_samples(session, began, life.killed)
+
+    def _check_samples(self, session: str, began: float, killed: float) -> None:
+        files = f"{self.lake}/samples/v=1/*/*/*.parquet"
+        query = f"SELECT DISTINCT sequence, at_us FROM read_parquet('{files}') WHERE replace(session, '-', '') = ?"  # noqa: S608
+        rows = duckdb.execute(f"{query} ORDER BY sequence", [session.replace("-", "")]).fetchall()
+        assert rows, f"{session} lived {killed - began:.1f} s and has no sample"
+        numbers = [sequence for sequence, _ in rows]
+        assert numbers == list(range(numbers[0], numbers[0] + len(rows))), f"{session}: samples {numbers}"
+        first, last = rows[0][1] / 1e6, rows[-1][1] / 1e6
+        assert first <= began + 2 * SAMPLE_S, f"{session}: the first sample is {first - began:.1f} s after the begin"
+        assert last >= killed - KEPT_UNTIL_S - SAMPLE_S, f"{session}: no sample of the last {killed - last:.1f} s"
+        self.checked += 1
+
+    def _database(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.data / "rtmpweb.sqlite3", timeout=10)
+
+    def _count(self, query: str, life: Life) -> int:
+        with contextlib.closing(self._database()) as database:
+            return int(database.execute(query, (moment(life.killed),)).fetchone()[0])
+
+    def _spools(self) -> list[Path]:
+        """Those of a former life."""
+        born = self.node.started_at
+        return [path for path in spool_folder(self.lake).glob(f"*{SUFFIX}") if path.stat().st_mtime < born]

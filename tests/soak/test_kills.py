@@ -1,0 +1,24 @@
+"""What tests/production/test_kill.py does, for as long as a machine can be spared: `make soak`."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.production.kills import KilledNode, prepare
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3 * 3600)]
+
+KILLS = 500
+
+
+def test_five_hundred_kills_leave_nothing_behind(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    keys = prepare(tmp_path / "prepared")
+    (tmp_path / "node").mkdir()
+    node = KilledNode(tmp_path / "prepared", tmp_path / "node", keys, seed)
+    try:
+        node.run(KILLS)
+    except AssertionError as fault:
+        raise AssertionError(f"seed {seed}: {fault}") from fault
+    assert node.checked
