@@ -6,12 +6,13 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Max, QuerySet
 
+from ingest.addresses import unit
 from ingest.models import Ban
-from ingest.services.guard import Guard, KnownBan, unit
+from ingest.services.guard import Guard, KnownBan
 
 
 def unit_of(text: str) -> str:
-    """As `guard.unit`, also for a network as it is listed; raises ValidationError."""
+    """As `addresses.unit`, also for a network as it is listed; raises ValidationError."""
     address = text.strip()
     try:
         found = unit(address.removesuffix("/64"))

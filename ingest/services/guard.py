@@ -7,16 +7,15 @@ The database has the bans of all nodes (`ingest.services.bans`), and each node r
 imposed here holds at once, until it is read back: its row may have to wait for the database.
 """
 
-import ipaddress
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeVar
 
 from django.conf import settings
 
+from ingest.addresses import unit
 from ingest.pepper import keyed_hash
 
 T = TypeVar("T")
@@ -29,20 +28,6 @@ MOST_ADDRESSES = 10_000
 
 ROUNDING_S = 0.001
 """A row's time may differ by so much from the one in memory."""
-
-NETWORK_BITS = 64
-"""Of an IPv6 address."""
-
-
-@lru_cache(4096)
-def unit(address: str) -> str:
-    """What is counted and banned for an address: itself, or an IPv6 address's network. Raises ValueError."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.IPv6Network((found, NETWORK_BITS), strict=False))
 
 
 @dataclass(frozen=True, slots=True)

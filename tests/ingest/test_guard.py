@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.services.guard import WINDOW_S, Guard, KnownBan, unit
+from ingest.services.guard import WINDOW_S, Guard, KnownBan
 
 NOW = 1_800_000_000.0
 PEER = "192.0.2.7"
@@ -16,20 +16,6 @@ def guard(guesses: int = 3, ban_s: float = 600.0, most: int = 100) -> Guard:
 
 def known(address: str = PEER, *, at: float = NOW, until: float = NOW + 600, lifted: bool = False) -> KnownBan:
     return KnownBan(address, at, until, lifted)
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:DB8:1:2::", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-    ],
-)
-def test_what_is_banned_for_an_address(address: str, expected: str) -> None:
-    assert unit(address) == expected
 
 
 def test_different_wrong_secrets_ban() -> None:
