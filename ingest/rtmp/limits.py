@@ -62,8 +62,8 @@ class Limits:
     """Nesting of objects and arrays in an AMF value. Real ones stay under five."""
 
     amf_elements: int = 16_384
-    """Values in one data message, with what references stand for counted each time: about 10 ms of decoding. An
-    index of a two-hour film has about 8,000."""
+    """Values in one data message: about 10 ms of decoding. What references stand for counts each time, once more for
+    every 64 bytes. An index of a two-hour film has about 8,000."""
 
     command_amf_elements: int = 2048
     """Values in one command, as `amf_elements`: under 2 ms. Anybody may send commands; they have under fifty."""

@@ -23,18 +23,10 @@ What is decoded is always a finite tree: a reference to a value that encloses it
 walks a peer's data can be caught in a loop, and what references stand for is counted against the limit of elements.
 """
 
+from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, Reference, Singleton, XmlDocument
 from ingest.rtmp.amf0.decoder import decode, decode_all
 from ingest.rtmp.amf0.encoder import encode
-from ingest.rtmp.amf0.types import (
-    UNDEFINED,
-    UNSUPPORTED,
-    Date,
-    EcmaArray,
-    Reference,
-    Singleton,
-    TypedObject,
-    XmlDocument,
-)
+from ingest.rtmp.amf0.types import EcmaArray, TypedObject
 
 __all__ = [
     "UNDEFINED",

@@ -1,9 +1,9 @@
 """Values to AMF0 bytes."""
 
 import struct
-from collections.abc import Callable
 from typing import Any, Final
 
+from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, Reference, Singleton, Writer, XmlDocument, utf8
 from ingest.rtmp.amf0.types import (
     DATE,
     ECMA_ARRAY,
@@ -15,13 +15,11 @@ from ingest.rtmp.amf0.types import (
     STRICT_ARRAY,
     STRING,
     TYPED_OBJECT,
+    UNDEFINED_MARKER,
+    UNSUPPORTED_MARKER,
     XML_DOCUMENT,
-    Date,
     EcmaArray,
-    Reference,
-    Singleton,
     TypedObject,
-    XmlDocument,
 )
 from ingest.rtmp.errors import LocalProtocolError
 
@@ -31,29 +29,25 @@ _number: Final = struct.Struct(">Bd")
 _short: Final = struct.Struct(">BH")
 _long: Final = struct.Struct(">BI")
 
+_SINGLETONS: Final = {UNDEFINED: UNDEFINED_MARKER, UNSUPPORTED: UNSUPPORTED_MARKER}
+
 MAX_REFERENCES: Final = 0x10000
 """A reference has 16 bits."""
 
 
-class _Encoder:
-    """Writes the values of one message. An object or array that comes again is written as a reference (section 2.9)."""
+class _Encoder(Writer):
+    """An object or array that comes again is written as a reference (section 2.9)."""
 
-    __slots__ = ("count", "indices", "out")
+    __slots__ = ("count", "open")
 
-    def __init__(self) -> None:
-        self.out = bytearray()
+    encoding = "AMF0"
+
+    def __init__(self, out: bytearray) -> None:
+        super().__init__(out)
         self.count = 0
         """Objects and arrays written so far, which is the next one's index."""
-        self.indices: dict[int, int] = {}
-        """Their indices by the identity of the value."""
-
-    def value(self, value: Any) -> None:
-        writer = _WRITERS.get(type(value))
-        if writer is None:
-            writer = next((_WRITERS[base] for base in type(value).__mro__ if base in _WRITERS), None)
-            if writer is None:
-                raise LocalProtocolError(f"AMF0 has no encoding for {type(value).__name__}")
-        writer(self, value)
+        self.open: list[int] = []
+        """The indices of those being written, outermost first."""
 
     def number(self, value: float) -> None:
         try:
@@ -65,12 +59,12 @@ class _Encoder:
         self.out += b"\x01\x01" if value else b"\x01\x00"
 
     def string(self, value: str) -> None:
-        text = _utf8(value)
+        text = utf8(value)
         self.out += _short.pack(STRING, len(text)) if len(text) <= 0xFFFF else _long.pack(LONG_STRING, len(text))
         self.out += text
 
     def xml(self, value: XmlDocument) -> None:
-        text = _utf8(value)
+        text = utf8(value)
         self.out += _long.pack(XML_DOCUMENT, len(text))
         self.out += text
 
@@ -78,7 +72,7 @@ class _Encoder:
         self.out.append(NULL)
 
     def singleton(self, value: Singleton) -> None:
-        self.out.append(value.value)
+        self.out.append(_SINGLETONS[value])
 
     def date(self, value: Date) -> None:
         try:
@@ -89,9 +83,9 @@ class _Encoder:
         self.out += fields
 
     def reference(self, value: Reference) -> None:
-        if not 0 <= value.index < min(self.count, MAX_REFERENCES):
+        if not 0 <= value.level < len(self.open) or self.open[value.level] >= MAX_REFERENCES:
             raise LocalProtocolError("an AMF0 reference to nothing")
-        self.out += _short.pack(REFERENCE, value.index)
+        self.out += _short.pack(REFERENCE, self.open[value.level])
 
     def object(self, value: dict[str, Any]) -> None:
         if self.enter(value):
@@ -114,15 +108,17 @@ class _Encoder:
             self.out += _long.pack(STRICT_ARRAY, len(value))
             for item in value:
                 self.value(item)
+            self.open.pop()
 
     def properties(self, value: dict[str, Any]) -> None:
         for name, item in value.items():
             self.name(name)
             self.value(item)
         self.out += b"\x00\x00\x09"
+        self.open.pop()
 
     def name(self, name: str) -> None:
-        text = _utf8(name)
+        text = utf8(name)
         if len(text) > 0xFFFF:
             raise LocalProtocolError("a name is too long for AMF0")
         self.out += _u16.pack(len(text))
@@ -135,11 +131,12 @@ class _Encoder:
             self.out += _short.pack(REFERENCE, index)
             return False
         self.indices[id(value)] = self.count
+        self.open.append(self.count)
         self.count += 1
         return True
 
 
-_WRITERS: Final[dict[type, Callable[[_Encoder, Any], None]]] = {
+_Encoder.writers = {
     float: _Encoder.number,
     int: _Encoder.number,
     bool: _Encoder.boolean,
@@ -157,16 +154,9 @@ _WRITERS: Final[dict[type, Callable[[_Encoder, Any], None]]] = {
 }
 
 
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise LocalProtocolError("a text can't be written as UTF-8") from error
-
-
 def encode(*values: Any) -> bytes:
     """The values one after the other, as the body of one message. Raises LocalProtocolError."""
-    encoder = _Encoder()
+    encoder = _Encoder(bytearray())
     for value in values:
         encoder.value(value)
     return bytes(encoder.out)

@@ -1,7 +1,5 @@
-"""The markers of AMF0 (section 2.1), and the types that Python has no own for."""
+"""The markers of AMF0 (section 2.1), and the types that neither Python nor AMF3 has."""
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final
 
 NUMBER: Final = 0x00
@@ -22,20 +20,6 @@ TYPED_OBJECT: Final = 0x10
 AMF3: Final = 0x11
 
 
-class Singleton(Enum):
-    """Values that are nothing but their marker."""
-
-    UNDEFINED = UNDEFINED_MARKER
-    UNSUPPORTED = UNSUPPORTED_MARKER
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-UNDEFINED: Final = Singleton.UNDEFINED
-UNSUPPORTED: Final = Singleton.UNSUPPORTED
-
-
 class EcmaArray(dict[str, Any]):
     """An associative array (section 2.10): on the wire an object with a count before it, which is only a hint."""
 
@@ -54,26 +38,3 @@ class TypedObject(dict[str, Any]):
 
     def __repr__(self) -> str:
         return f"TypedObject({self.class_name!r}, {dict.__repr__(self)})"
-
-
-class XmlDocument(str):
-    """The text of an XML document (section 2.17)."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Date:
-    """A point in time (section 2.13)."""
-
-    milliseconds: float
-    """Since 1970-01-01 00:00 UTC."""
-    zone_minutes: int = 0
-    """Reserved: should be 0 and has no meaning for `milliseconds`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A reference (section 2.9) to an object or array that encloses it, by its place in the order of their starts."""
-
-    index: int

@@ -106,6 +106,13 @@ class TestReferences:
         assert decoded == {"self": Reference(0)}
         assert amf0.encode(decoded) == data
 
+    def test_one_to_what_encloses_it_holds_in_another_place(self) -> None:
+        inner: dict[str, Any] = {}
+        inner["self"] = inner
+        decoded = amf0.decode_all(amf0.encode(["first"], [inner]))[1]
+        assert decoded == [{"self": Reference(1)}]
+        assert amf0.decode_all(amf0.encode(decoded)) == [decoded]
+
     def test_they_reach_over_the_whole_message(self) -> None:
         shared = ["a"]
         assert amf0.decode_all(amf0.encode("call", shared, {"again": shared})) == ["call", ["a"], {"again": ["a"]}]
@@ -121,6 +128,13 @@ class TestReferences:
         assert len(data) < 1000
         with pytest.raises(LimitExceeded):
             amf0.decode_all(data)
+
+    def test_texts_that_they_stand_for_count(self) -> None:
+        """A short message can't stand for megabytes of text."""
+        note = ["x" * 60_000]
+        assert amf0.decode_all(amf0.encode(*[note] * 17)) == [note] * 17
+        with pytest.raises(LimitExceeded):
+            amf0.decode_all(amf0.encode(*[note] * 19))
 
 
 class TestLimits:
