@@ -119,6 +119,7 @@ class StreamKey(models.Model):
         max_length=8,
         choices=OverLimit,
         default=OverLimit.WARN,
+        db_default=OverLimit.WARN,
         help_text="What follows a higher one.",
     )
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -148,7 +149,7 @@ class Node(models.Model):
     stopped_at = models.DateTimeField(null=True, blank=True, help_text="When it stopped in order; empty: it did not.")
     drain_requested_at = models.DateTimeField(null=True, blank=True)
     drain_grace_s = models.PositiveIntegerField(
-        default=0, help_text="Seconds from the request until what is still live there is ended."
+        default=0, db_default=0, help_text="Seconds from the request until what is still live there is ended."
     )
 
     class Meta:
@@ -268,7 +269,7 @@ class Attempt(models.Model):
 
     at = models.DateTimeField(default=timezone.now)
     last_at = models.DateTimeField(null=True, blank=True, help_text="When the last of several came.")
-    count = models.PositiveIntegerField(default=1)
+    count = models.PositiveIntegerField(default=1, db_default=1)
     action = models.CharField(max_length=8, choices=Action)
     app = models.CharField(max_length=128, blank=True)
     name = models.CharField(max_length=255, blank=True)

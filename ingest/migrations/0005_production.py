@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='attempt',
             name='count',
-            field=models.PositiveIntegerField(default=1),
+            field=models.PositiveIntegerField(db_default=1, default=1),
         ),
         migrations.AddField(
             model_name='attempt',
@@ -33,12 +33,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='node',
             name='drain_grace_s',
-            field=models.PositiveIntegerField(default=0, help_text='Seconds from the request until what is still live there is ended.'),
+            field=models.PositiveIntegerField(db_default=0, default=0, help_text='Seconds from the request until what is still live there is ended.'),
         ),
         migrations.AddField(
             model_name='streamkey',
             name='over_limit',
-            field=models.CharField(choices=[('warn', 'Warn'), ('close', 'Warn, then end the session')], default='warn', help_text='What follows a higher one.', max_length=8, verbose_name='over the limit'),
+            field=models.CharField(choices=[('warn', 'Warn'), ('close', 'Warn, then end the session')], db_default='warn', default='warn', help_text='What follows a higher one.', max_length=8, verbose_name='over the limit'),
         ),
         migrations.AlterField(
             model_name='session',
