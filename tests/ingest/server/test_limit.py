@@ -14,7 +14,7 @@ from tests.rtmp_client import RtmpClient
 
 LIMIT_KBPS = 400
 QUICK = LiveSettings(
-    checks=tuple(replace(check, hold_s=1) for check in CHECKS),
+    checks=tuple(replace(check, hold_s=0.5) for check in CHECKS),
     warm_up_s=0,
     limit=LimitSettings(window_s=2, close_s=2.0),
 )
