@@ -71,6 +71,13 @@ class Limits:
     amf_string_bytes: int = 256 * KIB
     """One AMF string, long string or XML document, in UTF-8. XMP metadata take some tens of KiB."""
 
+    tracks_per_message: int = 32
+    """Tracks in one audio or video message (Enhanced RTMP). Encoders send under ten. More make the message faulty,
+    which is no error: it is relayed like any."""
+
+    mod_ex_per_message: int = 8
+    """Extensions before the packet type of one such message; there is one kind so far. More make it faulty."""
+
 
 DEFAULT_LIMITS: Final = Limits()
 

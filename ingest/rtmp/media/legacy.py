@@ -1,0 +1,115 @@
+"""AudioTagHeader and VideoTagHeader as they were before 2023 (FLV 10.1, annex E.4.2.1 and E.4.3.1).
+
+video   frame type (4 bits) codec (4) [command (8): command frames]
+                                      [packet type (8) composition time (24, signed): AVC and alike]
+audio   format (4) rate (2) size (1) channels - 1 (1) [packet type (8): AAC]
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.rtmp.media.kinds import AAC, PACKETISED_VIDEO, VIDEO_CODECS, FrameType, LegacyPacket
+
+RATES: Final = (5512, 11025, 22050, 44100)
+FIXED_RATES: Final = {4: 16000, 5: 8000, 7: 8000, 8: 8000, 11: 16000, 14: 8000}
+"""Sound formats whose rate field says nothing."""
+FIXED_CHANNELS: Final = {4: 1, 5: 1, 11: 1}
+"""Sound formats that are mono whatever the header says."""
+
+CUT: Final = "the header is cut off"
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyVideo:
+    """A video message with a codec id. With a `fault`, only what stands before it in the header is right."""
+
+    frame_type: int
+    codec: int
+    packet_type: int | None = None
+    """Of codecs that have one (`LegacyPacket`)."""
+    composition_time_ms: int = 0
+    command: int | None = None
+    """Of command frames, which hold nothing else (`VideoCommand`)."""
+    body: bytes = b""
+    fault: str = ""
+
+    @property
+    def is_sequence_start(self) -> bool:
+        return self.packet_type == LegacyPacket.SEQUENCE_START
+
+    @property
+    def is_frame(self) -> bool:
+        return self.command is None and self.packet_type in (None, LegacyPacket.CODED_FRAMES) and not self.fault
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyAudio:
+    """An audio message with a sound format."""
+
+    sound_format: int
+    rate_index: int = 3
+    """Into `RATES`."""
+    is_16_bit: bool = True
+    is_stereo: bool = True
+    packet_type: int | None = None
+    """Of AAC (`LegacyPacket`)."""
+    body: bytes = b""
+    fault: str = ""
+
+    @property
+    def is_sequence_start(self) -> bool:
+        return self.packet_type == LegacyPacket.SEQUENCE_START
+
+    @property
+    def sample_rate(self) -> int:
+        """By the header, in Hz. AAC's says 44100 whatever the rate is."""
+        return FIXED_RATES.get(self.sound_format, RATES[self.rate_index])
+
+    @property
+    def channels(self) -> int:
+        return FIXED_CHANNELS.get(self.sound_format, 2 if self.is_stereo else 1)
+
+
+def read_legacy_video(payload: bytes) -> LegacyVideo:
+    """Of a payload that has a first byte, whose top bit is 0."""
+    frame_type, codec = payload[0] >> 4, payload[0] & 15
+    if frame_type == FrameType.COMMAND:
+        if len(payload) < 2:
+            return LegacyVideo(frame_type, codec, fault=CUT)
+        return LegacyVideo(frame_type, codec, command=payload[1])
+    if codec not in PACKETISED_VIDEO:
+        fault = "" if codec in VIDEO_CODECS else "the codec id is unknown"
+        return LegacyVideo(frame_type, codec, body=payload[1:], fault=fault)
+    if len(payload) < 5:
+        return LegacyVideo(frame_type, codec, payload[1] if len(payload) > 1 else None, fault=CUT)
+    packet_type = payload[1]
+    fault = "" if packet_type <= LegacyPacket.SEQUENCE_END else "the packet type is unknown"
+    composition_time_ms = int.from_bytes(payload[2:5], "big", signed=True)
+    return LegacyVideo(frame_type, codec, packet_type, composition_time_ms, body=payload[5:], fault=fault)
+
+
+def write_legacy_video(video: LegacyVideo) -> bytes:
+    first = bytes((video.frame_type << 4 | video.codec,))
+    if video.command is not None:
+        return first + bytes((video.command,))
+    if video.packet_type is None:
+        return first + video.body
+    return first + bytes((video.packet_type,)) + video.composition_time_ms.to_bytes(3, "big", signed=True) + video.body
+
+
+def read_legacy_audio(payload: bytes) -> LegacyAudio:
+    """Of a payload that has a first byte, whose sound format is not 9."""
+    first = payload[0]
+    form = (first >> 4, first >> 2 & 3, bool(first & 2), bool(first & 1))
+    if first >> 4 != AAC:
+        return LegacyAudio(*form, body=payload[1:])
+    if len(payload) < 2:
+        return LegacyAudio(*form, fault=CUT)
+    fault = "" if payload[1] <= LegacyPacket.CODED_FRAMES else "the packet type is unknown"
+    return LegacyAudio(*form, payload[1], payload[2:], fault)
+
+
+def write_legacy_audio(audio: LegacyAudio) -> bytes:
+    first = audio.sound_format << 4 | audio.rate_index << 2 | audio.is_16_bit << 1 | audio.is_stereo
+    packet_type = b"" if audio.packet_type is None else bytes((audio.packet_type,))
+    return bytes((first,)) + packet_type + audio.body

@@ -1,0 +1,215 @@
+"""Headers of audio and video messages, both forms: read, written, cut and faulty."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.live.media import audio_tag, video_tag
+from ingest.rtmp import Limits
+from ingest.rtmp.media import (
+    ExtendedAudio,
+    ExtendedVideo,
+    LegacyAudio,
+    LegacyVideo,
+    Track,
+    read_audio,
+    read_video,
+    write_audio,
+    write_video,
+)
+from ingest.rtmp.media.kinds import AUDIO_FOURCC, VIDEO_FOURCC, MultitrackType, VideoPacket, codec_name
+from ingest.rtmp.media.modex import MAX_DATA_BYTES, ModEx, timestamp_offset
+from tests.ingest.rtmp.media.vectors import AUDIO, FAULTY_AUDIO, FAULTY_VIDEO, VIDEO
+
+
+@pytest.mark.parametrize(("name", "message", "payload"), VIDEO, ids=[row[0] for row in VIDEO])
+def test_video(name: str, message: Any, payload: bytes) -> None:
+    assert read_video(payload) == message
+    assert write_video(message) == payload
+
+
+@pytest.mark.parametrize(("name", "message", "payload"), AUDIO, ids=[row[0] for row in AUDIO])
+def test_audio(name: str, message: Any, payload: bytes) -> None:
+    assert read_audio(payload) == message
+    assert write_audio(message) == payload
+
+
+@pytest.mark.parametrize(("text", "fault", "tracks"), FAULTY_VIDEO)
+def test_faulty_video(text: str, fault: str, tracks: int) -> None:
+    found = read_video(bytes.fromhex(text))
+    assert found
+    assert found.fault == fault
+    assert len(getattr(found, "tracks", ())) == tracks
+
+
+@pytest.mark.parametrize(("text", "fault", "tracks"), FAULTY_AUDIO)
+def test_faulty_audio(text: str, fault: str, tracks: int) -> None:
+    found = read_audio(bytes.fromhex(text))
+    assert found
+    assert found.fault == fault
+    assert len(getattr(found, "tracks", ())) == tracks
+
+
+def test_an_empty_message_is_silence() -> None:
+    assert read_audio(b"") is None
+    assert read_video(b"") is None
+
+
+@pytest.mark.parametrize(("read", "vectors"), [(read_video, VIDEO), (read_audio, AUDIO)])
+def test_a_cut_message_is_faulty_or_has_a_shorter_body(read: Any, vectors: list[tuple[str, Any, bytes]]) -> None:
+    for _, whole, payload in vectors:
+        for size in range(1, len(payload)):
+            found = read(payload[:size])
+            assert found != whole
+            known = getattr(whole, "tracks", ())
+            for index, track in enumerate(getattr(found, "tracks", ())):
+                assert known[index].body.startswith(track.body)
+                assert (track.fourcc, track.track_id) == (known[index].fourcc, known[index].track_id)
+
+
+def test_limits() -> None:
+    tracks = tuple(Track(b"hvc1", b"", number) for number in range(3))
+    payload = write_video(ExtendedVideo(VideoPacket.SEQUENCE_START, tracks, MultitrackType.MANY_TRACKS))
+    found = read_video(payload, Limits(tracks_per_message=2))
+    assert isinstance(found, ExtendedVideo)
+    assert (found.tracks, found.fault) == (tracks[:2], "more than 2 tracks")
+    extended = write_video(ExtendedVideo(0, tracks[:1], mod_ex=(ModEx(0, b"1"), ModEx(0, b"2"))))
+    found = read_video(extended, Limits(mod_ex_per_message=1))
+    assert isinstance(found, ExtendedVideo)
+    assert (found.tracks, found.fault) == ((), "more than 1 extensions")
+
+
+@pytest.mark.parametrize(
+    ("extensions", "offset"),
+    [
+        ((), 0),
+        ((timestamp_offset(500_000),), 500_000),
+        ((timestamp_offset(999_999), ModEx(3, b"\0\0\1")), 999_999),
+        ((timestamp_offset(1), timestamp_offset(2)), 2),
+        ((ModEx(0, b"\0\0\7more"),), 7),
+        ((timestamp_offset(1_000_000),), 0),  # A millisecond is no offset within one.
+        ((timestamp_offset(5), ModEx(0, b"\0\1")), 5),  # Too short to be one.
+    ],
+)
+def test_the_offset_in_nanoseconds(extensions: tuple[ModEx, ...], offset: int) -> None:
+    assert ExtendedAudio(1, (), mod_ex=extensions).timestamp_offset_ns == offset
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ExtendedVideo(0, (Track(b"hvc"),)),
+        ExtendedVideo(0, ()),
+        ExtendedVideo(0, (Track(b"hvc1"), Track(b"hvc1"))),
+        ExtendedVideo(0, (Track(b"hvc1"), Track(b"av01")), MultitrackType.MANY_TRACKS),
+        ExtendedVideo(0, (Track(b"hvc1", b"\0" * 2**24),), MultitrackType.MANY_TRACKS),
+        ExtendedVideo(0, (Track(b"hvc1"),), mod_ex=(ModEx(0, b""),)),
+        ExtendedVideo(0, (Track(b"hvc1"),), mod_ex=(ModEx(0, b"\0" * (MAX_DATA_BYTES + 1)),)),
+    ],
+)
+def test_what_the_layout_can_not_say(message: ExtendedVideo) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - unpacking says it in words of its own.
+        write_video(message)
+
+
+@pytest.mark.parametrize(
+    ("audio", "rate", "channels"),
+    [
+        (LegacyAudio(2, 1, True, True), 11025, 2),
+        (LegacyAudio(3, 0, False, False), 5512, 1),
+        (LegacyAudio(4), 16000, 1),
+        (LegacyAudio(5), 8000, 1),
+        (LegacyAudio(6, 2, True, False), 22050, 1),
+        (LegacyAudio(7, 3, True, True), 8000, 2),
+        (LegacyAudio(11), 16000, 1),
+        (LegacyAudio(14, 3, True, False), 8000, 1),
+    ],
+)
+def test_the_form_of_legacy_sound(audio: LegacyAudio, rate: int, channels: int) -> None:
+    assert (audio.sample_rate, audio.channels) == (rate, channels)
+
+
+def test_names_of_codecs() -> None:
+    assert codec_name(b"vvc1") == "H.266"
+    assert codec_name(b"zzzz") == "zzzz"
+    assert codec_name(b"\xff\0zz") == "unknown"
+    assert codec_name(b"hvc") == "unknown"
+
+
+fourccs = st.sampled_from([*VIDEO_FOURCC, *AUDIO_FOURCC]) | st.binary(min_size=4, max_size=4)
+times = st.integers(-(2**23), 2**23 - 1)
+extensions = st.lists(st.builds(ModEx, st.integers(0, 15), st.binary(min_size=1, max_size=300)), max_size=8).map(tuple)
+tracks = st.builds(Track, fourccs, st.binary(max_size=300), st.integers(0, 255), times)
+
+
+def _one_fourcc(many: list[Track]) -> tuple[Track, ...]:
+    return tuple(replace(track, fourcc=many[0].fourcc) for track in many)
+
+
+def _with_composition(message: Any) -> Any:
+    """Tracks keep a composition time only where the layout has one, and an id only where there are tracks."""
+    is_composed = isinstance(message, ExtendedVideo) and message.packet_type == VideoPacket.CODED_FRAMES
+    kept = tuple(
+        replace(
+            track,
+            composition_time_ms=track.composition_time_ms
+            if is_composed and track.fourcc in (b"avc1", b"hvc1", b"vvc1")
+            else 0,
+            track_id=0 if message.multitrack is None else track.track_id,
+        )
+        for track in message.tracks
+    )
+    return replace(message, tracks=kept)
+
+
+several = st.lists(tracks, min_size=1, max_size=5)
+shapes = st.one_of(
+    st.tuples(tracks.map(lambda track: (track,)), st.sampled_from([None, MultitrackType.ONE_TRACK])),
+    st.tuples(several.map(_one_fourcc), st.just(MultitrackType.MANY_TRACKS)),
+    st.tuples(several.map(tuple), st.just(MultitrackType.MANY_TRACKS_MANY_CODECS)),
+)
+video_packets = st.integers(0, 15).filter(lambda number: number not in (6, 7))
+audio_packets = st.integers(0, 15).filter(lambda number: number not in (5, 7))
+
+
+@given(shapes, video_packets, extensions, st.integers(0, 7).filter(lambda number: number != 5))
+def test_any_extended_video(shape: Any, packet: int, chain: tuple[ModEx, ...], frame_type: int) -> None:
+    message = _with_composition(ExtendedVideo(packet, shape[0], shape[1], chain, frame_type=frame_type))
+    assert read_video(write_video(message)) == message
+
+
+@given(shapes, audio_packets, extensions)
+def test_any_extended_audio(shape: Any, packet: int, chain: tuple[ModEx, ...]) -> None:
+    message = _with_composition(ExtendedAudio(packet, shape[0], shape[1], chain))
+    assert read_audio(write_audio(message)) == message
+
+
+@given(st.integers(0, 7), st.sampled_from([2, 3, 4, 5, 6]), st.binary())
+def test_any_legacy_video(frame_type: int, codec: int, body: bytes) -> None:
+    message = LegacyVideo(frame_type, codec, body=body) if frame_type != 5 else LegacyVideo(5, codec, command=len(body))
+    assert read_video(write_video(message)) == message
+
+
+prefixes = st.sampled_from([b"", b"\x90", b"\x91hvc1", b"\x96\x11hvc1", b"\x96\x21", b"\x97\x02\0\0\1\x06", b"\xd0"])
+
+
+@given(prefixes, st.binary(max_size=60))
+def test_no_payload_is_too_strange(prefix: bytes, rest: bytes) -> None:
+    """And the look-up of the media path sees the same in it, where it sees anything."""
+    payload = prefix + rest
+    video, audio = read_video(payload), read_audio(payload)
+    if isinstance(video, ExtendedVideo) and video.tracks and video.packet_type < 6 and video.frame_type != 5:
+        tag = video_tag(payload)
+        assert (tag.codec, tag.track) == (codec_name(video.tracks[0].fourcc), video.tracks[0].track_id)
+        assert tag.is_sequence_start == video.is_sequence_start
+    if isinstance(audio, ExtendedAudio) and audio.tracks and audio.packet_type in (0, 1, 2, 4):
+        sound = audio_tag(payload)
+        assert (sound.codec, sound.track) == (codec_name(audio.tracks[0].fourcc), audio.tracks[0].track_id)
+        assert sound.is_sequence_start == audio.is_sequence_start
+    if isinstance(video, LegacyVideo) and not video.fault and len(payload) > 1 and payload[0] >> 4 != 5:
+        assert video_tag(payload).is_frame == video.is_frame
+    if isinstance(audio, LegacyAudio) and not audio.fault:
+        assert audio_tag(payload).is_sequence_start == audio.is_sequence_start
