@@ -17,6 +17,9 @@ ROUNDS: Final = 4
 class Resting(Protocol):
     def read_on(self) -> None: ...
 
+    def broken(self, error: Exception) -> None:
+        """`read_on` raised this."""
+
 
 class Rests:
     """The connections that are not read from for a while."""
@@ -38,9 +41,15 @@ class Rests:
 
     def _wake(self) -> None:
         now = self._loop.time()
-        while self._resting and self._resting[0][0] <= now:
-            self._resting.popleft()[1].read_on()
-        self._timer = self._loop.call_later(self._rest_s / ROUNDS, self._wake) if self._resting else None
+        try:
+            while self._resting and self._resting[0][0] <= now:
+                connection = self._resting.popleft()[1]
+                try:
+                    connection.read_on()
+                except Exception as error:
+                    connection.broken(error)  # Our own fault; the others are still read.
+        finally:
+            self._timer = self._loop.call_later(self._rest_s / ROUNDS, self._wake) if self._resting else None
 
     def close(self) -> None:
         if self._timer:

@@ -4,6 +4,7 @@ import asyncio
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer
+from ingest.server.rests import Rests
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
@@ -76,3 +77,33 @@ async def test_a_resting_publisher_can_be_ended(app: ScriptedApplication, serve:
         await app.instances[-1].send({"type": "rtmp.close", "reason": "kicked"})
         await publisher.wait_closed()
         await app.event("rtmp.unpublish")
+
+
+class Rester:
+    """A connection that rests; `fault` is what reading on meets."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.fault = fault
+        self.errors: list[Exception] = []
+        self.read = asyncio.Event()
+
+    def read_on(self) -> None:
+        if self.fault:
+            raise self.fault
+        self.read.set()
+
+    def broken(self, error: Exception) -> None:
+        self.errors.append(error)
+
+
+async def test_one_connections_fault_is_its_own() -> None:
+    fault = RuntimeError("broken on purpose")
+    rests = Rests(asyncio.get_running_loop(), read_ms=20, read_buffer_bytes=4096)
+    broken, other, later = Rester(fault), Rester(), Rester()
+    rests.begin(broken)
+    rests.begin(other)
+    await asyncio.wait_for(other.read.wait(), 2)
+    rests.begin(later)
+    await asyncio.wait_for(later.read.wait(), 2)
+    assert (broken.errors, other.errors) == ([fault], [])
+    rests.close()
