@@ -106,8 +106,12 @@ class Listening:
                     error.strerror,
                 )
                 await asyncio.sleep(ACCEPT_AGAIN_S)
-            else:
+                continue
+            try:
                 self._secure(connected, address[:2])
+            except Exception:  # Our own fault: this connection is given up, the others go on.
+                logger.exception("rtmps %s:%d: given up", *address[:2])
+                connected.close()
 
 
 async def _resolve(address: Address) -> list[tuple[Any, ...]]:
