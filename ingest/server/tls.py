@@ -100,6 +100,8 @@ class ServedCertificate:
         self._now = now
         self._asked = asyncio.Event()
         self._loaded = self._seen = self._signature()
+        self._complaint = ""
+        """What was wrong with the pair that was read last."""
         self.current = load(chain, key)
         self._warned = now() - timedelta(days=1)
         self._tell()
@@ -120,22 +122,33 @@ class ServedCertificate:
                 await asyncio.wait_for(self._asked.wait(), every_s)
             asked = self._asked.is_set()
             self._asked.clear()
-            await asyncio.to_thread(self._look, asked)
+            try:
+                await asyncio.to_thread(self._look, asked)
+            except Exception:  # Our own fault: one look that failed must not be the last.
+                logger.exception("The certificate of RTMPS could not be looked at. The former one is still served.")
 
     def _look(self, asked: bool) -> None:
         """Read the files if they were changed and are at rest: the two are seldom replaced in the same moment."""
         found = self._signature()
         if asked or (found != self._loaded and found == self._seen):
-            self._loaded = found
-            try:
-                self.current = load(self._chain, self._key)
-            except CertificateError as error:
-                logger.error("The certificate of RTMPS was not replaced, the former one is still served. %s", error)
-            else:
-                self._tell()
-        elif self._now() - self._warned >= timedelta(days=1):
+            self._read(found, asked)
+        if self._now() - self._warned >= timedelta(days=1):
             self._warn()
         self._seen = found
+
+    def _read(self, found: Signature, asked: bool) -> None:
+        """Take the pair. One that can't be used is tried at each look, as its repair may show nowhere else: a file's
+        rights, the process's files. It is told of once, and each time that an operator asks.
+        """
+        try:
+            self.current = load(self._chain, self._key)
+        except CertificateError as error:
+            if asked or str(error) != self._complaint:
+                logger.error("The certificate of RTMPS was not replaced, the former one is still served. %s", error)
+            self._complaint = str(error)
+        else:
+            self._loaded, self._complaint = found, ""
+            self._tell()
 
     def _tell(self) -> None:
         logger.info("RTMPS serves %s, valid until %s", self._chain, self.current.expires.isoformat(" ", "minutes"))

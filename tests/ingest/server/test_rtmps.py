@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import ssl
 import subprocess
@@ -18,7 +19,7 @@ from cryptography import x509
 
 from ingest.rtmp import ClientConnection, events
 from ingest.server import RtmpServer
-from ingest.server.tls import CertificateError, expiry, load
+from ingest.server.tls import CertificateError, ServedCertificate, expiry, load
 from tests.certificates import Pair, make_pair
 from tests.ingest.server.app import Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
@@ -398,6 +399,45 @@ def test_what_is_wrong_with_a_pair_is_said(tmp_path: Path) -> None:
     ):
         with pytest.raises(CertificateError, match=said):
             load(chain, key)
+
+
+async def test_a_repair_that_does_not_show_is_noticed(
+    tls_server: RtmpServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    new = make_pair(tmp_path)
+    key = new.key.read_bytes()
+    new.key.write_bytes(key.swapcase())
+    assert await within(5, lambda: found_in(caplog, "was not replaced"), True)
+    broken = new.key.stat()
+    new.key.write_bytes(key)
+    os.utime(new.key, ns=(broken.st_atime_ns, broken.st_mtime_ns))  # As with a file's rights: its content's time stays.
+    assert await within(5, lambda: serial(tls_server), new.serial) == new.serial
+    assert caplog.text.count("was not replaced") == 1
+
+
+async def test_a_look_that_fails_is_not_the_last(pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fault = RuntimeError("broken on purpose")
+    answers: list[datetime | RuntimeError] = [fault, datetime.now(UTC), datetime.now(UTC)]  # Taken from the end.
+
+    def now() -> datetime:
+        answer = answers.pop() if answers else datetime.now(UTC)
+        if isinstance(answer, RuntimeError):
+            raise answer
+        return answer
+
+    served = ServedCertificate(pair.chain, pair.key, now=now)
+    watch = asyncio.ensure_future(served.watch(0.02))
+    try:
+        assert await within(5, lambda: found_in(caplog, "could not be looked at"), True)
+        first = served.current
+        make_pair(tmp_path)
+
+        async def is_replaced() -> bool:
+            return served.current is not first
+
+        assert await within(5, is_replaced, True)
+    finally:
+        watch.cancel()
 
 
 @pytest.mark.parametrize(("days", "level", "said"), [(5.5, "WARNING", "expires in 5 days"), (-1, "ERROR", "expired")])
