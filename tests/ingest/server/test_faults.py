@@ -78,6 +78,20 @@ async def test_a_port_scanner_that_resets(
     assert_quiet(caplog)
 
 
+async def test_a_stop_meets_a_peer_that_has_just_gone(
+    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await serve()
+    with socket.create_connection(server.addresses[0]) as peer:
+        async with asyncio.timeout(5):
+            while not server.connections:  # noqa: ASYNC110 - nothing announces it.
+                await asyncio.sleep(0.001)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    await server.stop(grace_s=2)  # Before the loop can know of the reset.
+    assert (await only_event(app))["reason"] == "node_shutdown"
+    assert_quiet(caplog)
+
+
 @pytest.mark.parametrize(
     "data",
     [
