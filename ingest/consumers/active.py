@@ -1,7 +1,8 @@
-"""The sessions that are alive in this process."""
+"""What this process knows beside the database: the sessions that are alive here, and since when it could write."""
 
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from ingest.contracts import StreamSnapshot
@@ -60,3 +61,26 @@ def standing(session: uuid.UUID) -> Standing:
     if str(session) in ACTIVE:
         return "alive"
     return "ended" if get_history().is_ending(session) else "unknown"
+
+
+BREAK = timedelta(seconds=5)
+"""Without a write that succeeded: then the database was away. A node writes each 3 s, and in a shorter absence no lease
+expires before its node has written again."""
+
+
+class Reach:
+    """Since when this process could write to the database without a break. Reads don't count: a standby takes them."""
+
+    def __init__(self) -> None:
+        self._since = self._last = datetime.min.replace(tzinfo=UTC)
+
+    def reached(self, now: datetime) -> None:
+        """Something was written."""
+        self._since = self.since(now)
+        self._last = now
+
+    def since(self, now: datetime) -> datetime:
+        return self._since if now - self._last <= BREAK else now
+
+
+REACH = Reach()

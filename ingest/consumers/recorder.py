@@ -19,7 +19,7 @@ from ingest.history import EndRow, EventRow, get_history
 from ingest.models import Session
 from ingest.pepper import keyed_hash
 from ingest.server.credentials import mask
-from ingest.services.admission import Peer
+from ingest.services.admission import Peer, Replaced
 from ingest.services.refusals import REASONS
 from ingest.telemetry import get_writer
 
@@ -159,6 +159,23 @@ def lost(row: Session) -> None:
     event = Happening(ENDED, at, "status", row.end_reason, row.end_description)
     record(session, event, reason=row.end_reason)
     journal.ended(session, row.end_reason, row.end_description, None)
+
+
+def took_over(session: ActiveSession, former: Replaced) -> None:
+    """Records that the session took its stream over."""
+    state = "live" if former.silent_s is None else f"silent for {former.silent_s:.1f} s"
+    event = happening(
+        "publish.takeover",
+        level="status",
+        description=f"Took the stream over from {former.address}, which was {state}.",
+        detail={
+            "session_id": str(former.session),
+            "address": former.address,
+            "silent_s": former.silent_s,
+            "why": former.why,
+        },
+    )
+    record(session, event)
 
 
 class _EachSecond:

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from ingest import clean
 from ingest.consumers import database, guarding, recorder
-from ingest.consumers.active import DRAINING, ActiveSession, standing
+from ingest.consumers.active import DRAINING, REACH, ActiveSession, standing
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.recorder import Happening
 from ingest.contracts import (
@@ -39,7 +39,7 @@ from ingest.contracts import (
 from ingest.history import BeginRow, DiscardRow, MediaRow, get_history
 from ingest.models import Stream
 from ingest.services import admission, sessions
-from ingest.services.admission import Grant, NotYet, Peer, PublishRequest, Replaced
+from ingest.services.admission import Grant, NotYet, Peer, PublishRequest
 from ingest.services.refusals import Action, Refused
 
 logger = logging.getLogger(__name__)
@@ -128,13 +128,26 @@ class RtmpConsumer(ControlConsumer):
 
         def check() -> None:
             guarding.hear("publish", peer.address)
+            now = timezone.now()
             admission.check_publish(
-                request=request, address=peer.address, now=timezone.now(), asked_at=asked_at, standing=standing
+                request=request,
+                address=peer.address,
+                now=now,
+                asked_at=asked_at,
+                standing=standing,
+                reached_since=REACH.since(now),
             )
 
         def admit() -> Grant:
+            now = timezone.now()
             return admission.admit_publish(
-                session=session_id, request=request, peer=peer, now=timezone.now(), asked_at=asked_at, standing=standing
+                session=session_id,
+                request=request,
+                peer=peer,
+                now=now,
+                asked_at=asked_at,
+                standing=standing,
+                reached_since=REACH.since(now),
             )
 
         while True:
@@ -150,7 +163,7 @@ class RtmpConsumer(ControlConsumer):
             recorder.lost(grant.lost)
         session = self._open(event["stream_id"], "publish", grant)
         if grant.replaced is not None:
-            recorder.record(session, _takeover(grant.replaced))
+            recorder.took_over(session, grant.replaced)
         answer: PublishAccept = {
             "type": "rtmp.publish.accept",
             "request_id": event["request_id"],
@@ -380,18 +393,3 @@ class RtmpConsumer(ControlConsumer):
             await self.send({"type": "rtmp.close", "reason": reason})
         elif found:
             await self.send({"type": "rtmp.stream.stop", "stream_id": found[0], "reason": reason})
-
-
-def _takeover(former: Replaced) -> Happening:
-    state = "live" if former.silent_s is None else f"silent for {former.silent_s:.1f} s"
-    return recorder.happening(
-        "publish.takeover",
-        level="status",
-        description=f"Took the stream over from {former.address}, which was {state}.",
-        detail={
-            "session_id": str(former.session),
-            "address": former.address,
-            "silent_s": former.silent_s,
-            "why": former.why,
-        },
-    )

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,7 +15,7 @@ from django.db import Error as AnyDatabaseError
 from django.utils import timezone
 
 from ingest.consumers import database, recorder
-from ingest.consumers.active import leased, of_node
+from ingest.consumers.active import REACH, leased, of_node
 from ingest.consumers.silence import Change, Silences
 from ingest.contracts import EndReason, Sample
 from ingest.services import bans, leases, nodes, revocation
@@ -57,7 +56,6 @@ class Upkeep:
         self._busy: set[str] = set()
         self._due: dict[str, float] = {}
         self._failing = False
-        self._reached_since: float | None = None
         self._silences = Silences()
         self._rounds: tuple[tuple[str, float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
             ("revocations", REVOCATIONS_S, self._revocations),
@@ -93,10 +91,7 @@ class Upkeep:
             if self._failing:
                 logger.info("The database answers again.")
             self._failing = False
-            if self._reached_since is None:
-                self._reached_since = asyncio.get_running_loop().time()
         except AnyDatabaseError as error:
-            self._reached_since = None
             self._due.pop(name, None)  # With the next tick: leases may have expired meanwhile.
             if not self._failing:
                 logger.warning("The node's upkeep (%s) waits for the database: %s", name, type(error).__name__)
@@ -121,6 +116,7 @@ class Upkeep:
             return started
 
         started = await database.run(start, executor=database.WRITE)
+        REACH.reached(timezone.now())
         self._row = started.node.pk
         if started.rival is not None:
             logger.warning(
@@ -163,7 +159,9 @@ class Upkeep:
             lost = leases.renew(node=row, held=held, now=now)
             return revocation.of_lost(sessions=lost) if lost else []
 
-        for session, reason in await database.run(renew, executor=database.WRITE):
+        due = await database.run(renew, executor=database.WRITE)
+        REACH.reached(timezone.now())
+        for session, reason in due:
             await self._drop(session, reason)
 
     async def _tell_silences(self, change: Change) -> None:
@@ -175,10 +173,9 @@ class Upkeep:
         self._silences.told(change)
 
     async def _sweep(self) -> None:
-        """Clears what dead nodes left, once this node has reached the database for long enough to judge them."""
-        since = self._reached_since
-        reached = timedelta(seconds=asyncio.get_running_loop().time() - since) if since is not None else timedelta(0)
-        if reached > nodes.LOST_AFTER:
+        """Clears what dead nodes left, once this node could write for long enough to judge them."""
+        now = timezone.now()
+        if now - REACH.since(now) > nodes.LOST_AFTER:
             ended = await database.run(lambda: nodes.sweep(now=timezone.now()), executor=database.WRITE)
             for session in ended:
                 recorder.lost(session)

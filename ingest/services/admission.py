@@ -156,16 +156,17 @@ def check_publish(
     now: datetime,
     asked_at: datetime,
     standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
+    reached_since: datetime | None = None,
 ) -> None:
     """All that can be refused without writing. `asked_at`: when it was asked for the first time.
 
-    Raises NotYet for a stream that its publisher may have left. `standing`: as in `leases.take`.
+    Raises NotYet for a stream that its publisher may have left. `standing`, `reached_since`: as in `leases.take`.
     """
     target = _publish_target(request, address, now)
     if target.stream is not None:
         with _unless_busy(target.stream, target.key):
             claim = _claim(target.stream, target.key, address, asked_at)
-            leases.check(stream=target.stream.pk, claim=claim, now=now, standing=standing)
+            leases.check(stream=target.stream.pk, claim=claim, now=now, standing=standing, reached_since=reached_since)
 
 
 def _claim(stream: Stream, key: StreamKey | None, address: str, asked_at: datetime) -> leases.Claim:
@@ -216,6 +217,7 @@ def admit_publish(
     now: datetime,
     asked_at: datetime,
     standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
+    reached_since: datetime | None = None,
 ) -> Grant:
     """Makes the session and takes the stream's lease, both or neither. Raises NotYet as `check_publish`."""
     with transaction.atomic():
@@ -240,7 +242,13 @@ def admit_publish(
         with _unless_busy(stream, key):
             claim = _claim(stream, key, peer.address, asked_at)
             taken = leases.take(
-                stream=stream.pk, session=session, node=node.pk, claim=claim, now=now, standing=standing
+                stream=stream.pk,
+                session=session,
+                node=node.pk,
+                claim=claim,
+                now=now,
+                standing=standing,
+                reached_since=reached_since,
             )
         lost, replaced = _former(taken, peer, now)
         if key is not None:

@@ -3,6 +3,9 @@
 A lease that is held may be taken over: by the same key once its holder has been silent for SILENCE, and from a holder
 that is live where the stream's policy says so. An encoder that lost its connection comes back before that, and takes a
 refusal as final: so whoever shows the holder's key is told when to ask again, until the holder has proved to be live.
+
+While the database is away no lease is renewed, and all of them expire. So one that has expired says that its node is
+gone only to a process that could write for long enough since: until then, whoever asks is told to ask again.
 """
 
 import uuid
@@ -28,6 +31,9 @@ SILENCE = timedelta(seconds=3)
 
 TOLD = timedelta(seconds=3.5)
 """Within it a node that lives has renewed its leases, and has told which of its publishers are silent."""
+
+SLACK = timedelta(seconds=1.5)
+"""Added to a lease's life where somebody waits for a process to know whether it expired for want of the database."""
 
 ATTEMPTS = 3
 
@@ -85,6 +91,7 @@ def take(
     claim: Claim,
     now: datetime,
     standing: Callable[[uuid.UUID], Standing] = unknown,
+    reached_since: datetime | None = None,
 ) -> Taken:
     """Takes a lease that is free, has expired or may be taken over.
 
@@ -101,7 +108,7 @@ def take(
             except IntegrityError:
                 continue  # Another one made the row in between: look at it.
             return Taken(1, "free", None, None)
-        why = _judge(held, claim, now, standing)
+        why = _judge(held, claim, now, standing, reached_since)
         unchanged = Q(
             fencing=held.fencing, session=held.session_id, expires_at=held.expires_at, silent_since=held.silent_since
         )
@@ -114,32 +121,51 @@ def take(
     raise Busy
 
 
-def check(*, stream: int, claim: Claim, now: datetime, standing: Callable[[uuid.UUID], Standing] = unknown) -> None:
+def check(
+    *,
+    stream: int,
+    claim: Claim,
+    now: datetime,
+    standing: Callable[[uuid.UUID], Standing] = unknown,
+    reached_since: datetime | None = None,
+) -> None:
     """Raises Busy if `take` would."""
     held = _held(stream)
     if held is not None:
-        _judge(held, claim, now, standing)
+        _judge(held, claim, now, standing, reached_since)
 
 
 def _held(stream: int) -> Lease | None:
     return Lease.objects.select_related("session").filter(stream_id=stream).first()
 
 
-def _judge(held: Lease, claim: Claim, now: datetime, standing: Callable[[uuid.UUID], Standing]) -> Why:
+def _judge(
+    held: Lease,
+    claim: Claim,
+    now: datetime,
+    standing: Callable[[uuid.UUID], Standing],
+    reached_since: datetime | None,
+) -> Why:
     """Why the lease may be taken; raises Busy if it may not."""
     holder = held.session
     known = "ended" if holder is None else standing(holder.pk)
     if holder is None or known == "ended":
         return "free"
+    doubtful_until = None
     if known == "unknown" and held.expires_at <= now:
-        return "expired"
+        if reached_since is None or reached_since + TTL <= now:
+            return "expired"
+        doubtful_until = reached_since + TTL
     same_key = holder.key_id == claim.key
-    if same_key and held.silent_since is not None and held.silent_since <= now - SILENCE:
+    silent = held.silent_since is not None and held.silent_since <= now - SILENCE
+    if same_key and silent and doubtful_until is None:  # What a node told before it lost the database may be over.
         return "silent"
     if claim.policy == Stream.Takeover.REPLACE:
         return "replace"
     if claim.policy == Stream.Takeover.SAME_ADDRESS and holder.address == claim.address:
         return "same_address"
+    if doubtful_until is not None:
+        raise Busy(doubtful_until if doubtful_until <= claim.asked_at + TTL + SLACK else None)
     raise Busy(_again(held, claim, now) if same_key else None)
 
 

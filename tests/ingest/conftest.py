@@ -1,13 +1,16 @@
 """Fixtures of the Django side of ingest: a stream with a key, and a process without memory of other tests."""
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from channels.layers import channel_layers
+from django.utils import timezone
 
 from ingest import history, livestore
+from ingest.consumers import active
 from ingest.consumers.active import ACTIVE, DRAINING
 from ingest.models import Application, Stream
 from ingest.services import guard, keys
@@ -31,7 +34,10 @@ def key(stream: Stream) -> keys.NewKey:
 
 @pytest.fixture
 def process(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[history.HistoryWriter]:
-    """A fresh media process: its history writer, live store, channel layer and sessions. Its history ends with it."""
+    """A fresh media process: its history writer, live store, channel layer and sessions. Its history ends with it.
+
+    It could write to the database for as long as matters.
+    """
     settings.LAKE_DIR = tmp_path / "lake"
     writer = history.HistoryWriter()
     history._writer = writer
@@ -40,6 +46,8 @@ def process(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[h
     channel_layers.backends.clear()
     ACTIVE.clear()
     DRAINING.clear()
+    active.REACH._last = timezone.now() + timedelta(hours=1)
+    active.REACH._since = timezone.now() - timedelta(hours=1)
     yield writer
     ACTIVE.clear()
     writer.close(5)
