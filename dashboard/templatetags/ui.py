@@ -59,6 +59,8 @@ ATTEMPT_ADVICE = {
     "over_limit": "Lower the encoder's bitrate, or raise the limit of its key.",
     "database_slow": "Look at the database's load.",
     "database_error": "Look at the database and at the server's log.",
+    "draining": "Nothing, if the drain is meant: it comes back elsewhere. Else: manage.py node resume.",
+    "too_many_connections": "Raise RTMPWEB_MAX_CONNECTIONS (or ..._PER_ADDRESS), or block the address.",
     "internal_error": "Look at the server's log.",
 }
 """By an attempt's reason: the one act."""
