@@ -25,7 +25,7 @@ RETRY_S = 5
 """How soon the page loads itself again."""
 
 OPEN_PATHS = ("/healthz",)
-"""They tell what is down themselves."""
+"""They tell what is down themselves, whoever asks, under whatever host."""
 
 STORAGE = ("database", "redis")
 """Kinds of parts without which an answer can't be given."""

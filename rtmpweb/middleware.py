@@ -1,4 +1,4 @@
-"""Static files from the application itself, at no cost to the other requests."""
+"""Static files from the application itself, at no cost to the other requests; whose host is checked."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -6,7 +6,10 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.middleware.common import CommonMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
+
+from dashboard.unavailable import OPEN_PATHS
 
 Handler = Callable[[HttpRequest], Any]
 
@@ -47,6 +50,16 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
         for name, value in answer.headers:
             response[name] = value
         return response
+
+
+class HostMiddleware(CommonMiddleware):
+    """Django's own, which refuses hosts that are not allowed; but anybody may ask for the health under any.
+
+    A container's own check and a load balancer ask by an address. The answer depends on no host and names none.
+    """
+
+    def process_request(self, request: HttpRequest) -> Any:
+        return None if request.path in OPEN_PATHS else super().process_request(request)
 
 
 async def finished(response: HttpResponse) -> HttpResponse:

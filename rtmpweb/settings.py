@@ -70,7 +70,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "dashboard.unavailable.UnavailableMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
+    "rtmpweb.middleware.HostMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",

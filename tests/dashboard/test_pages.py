@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection
-from django.test import Client
+from django.test import AsyncClient, Client
 from django.utils import timezone
 
 from ingest.livestore import get_livestore
@@ -235,6 +235,16 @@ def test_healthz_is_ok_while_a_node_ticks(client: Client, db: None) -> None:
     answer = client.get("/healthz")
     assert set(answer.json()["parts"].values()) == {"ok"}
     assert "no-store" in answer["Cache-Control"]
+
+
+async def test_healthz_is_answered_by_address_while_pages_want_an_allowed_host(
+    async_client: AsyncClient, db: None, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS = ["stream.example.org"]
+    by_address = {"host": "127.0.0.1:8000"}
+    await get_livestore().put_node(figures(), [])
+    assert (await async_client.get("/healthz", headers=by_address)).status_code == 200
+    assert (await async_client.get("/login/", headers=by_address)).status_code == 400
 
 
 def test_healthz_says_that_the_database_is_away(client: Client, transactional_db: None) -> None:
