@@ -58,12 +58,19 @@ LOST_AT_START = "Spark's Java process ended as it started. The analytics worker'
 
 ENDING_S = 5.0
 
+_doubtful = False
+"""Whether the session, on a cluster, has failed: the next one is a new one."""
+
 
 @contextmanager
 def spark() -> Iterator[SparkSession]:
     """The process's session. Raises JavaMissing, and SparkLost when the JVM dies while the session is in use."""
+    global _doubtful
     if _lost():
         _forget()
+    if _doubtful:
+        stop()
+        _doubtful = False
     try:
         yield _session()
     except Exception as error:
@@ -73,6 +80,8 @@ def spark() -> Iterator[SparkSession]:
             raise SparkLost(LOST) from error
         if isinstance(error, PySparkRuntimeError) and error.getCondition() == "JAVA_GATEWAY_EXITED":
             raise SparkLost(LOST_AT_START) from error
+        # If it was the cluster that failed, this session would fail for ever. Not ended yet: the JVM tells the error.
+        _doubtful = bool(settings.SPARK_REMOTE or settings.SPARK_MASTER)
         raise
 
 
@@ -80,7 +89,10 @@ def stop() -> None:
     """Ends the session and its JVM."""
     session = SparkSession.getActiveSession()
     if session is not None and not _lost():
-        session.stop()
+        try:
+            session.stop()
+        except Exception as error:  # Of a server or a JVM that does not answer any more.
+            log.warning("Spark's session did not end in order: %s", type(error).__name__)
     discard()
 
 
