@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.background import Background, accepts, free_port
+from tests.tools import require_tool
 
 PROGRAMS = Path(sys.executable).parent
 
@@ -75,3 +76,80 @@ class Beat(Background):
             environment=environment,
             ready="beat: Starting...",
         )
+
+
+SPARK = {
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "PYSPARK_PYTHON": sys.executable,  # By it the scripts find the wheel.
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # The tests' work is small: see tests/analytics.
+}
+
+
+class SparkMaster(Background):
+    """A standalone cluster's master, from the PySpark wheel."""
+
+    def __init__(self, folder: Path) -> None:
+        require_tool("java")
+        self.port = free_port()
+        command = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(free_port())]
+        super().__init__(
+            "spark-master",
+            [PROGRAMS / "spark-class", "org.apache.spark.deploy.master.Master", *command],
+            folder=folder,
+            environment=SPARK,
+            ready="New state: ALIVE",
+        )
+
+    @property
+    def url(self) -> str:
+        return f"spark://127.0.0.1:{self.port}"
+
+
+class SparkWorker(Background):
+    """One core and 1 GB, as in docker-compose.yml."""
+
+    def __init__(self, number: int, master: str, folder: Path) -> None:
+        work = folder / f"spark-work-{number}"
+        where = [master, "--host", "127.0.0.1", "--webui-port", str(free_port()), "--work-dir", str(work)]
+        super().__init__(
+            f"spark-worker-{number}",
+            [
+                PROGRAMS / "spark-class",
+                "org.apache.spark.deploy.worker.Worker",
+                *where,
+                *("--cores", "1", "--memory", "1g"),
+            ],
+            folder=folder,
+            environment=SPARK,
+            ready="Successfully registered with master",
+        )
+
+
+class SparkConnect(Background):
+    """Spark Connect's server, which is the driver: it has this machine's cores."""
+
+    def __init__(self, folder: Path) -> None:
+        require_tool("java")
+        self.port = free_port()
+        settings = {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.ui.enabled": "false",
+            "spark.sql.warehouse.dir": str(folder / "connect-warehouse"),
+        }
+        super().__init__(
+            "spark-connect",
+            [
+                PROGRAMS / "spark-submit",
+                *("--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+                *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
+                "spark-internal",
+            ],
+            folder=folder,
+            environment=SPARK,
+            ready="Spark Connect server started at",
+        )
+
+    @property
+    def url(self) -> str:
+        return f"sc://127.0.0.1:{self.port}"
