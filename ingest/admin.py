@@ -293,7 +293,7 @@ class BanAdmin(ReadOnlyAdmin):
 class NodeAdmin(ReadOnlyAdmin):
     list_display = ("name", "state", "address", "started_at", "seen_at", "drain_requested_at", "drain_grace_s")
     list_filter = ("state",)
-    actions = ("drain", "resume")
+    actions = ("drain", "resume", "forget")
 
     def has_drain_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(CAN_DRAIN)
@@ -310,6 +310,10 @@ class NodeAdmin(ReadOnlyAdmin):
     @admin.action(description="Resume: take connections again", permissions=["drain"])
     def resume(self, request: HttpRequest, queryset: "QuerySet[Node]") -> None:
         self._ask(request, queryset, nodes.cancel_drain, "takes connections again within 2 s.")
+
+    @admin.action(description="Forget: it is down, and gone for good", permissions=["drain"])
+    def forget(self, request: HttpRequest, queryset: "QuerySet[Node]") -> None:
+        self._ask(request, queryset, nodes.forget, "is not missed any more.")
 
     def _ask(self, request: HttpRequest, queryset: "QuerySet[Node]", what: Callable[..., Node], said: str) -> None:
         for node in queryset:

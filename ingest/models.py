@@ -146,7 +146,9 @@ class Node(models.Model):
     address = models.CharField(max_length=255, blank=True)
     started_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(default=timezone.now)
-    stopped_at = models.DateTimeField(null=True, blank=True, help_text="When it stopped in order; empty: it did not.")
+    stopped_at = models.DateTimeField(
+        null=True, blank=True, help_text="When it stopped in order, or was last seen before it was forgotten."
+    )
     drain_requested_at = models.DateTimeField(null=True, blank=True)
     drain_grace_s = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Seconds from the request until what is still live there is ended."

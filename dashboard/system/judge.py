@@ -130,7 +130,7 @@ def _nodes(found: Found, kind: str, former: Part | None) -> Part:
             state=State.DEGRADED,
             what=f"{len(late)} of {len(late) + len(alive)} media nodes {'is' if len(late) == 1 else 'are'} missing",
             effect="Its streams are free for the other nodes; encoders come back there.",
-            advice="Look at its log. A node that is gone for good is removed in the admin, under Nodes.",
+            advice="Look at its log. One that is gone for good: Forget, in the admin under Nodes.",
             detail=names,
         )
     return failing(

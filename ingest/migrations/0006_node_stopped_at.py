@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='node',
             name='stopped_at',
-            field=models.DateTimeField(blank=True, help_text='When it stopped in order; empty: it did not.', null=True),
+            field=models.DateTimeField(blank=True, help_text='When it stopped in order, or was last seen before it was forgotten.', null=True),
         ),
     ]

@@ -74,8 +74,8 @@ def seen(*, name: str, now: datetime) -> None:
     """The node lives; one that was taken for dead is back."""
     Node.objects.filter(name=name).update(seen_at=now)
     taken_for_dead = Node.objects.filter(name=name, state=Node.State.DOWN)
-    taken_for_dead.filter(drain_requested_at__isnull=True).update(state=Node.State.UP)
-    taken_for_dead.update(state=Node.State.DRAINING)
+    taken_for_dead.filter(drain_requested_at__isnull=True).update(state=Node.State.UP, stopped_at=None)
+    taken_for_dead.update(state=Node.State.DRAINING, stopped_at=None)
 
 
 def draining(*, name: str, now: datetime) -> None:
@@ -127,11 +127,31 @@ def drain(*, name: str) -> Drain | None:
     return Drain(asked[0], asked[1]) if asked and asked[0] else None
 
 
-def _running(name: str) -> Node:
+def forget(*, name: str) -> Node:
+    """A node that is down is gone for good: it counts as stopped when it was last seen, and nobody misses it. History
+    keeps its name; should it come back, it is as any other. Raises NodeError.
+    """
+    node = _known(name)
+    if node.state != Node.State.DOWN:
+        raise NodeError(
+            f"The node {name} is {node.state}. Only one that is down can be forgotten: stop it first. One that died is "
+            f"down after {LOST_AFTER.total_seconds():.0f} s, if another node runs."
+        )
+    node.stopped_at = node.stopped_at or node.seen_at
+    node.save(update_fields=["stopped_at"])
+    return node
+
+
+def _known(name: str) -> Node:
     node = Node.objects.filter(name=name).first()
     if node is None:
         known = ", ".join(Node.objects.values_list("name", flat=True)) or "none yet"
         raise NodeError(f"There is no node {name}. Known nodes: {known}.")
+    return node
+
+
+def _running(name: str) -> Node:
+    node = _known(name)
     if node.state == Node.State.DOWN:
         raise NodeError(f"The node {name} is down. A process that starts under this name takes connections at once.")
     return node

@@ -22,6 +22,7 @@ from ingest import livestore
 from ingest.contracts import NodeFigures
 from ingest.livestore import get_livestore
 from ingest.models import Node
+from ingest.services import nodes
 from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, make_user
 from tests.server_process import wait_for
 
@@ -124,6 +125,12 @@ def test_media_nodes(client: Client, settled: None, db: None) -> None:
     found = parts(client, "analyst")["nodes"]
     assert (found["state"], found["what"], found["detail"]) == ("degraded", "1 of 2 media nodes is missing", "lost")
     assert since(found).timestamp() == close_to(lost.seen_at)
+    nodes.forget(name="lost")
+    found = parts(client, "admin")["nodes"]
+    assert (found["state"], found["detail"]) == ("ok", "a (draining)")
+    nodes.seen(name="lost", now=timezone.now())
+    found = parts(client, "key manager")["nodes"]
+    assert (found["state"], found["detail"]) == ("ok", "a (draining), lost")
 
 
 def test_a_failed_run_is_told_until_the_next_succeeds(client: Client, db: None) -> None:

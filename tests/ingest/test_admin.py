@@ -369,6 +369,15 @@ def test_a_node_is_drained_and_resumed() -> None:
 
 
 @pytest.mark.django_db
+def test_a_node_that_is_down_is_forgotten() -> None:
+    up, down = Node.objects.create(name="node-a"), Node.objects.create(name="node-b", state=Node.State.DOWN)
+    page = act(member(roles.ADMIN), "forget", up.pk, down.pk, url="admin:ingest_node_changelist").content.decode()
+    assert "Node node-b is not missed any more." in page
+    assert "node-a is up" in page
+    assert list(Node.objects.filter(stopped_at__isnull=False)) == [down]
+
+
+@pytest.mark.django_db
 def test_operators_drain_no_nodes() -> None:
     node = Node.objects.create(name="node-a")
     act(member(roles.OPERATOR), "drain", node.pk, url="admin:ingest_node_changelist")

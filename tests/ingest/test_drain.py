@@ -134,6 +134,8 @@ class TestServices:
             (("drain", "node-b"), "is down"),
             (("resume", "node-b"), "is down"),
             (("drain", NODE, "--grace", "-1"), "expected 0 to"),
+            (("forget", NODE), "is up. Only one that is down"),
+            (("forget", "node-9"), "no node node-9"),
         ],
     )
     def test_what_is_wrong_is_said(self, words: tuple[str, ...], said: str) -> None:
@@ -141,6 +143,14 @@ class TestServices:
         Node.objects.create(name="node-b", state="down")
         with pytest.raises(CommandError, match=said):
             run(*words)
+
+    def test_one_that_is_gone_is_forgotten_and_history_keeps_it(self) -> None:
+        node = Node.objects.create(name="node-b", state="down")
+        Session.objects.create(kind="play", app="live", name="cam1", node=node, ended_at=timezone.now())
+        assert run("forget", "node-b")["state"] == "down"
+        node.refresh_from_db()
+        assert node.stopped_at == node.seen_at
+        assert node.sessions.count() == 1
 
     def test_list(self) -> None:
         Node.objects.create(name="node-b", state="down")

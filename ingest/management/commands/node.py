@@ -23,10 +23,13 @@ END_S = 15.0
 
 
 class Command(BaseCommand):
-    help = "Lists the media nodes; drains one, so that it can be stopped without anyone noticing, or has it go on."
+    help = (
+        "Lists the media nodes; drains one, so that it can be stopped without anyone noticing, or has it go on; "
+        "forgets one that is gone."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        acts = parser.add_subparsers(dest="act", required=True, metavar="list|drain|resume")
+        acts = parser.add_subparsers(dest="act", required=True, metavar="list|drain|resume|forget")
         listing = acts.add_parser("list", help="list the nodes and what is live on them")
         drain = acts.add_parser(
             "drain", help="take no new connections; ask clients to connect elsewhere; end what is left after a time"
@@ -34,13 +37,14 @@ class Command(BaseCommand):
         drain.add_argument("--grace", type=int, default=GRACE_S, metavar="SECONDS", help=f"that time; {GRACE_S}")
         drain.add_argument("--wait", action="store_true", help="return when nothing is live there any more")
         resume = acts.add_parser("resume", help="take connections again")
-        for act in (drain, resume):
+        forget = acts.add_parser("forget", help="miss it no more: it is down, and gone for good")
+        for act in (drain, resume, forget):
             act.add_argument("name", help="the node's name, as `list` shows it")
-        for act in (listing, drain, resume):
+        for act in (listing, drain, resume, forget):
             act.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        acts = {"list": self._list, "drain": self._drain, "resume": self._resume}
+        acts = {"list": self._list, "drain": self._drain, "resume": self._resume, "forget": self._forget}
         try:
             acts[options["act"]](**options)
         except nodes.NodeError as error:
@@ -64,6 +68,10 @@ class Command(BaseCommand):
 
     def _resume(self, *, name: str, json: bool, **options: Any) -> None:
         nodes.cancel_drain(name=name)
+        self._show(name, json)
+
+    def _forget(self, *, name: str, json: bool, **options: Any) -> None:
+        nodes.forget(name=name)
         self._show(name, json)
 
     def _wait(self, name: str, grace: int) -> None:
