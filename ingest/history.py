@@ -82,9 +82,10 @@ class EndRow:
 
 @dataclass(frozen=True, slots=True)
 class DiscardRow:
-    """Undoes an admission that came too late."""
+    """Undoes an admission that came too late. `silent_since`: as in `sessions.discard`."""
 
     session: uuid.UUID
+    silent_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,7 @@ def write(batch: Sequence[Operation], attempts: Attempts) -> None:
                 totals=operation.totals,
             )
         else:
-            sessions.discard(session=operation.session)
+            sessions.discard(session=operation.session, silent_since=operation.silent_since)
     _save(events)
 
 

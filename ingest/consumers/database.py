@@ -29,9 +29,14 @@ READ = ThreadPoolExecutor(READ_THREADS, thread_name_prefix=f"{THREADS}-read")
 WRITE = ThreadPoolExecutor(1, thread_name_prefix=f"{THREADS}-write")
 
 
+def is_here() -> bool:
+    """Whether the caller runs in one of these threads, and may ask the database at once."""
+    return threading.current_thread().name.startswith(THREADS)
+
+
 def limit_statements(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
     """Has PostgreSQL give up a statement of these threads in time, as SQLite does: one that hangs would hold them."""
-    if connection.vendor == "postgresql" and threading.current_thread().name.startswith(THREADS):
+    if connection.vendor == "postgresql" and is_here():
         with connection.cursor() as cursor:
             cursor.execute(f"SET statement_timeout = {settings.DATABASE_TIMEOUT_S * 1000:.0f}")
 

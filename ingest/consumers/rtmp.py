@@ -5,20 +5,16 @@ the look-up and not kept.
 """
 
 import asyncio
-import logging
 import uuid
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, TypeVar
 
 from channels.exceptions import StopConsumer
-from django.conf import settings
-from django.db import Error as AnyDatabaseError
-from django.db import OperationalError
 from django.utils import timezone
 
 from ingest import clean
-from ingest.consumers import database, guarding, recorder
+from ingest.consumers import database, deciding, guarding, recorder
 from ingest.consumers.active import DRAINING, REACH, ActiveSession, standing
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.recorder import Happening
@@ -36,13 +32,11 @@ from ingest.contracts import (
     StopEvent,
     UnpublishEvent,
 )
-from ingest.history import BeginRow, DiscardRow, MediaRow, get_history
+from ingest.history import BeginRow, MediaRow, get_history
 from ingest.models import Stream
 from ingest.services import admission, sessions
 from ingest.services.admission import Grant, NotYet, Peer, PublishRequest
 from ingest.services.refusals import Action, Refused
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -54,9 +48,6 @@ MAX_ATTEMPTS = 20
 
 MAX_METADATA = 50
 """Changes of a session's metadata that are recorded: some encoders repeat it at every change of bitrate."""
-
-PATIENCE = 0.9
-"""A statement that failed after this part of its time limit was waiting: the database is slow rather than broken."""
 
 PLAYS: database.Together[Stream] = database.Together()
 
@@ -152,7 +143,9 @@ class RtmpConsumer(ControlConsumer):
 
         while True:
             try:
-                grant = await self._decided("publish", lambda deadline: self._admit(session_id, check, admit, deadline))
+                grant = await self._decided(
+                    "publish", lambda deadline: deciding.admit(session_id, check, admit, deadline)
+                )
                 break
             except NotYet as later:
                 await asyncio.sleep((later.at - timezone.now()).total_seconds())
@@ -208,50 +201,10 @@ class RtmpConsumer(ControlConsumer):
         }
         await self.send(answer)
 
-    async def _admit(
-        self, session: uuid.UUID, check: Callable[[], None], admit: Callable[[], Grant], deadline: float
-    ) -> Grant:
-        """Reads first, then writes; both before the deadline."""
-        loop = asyncio.get_running_loop()
-
-        def discard(grant: Grant) -> None:
-            get_history().put(DiscardRow(grant.session))
-            if grant.lost is not None:  # That one's end stays, and is to be told all the same.
-                loop.call_soon_threadsafe(recorder.lost, grant.lost)
-
-        await database.decide(check, executor=database.READ, deadline=deadline)
-        try:
-            return await database.decide(admit, executor=database.WRITE, deadline=deadline, undo=discard)
-        except AnyDatabaseError:
-            get_history().put(DiscardRow(session))  # A commit may have gone through although its answer was lost.
-            raise
-
     async def _decided(self, action: Action, work: Callable[[float], Coroutine[Any, Any, T]]) -> T:
-        """The decision, or Refused: also for a database that fails or is too slow, and for our own faults."""
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-
-        def refuse(reason: str) -> NoReturn:
-            raise Refused(action, reason, stream=None, key=None)
-
         if action != "connect" and self.scope["node"] in DRAINING:
-            refuse("draining")
-        try:
-            return await work(started + database.LIMIT_S)
-        except (Refused, NotYet):
-            raise
-        except database.TooSlow:
-            refuse("database_slow")
-        except OperationalError as error:
-            logger.warning("A %s was refused: %s", action, type(error).__name__)
-            waited = loop.time() - started >= PATIENCE * settings.DATABASE_TIMEOUT_S
-            refuse("database_slow" if waited else "database_error")
-        except AnyDatabaseError as error:
-            logger.error("A %s was refused: %s", action, type(error).__name__)
-            refuse("database_error")
-        except Exception:
-            logger.exception("A %s could not be decided", action)
-            refuse("internal_error")
+            raise Refused(action, "draining", stream=None, key=None)
+        return await deciding.decided(action, work)
 
     async def _reject(self, event: PublishEvent | PlayEvent, refused: Refused) -> None:
         self._attempt(refused, name=event["name"] if refused.reason != "banned" else "")

@@ -61,6 +61,7 @@ class Replaced:
     why: leases.Why
     silent_s: float | None
     """How long no media had come from it; None: it was live."""
+    silent_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ def _former(taken: leases.Taken, peer: Peer, now: datetime) -> tuple[Session | N
     silent_s = (now - taken.silent_since).total_seconds() if taken.silent_since is not None else None
     after = f" after {silent_s:.1f} s of silence" if silent_s is not None else ""
     sessions.mark_replaced(session=former.pk, note=f"Taken over from {peer.address}{after}.")
-    return None, Replaced(former.pk, former.address, former.channel, taken.why, silent_s)
+    return None, Replaced(former.pk, former.address, former.channel, taken.why, silent_s, taken.silent_since)
 
 
 # --- Play ---

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Case, DateTimeField, Expression, Q, Value, When
+from django.db.models import Case, DateTimeField, Expression, F, Q, Value, When
 from django.db.models.functions import Cast
 
 from ingest.models import Lease, Session, Stream
@@ -185,6 +185,19 @@ def _again(held: Lease, claim: Claim, now: datetime) -> datetime | None:
 def release(*, session: uuid.UUID) -> None:
     """Frees the lease if the session still holds it. The row stays, for its fencing number."""
     Lease.objects.filter(session_id=session).update(session_id=None, node_id=None, silent_since=None)
+
+
+def give_back(*, session: uuid.UUID, former: Session, silent_since: datetime | None, now: datetime) -> bool:
+    """Undoes that the session took the lease from its former holder, number and all; False: it doesn't hold it."""
+    mine = Lease.objects.filter(session_id=session)
+    changed = mine.update(
+        session_id=former.pk,
+        node_id=former.node_id,
+        fencing=F("fencing") - 1,
+        expires_at=now + TTL,
+        silent_since=silent_since,
+    )
+    return bool(changed)
 
 
 def renew(*, node: int, held: Collection[tuple[uuid.UUID, int]], now: datetime) -> set[uuid.UUID]:

@@ -60,11 +60,28 @@ def end(
         return Session.objects.filter(pk=session, ended_at__isnull=True).update(**fields) == 1
 
 
-def discard(*, session: uuid.UUID) -> None:
-    """Undoes an admission that came too late: the session never was."""
+def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None:
+    """Undoes an admission that came too late: the session never was. Who it took the stream over from has it again.
+
+    `silent_since`: of that one, when the stream was taken over.
+    """
     with transaction.atomic():
-        leases.release(session=session)
+        row = Session.objects.filter(pk=session).first()
+        former = _displaced_by(row) if row is not None else None
+        if former is None:
+            leases.release(session=session)
+        else:
+            given = leases.give_back(session=session, former=former, silent_since=silent_since, now=timezone.now())
+            if given and not _unmark_replaced(session=former.pk):
+                leases.release(session=former.pk)
         Session.objects.filter(pk=session).delete()
+
+
+def _displaced_by(row: Session) -> Session | None:
+    """The open session that ends only since this one took the stream over from it: the latest of the stream before."""
+    others = Session.objects.filter(stream=row.stream_id, kind=Session.Kind.PUBLISH, ended_at__isnull=True)
+    latest = others.exclude(pk=row.pk).order_by("-started_at").first()
+    return latest if latest is not None and latest.stop_requested == "replaced" else None
 
 
 def set_media(*, session: uuid.UUID, media: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
@@ -118,6 +135,12 @@ def mark_replaced(*, session: uuid.UUID, note: str) -> None:
     Session.objects.filter(pk=session, ended_at__isnull=True, stop_requested="").update(
         stop_requested="replaced", stop_note=clean.text(note, 255)
     )
+
+
+def _unmark_replaced(*, session: uuid.UUID) -> bool:
+    """False: it has ended, or is to end for another reason."""
+    open_ = Session.objects.filter(pk=session, ended_at__isnull=True, stop_requested="replaced")
+    return bool(open_.update(stop_requested="", stop_note=""))
 
 
 def event_payload(event: StatusEvent) -> dict[str, Any]:
