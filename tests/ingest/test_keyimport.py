@@ -53,13 +53,13 @@ def test_a_table(table: Path) -> None:
 
 def test_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("key,app/name\noldserver-key-1,live/cam1\n"))
-    assert "Imported 1 keys" in run("streamkey", "import", "-")
+    assert "Imported 1 keys and made 1 streams for them." in run("streamkey", "import", "-")
     assert keys.find(secret="oldserver-key-1") is not None
 
 
 def test_a_dry_run_makes_nothing(table: Path) -> None:
     table.write_text(TABLE)
-    assert "Would import 3 keys and make 2 streams" in run("streamkey", "import", str(table), "--dry-run")
+    assert "Would import 3 keys and make 2 streams for them." in run("streamkey", "import", str(table), "--dry-run")
     assert not StreamKey.objects.exists()
     assert not Stream.objects.exists()
 

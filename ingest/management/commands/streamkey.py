@@ -121,8 +121,8 @@ class Command(BaseCommand):
             made = {"keys": found.keys, "streams_made": found.streams_made, "dry_run": dry_run}
             arguments.put_json(self.stdout, made)
             return
-        verb = "Would import" if dry_run else "Imported"
-        self.stdout.write(f"{verb} {found.keys} keys and make {len(found.streams_made)} streams for them.")
+        imported, makes = ("Would import", "make") if dry_run else ("Imported", "made")
+        self.stdout.write(f"{imported} {found.keys} keys and {makes} {len(found.streams_made)} streams for them.")
 
     def _list(self, *, stream: str | None, json: bool, **options: Any) -> None:
         rows = StreamKey.objects.select_related("stream__application")
