@@ -66,7 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     `xdist_group` joins files.
     """
     for item in items:
-        asks_database = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
+        fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
+        asks_database = fixtures or item.get_closest_marker("django_db")
         if asks_database and not OWN_PROCESSES & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.both_forms)
         if item.get_closest_marker("xdist_group") is None:

@@ -100,7 +100,7 @@ def _nodes() -> Any:
     return Node.objects.annotate(
         publishers=Count("sessions", filter=live & Q(sessions__kind="publish")),
         players=Count("sessions", filter=live & Q(sessions__kind="play")),
-    )
+    ).order_by("name")
 
 
 def _row(node: Any) -> dict[str, Any]:
