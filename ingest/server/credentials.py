@@ -10,10 +10,11 @@ A client presents its secret in one of three ways:
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 from urllib.parse import unquote
 
-from ingest.rtmp import amf0
+from ingest.rtmp import amf0, amf3
 
 SECRET_FIELDS = ("key", "token")
 """Query fields that carry a credential, in the order of precedence, whatever their case."""
@@ -29,6 +30,8 @@ HOSTED_SUFFIX = "/_definst_"
 """The default instance, as some encoders write it after the app's name."""
 
 MAX_DEPTH = 16
+
+TEXTLESS = (NoneType, bool, int, float, amf0.Date, amf0.Singleton)
 
 _SECRET_IN_TEXT = re.compile(r"(?i)([?&;](?:key|token)=)([^&#;\s]*)")
 _USER_INFO = re.compile(r"(?<=://)[^/?#@\s]*@")
@@ -130,7 +133,8 @@ def scrub_url(url: str, app: str, *secrets: str) -> str:
 
 
 def scrub(value: Any, *secrets: str, depth: int = 0) -> Any:
-    """A value of AMF with every text in it masked; what is nested too deep, or within itself, becomes None."""
+    """A value of AMF with every text in it masked; what is nested too deep, or within itself, or may hide a text in a
+    form of its own, such as bytes, becomes None."""
     if isinstance(value, str):
         return scrub_text(value, *secrets)
     if depth >= MAX_DEPTH or isinstance(value, amf0.Reference):
@@ -140,7 +144,9 @@ def scrub(value: Any, *secrets: str, depth: int = 0) -> Any:
         return amf0.EcmaArray(found) if isinstance(value, amf0.EcmaArray) else found
     if isinstance(value, list | tuple):
         return [scrub(item, *secrets, depth=depth + 1) for item in value]
-    return value
+    if isinstance(value, amf3.Externalizable):
+        return scrub(value.value, *secrets, depth=depth + 1)
+    return value if isinstance(value, TEXTLESS) else None
 
 
 def _public(name: str, credential: str) -> str:

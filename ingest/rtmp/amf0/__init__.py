@@ -17,7 +17,8 @@ How the types map to Python:
 | 0D unsupported          | UNSUPPORTED                                                  |
 | 0F XML document         | XmlDocument                                                  |
 | 10 typed object         | TypedObject                                                  |
-| 04 movie clip, 0E record set (reserved), 09 (only as an end), 11 AMF3 | refused                |
+| 11 AMF3                 | what `amf3` makes of it; the encoder takes Amf3              |
+| 04 movie clip, 0E record set (reserved), 09 (only as an end) | refused                 |
 
 What is decoded is always a finite tree: a reference to a value that encloses it is given as `Reference`, so nobody who
 walks a peer's data can be caught in a loop, and what references stand for is counted against the limit of elements.
@@ -26,11 +27,12 @@ walks a peer's data can be caught in a loop, and what references stand for is co
 from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, Reference, Singleton, XmlDocument
 from ingest.rtmp.amf0.decoder import decode, decode_all
 from ingest.rtmp.amf0.encoder import encode
-from ingest.rtmp.amf0.types import EcmaArray, TypedObject
+from ingest.rtmp.amf0.types import Amf3, EcmaArray, TypedObject
 
 __all__ = [
     "UNDEFINED",
     "UNSUPPORTED",
+    "Amf3",
     "Date",
     "EcmaArray",
     "Reference",

@@ -3,6 +3,7 @@
 import struct
 from typing import Any, Final, TypeVar
 
+from ingest.rtmp import amf3
 from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, Reader, Singleton, XmlDocument
 from ingest.rtmp.amf0.types import (
     AMF3,
@@ -38,15 +39,19 @@ _Dict = TypeVar("_Dict", bound=dict[str, Any])
 class _Decoder(Reader):
     """The table of references is that of section 4.1.3."""
 
-    __slots__ = ()
+    __slots__ = ("amf3",)
 
     encoding = "AMF0"
     refused = {
         0x04: "an AMF0 movie clip is reserved and has no encoding",
         OBJECT_END: "an AMF0 object end outside of an object",
         0x0E: "an AMF0 record set is reserved and has no encoding",
-        AMF3: "an AMF3 value within AMF0 is not supported",
     }
+
+    def __init__(self, data: bytes, position: int, limits: Limits, elements: int) -> None:
+        super().__init__(data, position, limits, elements)
+        self.amf3: amf3.Decoder | None = None
+        """Once needed. Its tables are those of the message (AMF3 4.1)."""
 
     def number(self, depth: int) -> float:
         number: float = self.take(_f64)
@@ -96,6 +101,16 @@ class _Decoder(Reader):
     def ecma_array(self, depth: int) -> EcmaArray:
         return self.properties(EcmaArray(), depth, self.take(_u32))
 
+    def avmplus(self, depth: int) -> Any:
+        """One value in AMF3 (section 3.1), after which AMF0 goes on."""
+        if self.amf3 is None:
+            self.amf3 = amf3.Decoder(self.data, 0, self.limits, 0)
+        inner = self.amf3
+        inner.position, inner.elements, inner.base = self.position, self.elements, depth
+        value = inner.value(depth)
+        self.position, self.elements = inner.position, inner.elements
+        return value
+
     def properties(self, target: _Dict, depth: int, count: int | None = None) -> _Dict:
         """Properties to the end (section 2.11). Only an ECMA array may lack its end, at the end of the message."""
         entered = self.enter(target, depth)
@@ -134,6 +149,7 @@ _Decoder.readers = {
     UNSUPPORTED_MARKER: _Decoder.unsupported,
     XML_DOCUMENT: _Decoder.xml,
     TYPED_OBJECT: _Decoder.typed_object,
+    AMF3: _Decoder.avmplus,
 }
 
 

@@ -3,8 +3,10 @@
 import struct
 from typing import Any, Final
 
+from ingest.rtmp import amf3
 from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, Reference, Singleton, Writer, XmlDocument, utf8
 from ingest.rtmp.amf0.types import (
+    AMF3,
     DATE,
     ECMA_ARRAY,
     LONG_STRING,
@@ -18,6 +20,7 @@ from ingest.rtmp.amf0.types import (
     UNDEFINED_MARKER,
     UNSUPPORTED_MARKER,
     XML_DOCUMENT,
+    Amf3,
     EcmaArray,
     TypedObject,
 )
@@ -38,7 +41,7 @@ MAX_REFERENCES: Final = 0x10000
 class _Encoder(Writer):
     """An object or array that comes again is written as a reference (section 2.9)."""
 
-    __slots__ = ("count", "open")
+    __slots__ = ("amf3", "count", "open")
 
     encoding = "AMF0"
 
@@ -48,6 +51,8 @@ class _Encoder(Writer):
         """Objects and arrays written so far, which is the next one's index."""
         self.open: list[int] = []
         """The indices of those being written, outermost first."""
+        self.amf3 = amf3.Encoder(out)
+        """Its tables are those of the message (AMF3 4.1)."""
 
     def number(self, value: float) -> None:
         try:
@@ -103,6 +108,11 @@ class _Encoder(Writer):
             self.name(value.class_name)
             self.properties(value)
 
+    def avmplus(self, value: Amf3) -> None:
+        """Section 3.1."""
+        self.out.append(AMF3)
+        self.amf3.value(value.value)
+
     def strict_array(self, value: list[Any] | tuple[Any, ...]) -> None:
         if self.enter(value):
             self.out += _long.pack(STRICT_ARRAY, len(value))
@@ -151,6 +161,7 @@ _Encoder.writers = {
     TypedObject: _Encoder.typed_object,
     list: _Encoder.strict_array,
     tuple: _Encoder.strict_array,
+    Amf3: _Encoder.avmplus,
 }
 
 

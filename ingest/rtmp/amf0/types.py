@@ -1,5 +1,6 @@
 """The markers of AMF0 (section 2.1), and the types that neither Python nor AMF3 has."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 NUMBER: Final = 0x00
@@ -38,3 +39,10 @@ class TypedObject(dict[str, Any]):
 
     def __repr__(self) -> str:
         return f"TypedObject({self.class_name!r}, {dict.__repr__(self)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Amf3:
+    """A value to be written in AMF3 (section 3.1). What is read is the value itself."""
+
+    value: Any

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ingest.rtmp import amf3
 from ingest.server.credentials import mask, scrub, scrub_text, scrub_url, split_app, split_play, split_publish
 
 KEY = "rk_7Qd4abcdefghijklmnopqrstuvwxyz0"
@@ -144,6 +145,24 @@ def test_a_command_object_of_any_depth_is_masked() -> None:
     for _ in range(100):
         value = [value]
     assert KEY not in repr(scrub(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        amf3.Array([KEY], {"a": KEY}),
+        amf3.Object("P", {"a": KEY, KEY: 1}),
+        amf3.Dictionary([(KEY, KEY)]),
+        amf3.Externalizable("flex.messaging.io.ObjectProxy", {"a": KEY}),
+        amf3.Vector(amf3.Items.OBJECT, [KEY], type_name=KEY),
+        amf3.Xml(KEY),
+        KEY.encode(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_of_amf3_are_masked(value: object) -> None:
+    assert KEY in repr(value)
+    assert KEY not in repr(scrub([value]))
 
 
 def test_an_empty_secret_masks_nothing() -> None:

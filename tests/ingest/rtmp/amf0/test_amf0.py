@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError, amf0
-from ingest.rtmp.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
+from ingest.rtmp.amf0 import UNDEFINED, UNSUPPORTED, Amf3, Date, EcmaArray, Reference, TypedObject, XmlDocument
 from tests.ingest.rtmp.amf0.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Vector
 
 
@@ -137,6 +137,50 @@ class TestReferences:
             amf0.decode_all(amf0.encode(*[note] * 19))
 
 
+class TestAmf3:
+    """The switch to AMF3 for one value (section 3.1)."""
+
+    VALUE: dict[str, Any] = {"name": "name", "number": 3, "bytes": b"\x00", "list": [None]}
+
+    def test_a_value(self) -> None:
+        data = amf0.encode(Amf3([1, "a"]))
+        assert data == bytes.fromhex("11 09 05 01 04 01 06 03 61")
+        assert amf0.decode(data) == ([1, "a"], len(data))
+
+    def test_amf0_goes_on_after_it(self) -> None:
+        message = ["call", 2.0, {"x": Amf3(self.VALUE), "y": 1.0}, Amf3(None), [Amf3(0.5)], True]
+        decoded = amf0.decode_all(amf0.encode(*message))
+        assert decoded == ["call", 2.0, {"x": self.VALUE, "y": 1.0}, None, [0.5], True]
+
+    def test_tables_are_those_of_the_message(self) -> None:
+        """As BlazeDS, Red5 and Py3AMF have it; those of AMF0 are others."""
+        data = amf0.encode(Amf3(self.VALUE), self.VALUE["list"], Amf3(self.VALUE), Amf3("name"))
+        assert data.endswith(bytes.fromhex("11 0a 00  11 06 00"))
+        first, amf0_list, second, name = amf0.decode_all(data)
+        assert first is second
+        assert amf0_list == [None]
+        assert name == "name"
+
+    def test_references_to_enclosing_values_count_from_the_switch(self) -> None:
+        loop: dict[str, Any] = {}
+        loop["self"] = loop
+        decoded, _ = amf0.decode(amf0.encode([[Amf3(loop)]]))
+        assert decoded == [[{"self": Reference(0)}]]
+        assert amf0.decode(amf0.encode([[Amf3(decoded[0][0])]]))[0] == decoded
+
+    def test_limits_hold_for_both_together(self) -> None:
+        limits = Limits(amf_depth=4, amf_elements=9)
+        assert amf0.decode(amf0.encode([[Amf3([[]])]]), 0, limits)[0] == [[[[]]]]
+        with pytest.raises(LimitExceeded):
+            amf0.decode(amf0.encode([[Amf3([[[]]])]]), 0, limits)
+        with pytest.raises(LimitExceeded):
+            amf0.decode_all(amf0.encode(None, None, Amf3([None, None]), Amf3([None, None])), 0, limits)
+
+    def test_what_amf3_cannot_say(self) -> None:
+        with pytest.raises(LocalProtocolError):
+            amf0.encode(Amf3(UNSUPPORTED))
+
+
 class TestLimits:
     def test_depth(self) -> None:
         limits = Limits(amf_depth=3)
@@ -209,7 +253,10 @@ def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
         decoded = amf0.decode_all(data)
     except RemoteProtocolError:
         return
-    amf0.encode(*decoded)
+    try:
+        amf0.encode(*decoded)
+    except LocalProtocolError:
+        assert b"\x11" in data, "only AMF3 has values that AMF0 can't say"
 
 
 @given(values, st.data())

@@ -156,9 +156,17 @@ class TestAmf3Messages:
         expected = events.DataReceived(1, 0, "onMetaData", [{"width": 5.0}], body)
         assert pair.take_server(events.DataReceived) == [expected] * 3
 
-    def test_amf3_values_in_a_command_are_refused_clearly(self) -> None:
+    def test_amf3_values_in_a_command(self) -> None:
         pair = ConnectionPair().connected(objectEncoding=3)
-        pair.client.send_message(Message(17, 0, 0, b"\x00" + amf0.encode("x", 2.0, None) + b"\x11\x01"))
+        body = amf0.encode("x", 2.0, None, amf0.Amf3({"a": 1}), "b")
+        pair.client.send_message(Message(17, 0, 0, b"\x00" + body))
+        pair.run()
+        (call,) = pair.take_server(events.CallReceived)
+        assert call.arguments == [{"a": 1}, "b"]
+
+    def test_amf3_values_that_cannot_be_read(self) -> None:
+        pair = ConnectionPair().connected(objectEncoding=3)
+        pair.client.send_message(Message(17, 0, 0, b"\x00" + amf0.encode("x", 2.0, None) + b"\x11\x12"))
         with pytest.raises(RemoteProtocolError, match="AMF3"):
             pair.run()
 

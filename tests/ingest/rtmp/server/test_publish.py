@@ -267,7 +267,7 @@ class TestFcPublish:
 class TestData:
     @pytest.mark.parametrize(
         "payload",
-        [b"", b"\xff\xff", amf0.encode(1.0), amf0.encode("@setDataFrame"), amf0.encode("onMetaData") + b"\x11\x01"],
+        [b"", b"\xff\xff", amf0.encode(1.0), amf0.encode("@setDataFrame"), amf0.encode("onMetaData") + b"\x11\x12"],
     )
     def test_what_cannot_be_read_is_no_reason_to_end_a_stream(self, payload: bytes) -> None:
         pair = ConnectionPair()
