@@ -25,7 +25,7 @@ from ingest.logcontext import about
 from ingest.rtmp import events
 from ingest.server import credentials
 from ingest.server.driver import ASGI_VERSION, Driver, Message
-from ingest.server.endings import Ending
+from ingest.server.endings import DESCRIPTIONS, Ending
 from ingest.server.playing import Playing
 from ingest.server.ports import Link, Session
 from ingest.server.publishing import Publishing
@@ -242,7 +242,7 @@ class Control:
             self._refuse_stream(request, message["code"], message["description"])
 
     def _close(self, message: Message) -> None:
-        self.connection.end(message["reason"], f"Closed by the application: {message['reason']}.")
+        self.connection.end(message["reason"], DESCRIPTIONS[message["reason"]])
 
     def _stream_stop(self, message: Message) -> None:
         session = self.connection.sessions.get(message["stream_id"])
@@ -385,8 +385,9 @@ class Control:
         ending = connection.ending
         if ending is None or (self.driver and self.driver.finishing):
             return
+        level = logging.INFO if self.had_session else logging.DEBUG  # Anybody can connect, as often as they like.
         with about(client=connection.peer[0], connection=self.id):
-            logger.info("%s closed: %s: %s", self.label, ending.reason, ending.description)
+            logger.log(level, "%s closed: %s: %s", self.label, ending.reason, ending.description)
         driver = self.driver or self._start()
         event = {"type": "rtmp.disconnect", "reason": ending.reason, "description": ending.description}
         driver.finish(event, connection.server.config.deadlines.application_s)

@@ -92,6 +92,24 @@ async def test_a_stop_meets_a_peer_that_has_just_gone(
     assert_quiet(caplog)
 
 
+async def test_only_connections_with_sessions_are_told_of_in_the_log(
+    app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="ingest.server")
+    async with raw(port):
+        pass
+    await only_event(app)
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+    await app.event("rtmp.disconnect")
+    assert caplog.messages == []
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        await client.publish("cam1")
+    await app.event("rtmp.disconnect")
+    assert ["closed: " in message for message in caplog.messages] == [True]
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -244,23 +244,30 @@ async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: Scrip
 
 
 @pytest.mark.parametrize(
-    ("message", "code", "reason"),
+    ("message", "code", "reason", "description"),
     [
-        ({"type": "rtmp.close", "reason": "kicked"}, "NetStream.Publish.Rejected", "kicked"),
+        (
+            {"type": "rtmp.close", "reason": "kicked"},
+            "NetStream.Publish.Rejected",
+            "kicked",
+            "Stopped by an operator.",
+        ),
         (
             {"type": "rtmp.stream.stop", "stream_id": 1, "reason": "key_revoked"},
             "NetStream.Publish.Denied",
             "key_revoked",
+            "The key is no longer valid.",
         ),
         (
             {"type": "node.drop", "session_id": "publish-1", "reason": "lease_lost"},
             "NetStream.Publish.Failed",
             "lease_lost",
+            "The server lost its claim to the stream.",
         ),
     ],
 )
 async def test_the_application_ends_a_publisher(
-    app: ScriptedApplication, port: int, message: Message, code: str, reason: str
+    app: ScriptedApplication, port: int, message: Message, code: str, reason: str, description: str
 ) -> None:
     async with RtmpClient(port=port) as client:
         await client.connect("live")
@@ -272,8 +279,8 @@ async def test_the_application_ends_a_publisher(
         await client.wait_closed()
     await app.event("rtmp.disconnect")
     instance = app.connections[-1]
-    assert [event["reason"] for event in instance.of("rtmp.unpublish")] == [reason]
-    assert [event["reason"] for event in instance.of("rtmp.disconnect")] == [reason]
+    for kind in ("rtmp.unpublish", "rtmp.disconnect"):
+        assert [(event["reason"], event["description"]) for event in instance.of(kind)] == [(reason, description)]
 
 
 async def test_the_application_sends_a_status(app: ScriptedApplication, port: int) -> None:
