@@ -153,15 +153,16 @@ class TestServices:
         assert node.sessions.count() == 1
 
     def test_list(self) -> None:
-        Node.objects.create(name="node-b", state="down")
+        for name in ("node-e", "node-c", "node-b", "node-d"):
+            Node.objects.create(name=name, state="down")
         node = Node.objects.create(name=NODE, state="up", address="127.0.0.1:1935")
         Session.objects.create(kind="play", app="live", name="cam1", node=node)
         Session.objects.create(kind="publish", app="live", name="cam1", node=node, ended_at=timezone.now())
         found = run("list")
-        assert found["count"] == 2
+        assert found["count"] == 5
         assert [(row["name"], row["publishers"], row["players"]) for row in found["items"]] == [
             (NODE, 0, 1),
-            ("node-b", 0, 0),
+            *((f"node-{letter}", 0, 0) for letter in "bcde"),
         ]
         out = io.StringIO()
         call_command("node", "list", stdout=out)
