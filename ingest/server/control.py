@@ -7,28 +7,25 @@ is still pending when the peer vanishes is waited for, so that an accepted sessi
 import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from ingest.contracts import (
     ConnectEvent,
     EndReason,
     MediaInfo,
     PlayAccept,
-    PlayEvent,
     PublishAccept,
-    PublishEvent,
     RtmpScope,
     Totals,
 )
 from ingest.logcontext import about
 from ingest.rtmp import events
-from ingest.server import credentials
 from ingest.server.driver import ASGI_VERSION, Driver, Message
 from ingest.server.endings import DESCRIPTIONS, Ending
 from ingest.server.playing import Playing
 from ingest.server.ports import Link, Session
 from ingest.server.publishing import Publishing
+from ingest.server.questions import Kind, Request, play_event, publish_event
 from ingest.server.scope import Caller, read_caller
 
 logger = logging.getLogger(__name__)
@@ -46,17 +43,6 @@ NO_TOTALS: Totals = {
     "dropped_frames": 0,
     "duration_ms": 0,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What the application was asked and has not answered yet."""
-
-    kind: Literal["connect", "publish", "play"]
-    request_id: int
-    stream_id: int
-    credential: str = field(repr=False)
-    deadline: float
 
 
 class Control:
@@ -88,34 +74,13 @@ class Control:
     def publish_requested(self, event: events.PublishRequested, now: float) -> None:
         if self.connection.ending:
             return
-        found = credentials.split_publish(event.name, self._caller.credential)
-        message: PublishEvent = {
-            "type": "rtmp.publish",
-            "request_id": event.request_id,
-            "stream_id": event.stream_id,
-            "name": found.name,
-            "credential": found.credential,
-            "credential_is_name": found.credential_is_name,
-            "query": found.query,
-            "publish_type": PUBLISH_TYPES.get(event.publish_type, "live"),
-        }
+        message = publish_event(event, self._caller)
         self._ask("publish", event.request_id, event.stream_id, now, message)
 
     def play_requested(self, event: events.PlayRequested, now: float) -> None:
         if self.connection.ending:
             return
-        found = credentials.split_play(event.name, self._caller.credential)
-        message: PlayEvent = {
-            "type": "rtmp.play",
-            "request_id": event.request_id,
-            "stream_id": event.stream_id,
-            "name": found.name,
-            "credential": found.credential,
-            "query": found.query,
-            "start": event.start,
-            "duration": event.duration,
-            "reset": event.reset,
-        }
+        message = play_event(event, self._caller)
         self._ask("play", event.request_id, event.stream_id, now, message)
 
     def status_sent(self, event: events.StatusSent, _now: float) -> None:
@@ -294,7 +259,7 @@ class Control:
 
     def _ask(
         self,
-        kind: Literal["connect", "publish", "play"],
+        kind: Kind,
         request_id: int,
         stream_id: int,
         now: float,
@@ -414,6 +379,3 @@ FROM_APPLICATION: dict[str, Callable[[Control, Message], None]] = {
     "rtmp.stream.stop": Control._stream_stop,
     "rtmp.status.send": Control._status_send,
 }
-
-PUBLISH_TYPES: dict[str, Literal["live", "record", "append"]] = {"live": "live", "record": "record", "append": "append"}
-"""Anything else is taken as live."""
