@@ -1,14 +1,17 @@
 """Refusals as rows. The same one again, soon after, is counted in the row that it continues.
 
 So neither an encoder that tries a wrong key every few seconds nor a load balancer's checks fill the table: one row an
-hour each. Who asks for ever different things from one address gets a number of rows a minute of his own, then shares.
+hour each. Who asks for ever different things from one address (of IPv6: one /64) gets a number of rows a minute of his
+own, then one for all that; and where too many addresses do so, they share.
 """
 
-from collections import OrderedDict
-from collections.abc import Sequence
+import itertools
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from ingest.addresses import unit_or_itself
 from ingest.models import Attempt, Stream
 from ingest.services import keys
 
@@ -22,6 +25,12 @@ MOST_OPEN = 5000
 
 NEW_A_MINUTE = 30
 """Rows of one address; beyond, what was asked for is left out of them."""
+
+ALL_NEW_A_MINUTE = 600
+"""Rows of all addresses; beyond, the address is left out as well."""
+
+MOST_WAITING = 5000
+"""Attempts that wait for the database, each for all that are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,80 @@ class AttemptRow:
     stream: int | None = None
     key: int | None = None
     count: int = 1
+    until: datetime | None = None
+    """When the last of several came; `at` is the first."""
+
+    @property
+    def last_at(self) -> datetime:
+        return self.until or self.at
+
+    @property
+    def same(self) -> tuple[str, ...]:
+        """What makes two of them the same."""
+        return self.action, self.app, self.name, self.address, self.reason, self.node
+
+
+class Waiting:
+    """What is still to be written, in the order in which it came first. The same again counts in the one that waits."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, AttemptRow] = {}
+        self._latest: dict[tuple[str, ...], int] = {}
+        self._of_unit: Counter[str] = Counter()
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def put(self, row: AttemptRow) -> bool:
+        """False: there is no room for one more."""
+        row = _of_ban(row)
+        if self._add(row):
+            return True
+        unit = unit_or_itself(row.address)
+        if self._of_unit[unit] >= NEW_A_MINUTE:
+            row = _without_names(row)
+            if self._add(row):
+                return True
+        if len(self._rows) >= MOST_WAITING:
+            return False
+        self._number += 1
+        self._rows[self._number] = row
+        self._latest[row.same] = self._number
+        self._of_unit[unit] += 1
+        return True
+
+    def take(self, most: int) -> list[AttemptRow]:
+        numbers = list(itertools.islice(self._rows, most))
+        rows = [self._rows.pop(number) for number in numbers]
+        for number, row in zip(numbers, rows, strict=True):
+            if self._latest[row.same] == number:
+                del self._latest[row.same]
+        self._of_unit -= Counter(unit_or_itself(row.address) for row in rows)
+        return rows
+
+    def _add(self, row: AttemptRow) -> bool:
+        number = self._latest.get(row.same)
+        if number is None:
+            return False
+        found = self._rows[number]
+        if not _goes_on(found.at, found.last_at, row.at):
+            return False
+        self._rows[number] = replace(found, count=found.count + row.count, until=max(found.last_at, row.last_at))
+        return True
+
+
+def _goes_on(first: datetime, last: datetime, at: datetime) -> bool:
+    return at - last <= CONTINUES and at - first <= LASTS
+
+
+def _of_ban(row: AttemptRow) -> AttemptRow:
+    """Who is banned is banned with his whole network, and refused unheard: it is all the same."""
+    return replace(row, address=unit_or_itself(row.address)) if row.reason == "banned" else row
+
+
+def _without_names(row: AttemptRow) -> AttemptRow:
+    return replace(row, app="", name="", address=unit_or_itself(row.address), stream=None, key=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +133,7 @@ class _Open:
     pk: int
     at: datetime
     last_at: datetime
-    count: int = 1
-
-    def goes_on(self, at: datetime) -> bool:
-        return at - self.last_at <= CONTINUES and at - self.at <= LASTS
+    count: int
 
 
 class Attempts:
@@ -65,19 +145,21 @@ class Attempts:
         self._continued: dict[int, _Open] = {}
         """By row id: what the latest `write` changed."""
         self._minute = -1
-        self._new: dict[str, int] = {}
-        """Rows that were begun in this minute, by address."""
+        self._new: Counter[str] = Counter()
+        """Rows that were begun in this minute, by address,"""
+        self._begun: Counter[str] = Counter()
+        """and those of the latest `write` with them."""
 
     def write(self, rows: Sequence[AttemptRow]) -> None:
         """Within a transaction. Repeating it after one that failed writes the same."""
-        self._changed, self._continued = {}, {}
+        self._changed, self._continued, self._begun = {}, {}, self._new.copy()
         for row in rows:
-            if not self._continue(row):
-                if self._is_flooding(row):
-                    row = replace(row, app="", name="", stream=None, key=None)
-                    if self._continue(row):
-                        continue
-                self._changed[_key(row)] = _Open(_create(row), row.at, row.at, row.count)
+            for form in self._forms(row):
+                if self._continue(form):
+                    break
+            else:
+                self._changed[form.same] = _Open(_create(form), form.at, form.last_at, form.count)
+                self._begun[unit_or_itself(form.address)] += 1
         for found in self._continued.values():
             Attempt.objects.filter(pk=found.pk).update(count=found.count, last_at=found.last_at)
 
@@ -85,36 +167,35 @@ class Attempts:
         for key, found in self._changed.items():
             self._open[key] = found
             self._open.move_to_end(key)
-        self._changed = {}
+        self._changed, self._new = {}, self._begun
         while len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
 
-    def _continue(self, row: AttemptRow) -> bool:
-        key = _key(row)
-        found = self._changed.get(key) or self._open.get(key)
-        if found is None or not found.goes_on(row.at):
-            return False
-        found = replace(found, last_at=max(row.at, found.last_at), count=found.count + row.count)
-        self._changed[key] = self._continued[found.pk] = found
-        return True
-
-    def _is_flooding(self, row: AttemptRow) -> bool:
+    def _forms(self, row: AttemptRow) -> Iterator[AttemptRow]:
+        """The attempt as it may be written, and, after too many others of this minute, with less and less of it."""
+        yield row
         minute = int(row.at.timestamp() // 60)
         if minute != self._minute:
-            self._minute, self._new = minute, {}
-        begun = self._new[row.address] = self._new.get(row.address, 0) + 1
-        return begun > NEW_A_MINUTE
+            self._minute, self._begun = minute, Counter()
+        if self._begun[unit_or_itself(row.address)] >= NEW_A_MINUTE:
+            yield _without_names(row)
+        if self._begun.total() >= ALL_NEW_A_MINUTE:
+            yield replace(_without_names(row), address="")
 
-
-def _key(row: AttemptRow) -> tuple[str, ...]:
-    return row.action, row.app, row.name, row.address, row.reason, row.node
+    def _continue(self, row: AttemptRow) -> bool:
+        found = self._changed.get(row.same) or self._open.get(row.same)
+        if found is None or not _goes_on(found.at, found.last_at, row.at):
+            return False
+        found = replace(found, last_at=max(row.last_at, found.last_at), count=found.count + row.count)
+        self._changed[row.same] = self._continued[found.pk] = found
+        return True
 
 
 def _create(row: AttemptRow) -> int:
     named = Stream.objects.values_list("name", flat=True).filter(pk=row.stream).first() if row.stream else None
     made = Attempt.objects.create(
         at=row.at,
-        last_at=row.at,
+        last_at=row.last_at,
         count=row.count,
         action=row.action,
         app=_hide_first(row.app),

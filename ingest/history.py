@@ -1,8 +1,8 @@
 """Writes history to the database, in order, on a thread of its own: a slow or absent database holds up nothing.
 
-What waits is bounded. Over the bound, events and attempts are dropped and counted; begins and ends of sessions and
-undone admissions are always kept, since they are as few as the sessions, and no play is admitted while the bound is
-reached.
+What waits is bounded. Over the bound, events are dropped and counted; begins and ends of sessions, undone admissions
+and bans are always kept, since they are few, and no play is admitted while the bound is reached. Attempts, of which
+peers can make any number, wait apart: the same again takes no more room, and over their own bound they are dropped.
 
 A process that is killed loses what waits: at most what happened in the last moments, but, while the database is away,
 all since then. A player's session of which neither begin nor end was written is then missing from history; a
@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db import DataError, IntegrityError, connections, transaction
+from django.db import Error as AnyDatabaseError
 
-from ingest.attempts import AttemptRow, Attempts
+from ingest.attempts import AttemptRow, Attempts, Waiting
 from ingest.contracts import EndReason, Totals
 from ingest.models import Node, Session, StatusEvent, Stream
 from ingest.services import bans, sessions
@@ -35,6 +36,9 @@ GATHER_S = 0.02
 BACKOFF_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 EXIT_S = 3.0
 """How long a process that ends waits for what is left."""
+
+UNWRITABLE = (DataError, IntegrityError)
+"""Errors of what is written. All others are the database's, such as a standby's that takes no writes, and may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class BanRow:
 
 Operation = BeginRow | EventRow | MediaRow | AttemptRow | BanRow | EndRow | DiscardRow
 ENDS = (EndRow, DiscardRow)
-KEPT = (BeginRow, *ENDS)
+KEPT = (BeginRow, BanRow, *ENDS)
 
 
 class HistoryWriter:
@@ -111,6 +115,7 @@ class HistoryWriter:
         self.dropped = 0
         self._max_waiting = max_waiting
         self._waiting: deque[Operation] = deque()
+        self._refused = Waiting()
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._writing = 0
@@ -122,7 +127,7 @@ class HistoryWriter:
     @property
     def waiting(self) -> int:
         """Operations that are not written yet."""
-        return len(self._waiting) + self._writing
+        return len(self._waiting) + len(self._refused) + self._writing
 
     @property
     def full(self) -> bool:
@@ -131,10 +136,15 @@ class HistoryWriter:
 
     def put(self, operation: Operation) -> None:
         with self._changed:
-            if self.full and not isinstance(operation, KEPT):
+            if isinstance(operation, AttemptRow):
+                if not self._refused.put(operation):
+                    self.dropped += 1
+                    return
+            elif self.full and not isinstance(operation, KEPT):
                 self.dropped += 1
                 return
-            self._waiting.append(operation)
+            else:
+                self._waiting.append(operation)
             if isinstance(operation, ENDS):
                 self._ending.add(operation.session)
             if self._thread is None:
@@ -185,12 +195,13 @@ class HistoryWriter:
 
     def _take(self) -> list[Operation] | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing.is_set())
+            self._changed.wait_for(lambda: self._waiting or self._refused or self._closing.is_set())
         self._closing.wait(GATHER_S)
         with self._changed:
-            if not self._waiting:
+            if not self._waiting and not self._refused:
                 return None if self._closing.is_set() else []
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            batch += self._refused.take(BATCH)
             self._writing = len(batch)
             return batch
 
@@ -206,7 +217,10 @@ class HistoryWriter:
                 if failures:
                     logger.info("The database is back: history is written again.")
                 return
-            except (OperationalError, InterfaceError) as error:
+            except UNWRITABLE as error:
+                self._write_apart(batch, error)
+                return
+            except AnyDatabaseError as error:
                 if not failures:
                     logger.warning("History waits for the database: %s", type(error).__name__)
                 connection.close()
@@ -216,13 +230,17 @@ class HistoryWriter:
                     self.dropped += len(batch)
                     return
             except Exception as error:
-                if len(batch) == 1:  # One that can never be written must not hold up the others.
-                    self.dropped += 1
-                    logger.error("An entry of history was not written: %s", type(error).__name__)
-                    return
-                for operation in batch:
-                    self._write([operation])
+                self._write_apart(batch, error)
                 return
+
+    def _write_apart(self, batch: list[Operation], error: Exception) -> None:
+        """One operation that can never be written must not hold up the others."""
+        if len(batch) == 1:
+            self.dropped += 1
+            logger.error("An entry of history was not written: %s", type(error).__name__)
+            return
+        for operation in batch:
+            self._write([operation])
 
 
 def write(batch: Sequence[Operation], attempts: Attempts) -> None:

@@ -1,13 +1,14 @@
 """Refusals that come again are counted in one row, and nobody fills the table."""
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 
-from ingest.attempts import NEW_A_MINUTE, AttemptRow, Attempts
+from ingest.attempts import ALL_NEW_A_MINUTE, NEW_A_MINUTE, AttemptRow, Attempts
 from ingest.consumers import recorder
 from ingest.contracts import EventRecord
 from ingest.history import HistoryWriter
@@ -75,6 +76,48 @@ def test_ever_new_names_from_one_address_share_rows(process: HistoryWriter) -> N
     shared = Attempt.objects.get(count__gt=1)
     assert (shared.app, shared.name, shared.reason) == ("", "", "key_unknown")
     assert len(written(process, after(11, address="192.0.2.8"))) == NEW_A_MINUTE + 2
+
+
+def test_the_addresses_of_one_ipv6_network_are_one(process: HistoryWriter) -> None:
+    """Who has a /64 has an address for each attempt."""
+    rows = written(process, *(after(number / 100, address=f"2001:db8:1:2::{number:x}") for number in range(1000)))
+    assert len(rows) == NEW_A_MINUTE + 1
+    assert Attempt.objects.get(count__gt=1).address == "2001:db8:1:2::/64"
+
+
+def test_who_is_banned_has_one_row(process: HistoryWriter) -> None:
+    banned = [after(number / 10, address=f"2001:db8:1:2::{number:x}", reason="banned") for number in range(100)]
+    assert written(process, *banned) == [(0, 9.9, 100)]
+    assert Attempt.objects.get().address == "2001:db8:1:2::/64"
+
+
+def test_ever_new_addresses_share_rows(process: HistoryWriter) -> None:
+    """As those of a botnet, or of somebody with many networks."""
+    rows = written(
+        process, *(after(number / 100, address=f"10.0.{number // 250}.{number % 250}") for number in range(1500))
+    )
+    assert len(rows) == ALL_NEW_A_MINUTE + 1
+    assert sum(count for _, _, count in rows) == 1500
+    shared = Attempt.objects.get(count__gt=1)
+    assert (shared.address, shared.name, shared.reason) == ("", "", "key_unknown")
+    assert len(written(process, after(70, name="cam9"))) == ALL_NEW_A_MINUTE + 2, "but only for a minute"
+
+
+def test_one_that_floods_takes_nobody_elses_rows(process: HistoryWriter) -> None:
+    written(process, *(after(number / 100, name=f"cam{number}") for number in range(2000)))
+    written(process, after(21, address="192.0.2.8"))
+    assert Attempt.objects.filter(address="192.0.2.8").exists()
+
+
+def test_a_transaction_that_is_repeated_for_long_is_no_flood(process: HistoryWriter) -> None:
+    found = Attempts()
+    rows = [after(number, name=f"cam{number}") for number in range(5)]
+    for _ in range(20):
+        with suppress(OperationalError), transaction.atomic():
+            found.write(rows)
+            raise OperationalError("gone before the commit")
+    found.write(rows)
+    assert set(Attempt.objects.values_list("name", flat=True)) == {row.name for row in rows}
 
 
 def test_a_transaction_that_failed_counts_nothing(process: HistoryWriter) -> None:
