@@ -1,0 +1,106 @@
+"""The payloads that cross a border: server to application (ASGI), node to dashboard (snapshots), node to lake (rows).
+
+Plain data only: this package imports nothing else of the project, so that the protocol server, the Django application
+and the Spark jobs (by a test that compares schemas) can all hold to it. `docs/rtmp-asgi.md` explains each ASGI message.
+
+Units: `_ms` milliseconds, `_us` microseconds since the Unix epoch (UTC), `_kbps` kilobits a second, `_bytes` bytes;
+`at` is seconds since the Unix epoch as a float.
+"""
+
+from ingest.contracts.connection import (
+    Accept,
+    Close,
+    ConnectEvent,
+    DisconnectEvent,
+    MetadataEvent,
+    PlayAccept,
+    PlayEvent,
+    PlayReject,
+    PublishAccept,
+    PublishEvent,
+    PublishLimits,
+    PublishReject,
+    Reject,
+    RtmpScope,
+    StatusEventMessage,
+    StatusSend,
+    StopEvent,
+    StreamStop,
+    UnpublishEvent,
+)
+from ingest.contracts.figures import (
+    EventRecord,
+    Issue,
+    NodeFigures,
+    NodeRecords,
+    PlayerSample,
+    RefusedConnections,
+    Sample,
+    StreamSnapshot,
+)
+from ingest.contracts.node import (
+    NodeDrain,
+    NodeDraining,
+    NodeDrop,
+    NodeResume,
+    NodeResumed,
+    NodeScope,
+    NodeStarted,
+    NodeStopped,
+    NodeTick,
+)
+from ingest.contracts.vocabulary import (
+    END_REASONS,
+    EndReason,
+    Health,
+    Labels,
+    MediaInfo,
+    StreamState,
+    Totals,
+)
+
+__all__ = [
+    "END_REASONS",
+    "Accept",
+    "Close",
+    "ConnectEvent",
+    "DisconnectEvent",
+    "EndReason",
+    "EventRecord",
+    "Health",
+    "Issue",
+    "Labels",
+    "MediaInfo",
+    "MetadataEvent",
+    "NodeDrain",
+    "NodeDraining",
+    "NodeDrop",
+    "NodeFigures",
+    "NodeRecords",
+    "NodeResume",
+    "NodeResumed",
+    "NodeScope",
+    "NodeStarted",
+    "NodeStopped",
+    "NodeTick",
+    "PlayAccept",
+    "PlayEvent",
+    "PlayReject",
+    "PlayerSample",
+    "PublishAccept",
+    "PublishEvent",
+    "PublishLimits",
+    "PublishReject",
+    "RefusedConnections",
+    "Reject",
+    "RtmpScope",
+    "Sample",
+    "StatusEventMessage",
+    "StatusSend",
+    "StopEvent",
+    "StreamSnapshot",
+    "StreamState",
+    "StreamStop",
+    "Totals",
+    "UnpublishEvent",
+]

@@ -1,0 +1,174 @@
+"""What is measured and told of streams, sessions and nodes: each second to pages and lake, and events to the lake."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NotRequired, TypedDict
+
+from ingest.contracts.vocabulary import Health, MediaInfo, StreamState
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One second of one publishing session. (session, sequence) identifies it; the lake keeps it as it is.
+
+    Rates are over `elapsed_ms`; `fps`, `fps_media` over the last 5 s. None: not measured (yet).
+    """
+
+    session: str
+    sequence: int
+    at_us: int
+    elapsed_ms: int
+    node: str
+    app: str
+    name: str
+    stream: int
+    key: int | None
+    video_bytes: int
+    audio_bytes: int
+    data_bytes: int
+    wire_bytes: int
+    video_kbps: float
+    audio_kbps: float
+    wire_kbps: float
+    video_frames: int
+    audio_frames: int
+    keyframes: int
+    fps: float | None
+    fps_media: float | None
+    keyframe_interval: float | None  # Seconds of DTS between the last two keyframes.
+    keyframe_interval_max: float | None  # The largest of the last 5.
+    open_gop_age: float | None  # Seconds of wall time since the last keyframe, or since the first video.
+    drift: float | None  # ms: (wall - wall0) - (dts - dts0).
+    drift_dev: float | None  # ms: drift less its 60 s mean.
+    av_skew: float | None  # ms: latest video DTS - latest audio DTS.
+    ts_gap: int
+    ts_regress: int
+    missing_frames_est: int
+    idle_ms: int
+    rtt_ms: float | None
+    retrans: int | None
+    players: int
+    out_bytes: int
+    out_kbps: float
+    slow_players: int
+    dropped_frames: int
+    health: Health
+
+
+class Issue(TypedDict):
+    """An open health issue."""
+
+    check: str
+    level: Literal["warning", "bad"]
+    since: float
+    actual: str
+    expected: str
+    title: str
+    advice: str
+
+
+class StreamSnapshot(TypedDict):
+    """What a wall's card shows, and the API's stream: bitrates and fps are 5 s means. Metrics are null unless live."""
+
+    id: int  # The Stream row's id.
+    app: str
+    name: str
+    state: StreamState
+    health: Health
+    issues: list[Issue]
+    players: int
+    session_id: str | None
+    node: str
+    since: float | None  # When the session began, seconds since the epoch.
+    address: str
+    encoder: str
+    target_kbps: int | None
+    video_kbps: float | None
+    audio_kbps: float | None
+    wire_kbps: float | None
+    out_kbps: float | None
+    fps: float | None
+    fps_media: float | None
+    keyframe_interval: float | None
+    open_gop_age: float | None
+    drift: float | None
+    drift_dev: float | None
+    av_skew: float | None
+    idle_ms: int | None
+    rtt_ms: float | None
+    retrans: int | None
+    ts_gap: int | None
+    ts_regress: int | None
+    missing_frames_est: int | None
+    slow_players: int
+    dropped_frames: int
+    media: MediaInfo
+    metadata: dict[str, Any]
+
+
+class PlayerSample(TypedDict):
+    """One play session. Bytes and drops are totals so far, so that one that is lost costs nothing."""
+
+    session_id: str
+    path: str
+    out_bytes: int
+    dropped_frames: int
+    queued_ms: int
+
+
+class RefusedConnections(TypedDict):
+    """New connections of one address that a limit left no room for, since the last tick. "": of further addresses."""
+
+    address: str
+    count: int
+
+
+class NodeRecords(TypedDict):
+    """How the node's writing goes: history to the database, telemetry to the lake."""
+
+    history_waiting: int
+    history_dropped: int  # Since the process began.
+    telemetry_dropped: int  # The same.
+    telemetry_failing_since: float | None  # Seconds since the epoch; None: it is written.
+
+
+class NodeFigures(TypedDict):
+    node: str
+    at: float
+    streams: int
+    publishers: int
+    players: int
+    connections: int
+    refused_connections: int  # Since the start: over the limits of connections.
+    in_kbps: float
+    out_kbps: float
+    loop_delay_ms: float  # How late the tick's own timer fired, the largest of the second.
+    cpu_percent: float | None
+    disk_free_percent: float | None
+    records: NotRequired[NodeRecords]  # Added by the node's application.
+
+
+# --- The lake ---
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """What happened to a session; or a refused attempt (session ""). (session, sequence) identifies a session's."""
+
+    session: str
+    sequence: int
+    at_us: int
+    node: str
+    app: str
+    name: str
+    stream: int | None
+    key: int | None
+    kind: str  # session.started, session.ended, onstatus, health.opened, health.cleared, attempt, ...
+    session_kind: str  # publish, play or "".
+    level: str
+    code: str
+    reason: str
+    encoder: str
+    address_hash: str  # A salted hash: enough to count distinct players, not to name them.
+    bytes_in: int
+    bytes_out: int
+    detail: str  # JSON.

@@ -1,0 +1,64 @@
+"""ASGI: the scope of a listener, what its application receives, and what that sends."""
+
+from typing import Literal, TypedDict
+
+from ingest.contracts.figures import NodeFigures, PlayerSample, RefusedConnections, Sample, StreamSnapshot
+from ingest.contracts.vocabulary import EndReason
+
+
+class NodeScope(TypedDict):
+    """One for each listener."""
+
+    type: Literal["rtmp.node"]
+    asgi: dict[str, str]
+    node: str
+    addresses: list[tuple[str, int]]
+    tls_addresses: list[tuple[str, int]]
+
+
+# --- What it receives ---
+
+
+class NodeTick(TypedDict):
+    type: Literal["node.tick"]
+    samples: list[Sample]
+    streams: list[StreamSnapshot]
+    players: list[PlayerSample]
+    figures: NodeFigures
+    refused: list[RefusedConnections]
+
+
+class NodeStarted(TypedDict):
+    type: Literal["node.started"]
+
+
+class NodeDraining(TypedDict):
+    type: Literal["node.draining"]
+
+
+class NodeResumed(TypedDict):
+    """The node listens again."""
+
+    type: Literal["node.resumed"]
+
+
+class NodeStopped(TypedDict):
+    type: Literal["node.stopped"]
+
+
+# --- What it sends ---
+
+
+class NodeDrop(TypedDict):
+    type: Literal["node.drop"]
+    session_id: str
+    reason: EndReason
+
+
+class NodeDrain(TypedDict):
+    type: Literal["node.drain"]
+    grace_s: float  # Until what is still live is ended.
+
+
+class NodeResume(TypedDict):
+    type: Literal["node.resume"]

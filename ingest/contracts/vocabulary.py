@@ -1,0 +1,50 @@
+"""The words and groups of figures that several of the payloads use."""
+
+from typing import Literal, TypedDict
+
+EndReason = Literal[
+    "client_unpublish",  # The client said so: FCUnpublish, deleteStream, closeStream.
+    "tcp_reset",  # The peer closed or lost the connection without saying so.
+    "idle_timeout",  # A deadline passed: no media, no bytes, or a write that did not progress.
+    "kicked",  # By an operator.
+    "key_revoked",  # The key was revoked, disabled or expired, or its stream or application disabled.
+    "replaced",  # Another publisher took the stream over.
+    "protocol_error",  # The peer broke the protocol or went over a limit of it.
+    "over_limit",  # The publisher stayed over its key's bitrate limit.
+    "node_shutdown",  # The node stopped in order.
+    "node_lost",  # The node died; found by its successor or by the sweep of expired leases.
+    "lease_lost",  # The node could not keep the publisher's lease.
+]
+END_REASONS: tuple[EndReason, ...] = EndReason.__args__  # type: ignore[attr-defined]
+
+StreamState = Literal["live", "waiting", "offline"]
+Health = Literal["good", "warning", "bad", "none"]
+
+
+class MediaInfo(TypedDict, total=False):
+    """Measured from the sequence headers; absent while unknown."""
+
+    video_codec: str
+    audio_codec: str
+    width: int
+    height: int
+    profile: str
+    sample_rate: int
+    channels: int
+
+
+class Labels(TypedDict):
+    """Opaque to the server; copied into each sample and snapshot of the stream."""
+
+    stream: int  # The Stream row's id.
+    key: int | None  # The StreamKey row's id.
+
+
+class Totals(TypedDict):
+    bytes_in: int
+    bytes_out: int
+    video_frames: int
+    audio_frames: int
+    keyframes: int
+    dropped_frames: int
+    duration_ms: int
