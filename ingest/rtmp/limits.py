@@ -62,14 +62,14 @@ class Limits:
     """Nesting of objects and arrays in an AMF value. Real ones stay under five."""
 
     amf_elements: int = 16_384
-    """Values in one data message: about 10 ms of decoding. What references stand for counts each time, once more for
-    every 64 bytes. An index of a two-hour film has about 8,000."""
+    """Values in one data message: about 10 ms of decoding, 20 ms if all are objects. What references stand for counts
+    each time, once more for every 64 bytes. An index of a two-hour film has about 8,000."""
 
     command_amf_elements: int = 2048
     """Values in one command, as `amf_elements`: under 2 ms. Anybody may send commands; they have under fifty."""
 
     amf_string_bytes: int = 256 * KIB
-    """One AMF string, long string or XML document, in UTF-8. XMP metadata take some tens of KiB."""
+    """One AMF string, long string, XML document (in UTF-8) or byte array. XMP metadata take some tens of KiB."""
 
     tracks_per_message: int = 32
     """Tracks in one audio or video message (Enhanced RTMP). Encoders send under ten. More make the message faulty,

@@ -51,8 +51,8 @@ class _Encoder(Writer):
         """Objects and arrays written so far, which is the next one's index."""
         self.open: list[int] = []
         """The indices of those being written, outermost first."""
-        self.amf3 = amf3.Encoder(out)
-        """Its tables are those of the message (AMF3 4.1)."""
+        self.amf3: amf3.Encoder | None = None
+        """Once needed. Its tables are those of the message (AMF3 4.1)."""
 
     def number(self, value: float) -> None:
         try:
@@ -110,6 +110,8 @@ class _Encoder(Writer):
 
     def avmplus(self, value: Amf3) -> None:
         """Section 3.1."""
+        if self.amf3 is None:
+            self.amf3 = amf3.Encoder(self.out)
         self.out.append(AMF3)
         self.amf3.value(value.value)
 
