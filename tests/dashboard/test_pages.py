@@ -13,7 +13,7 @@ from django.test import AsyncClient, Client
 from django.utils import timezone
 
 from ingest.livestore import get_livestore
-from ingest.models import Attempt, StatusEvent, Stream
+from ingest.models import Attempt, Node, StatusEvent, Stream
 from tests.dashboard.conftest import client_of, figures, make_session, make_stream, make_user, snapshot
 
 PAGES = ("/", "/attempts/", "/streams/live/cam-1/")
@@ -228,8 +228,15 @@ def health(client: Client) -> tuple[int, dict[str, Any]]:
     return answer.status_code, body
 
 
-def test_healthz_is_ok_while_a_node_ticks(client: Client, db: None) -> None:
+@pytest.fixture
+def running_node(db: None) -> Node:
+    return Node.objects.create(name="n1")
+
+
+def test_healthz_is_ok_while_a_node_runs(client: Client, db: None, caplog: pytest.LogCaptureFixture) -> None:
     assert health(client) == (503, {"status": "degraded", "database": "ok", "nodes": 0})
+    assert not caplog.records
+    Node.objects.create(name="n1")
     async_to_sync(get_livestore().put_node)(figures(), [])
     assert health(client) == (200, {"status": "ok", "database": "ok", "nodes": 1})
     answer = client.get("/healthz")
@@ -238,11 +245,10 @@ def test_healthz_is_ok_while_a_node_ticks(client: Client, db: None) -> None:
 
 
 async def test_healthz_is_answered_by_address_while_pages_want_an_allowed_host(
-    async_client: AsyncClient, db: None, settings: Any
+    async_client: AsyncClient, transactional_db: None, running_node: Node, settings: Any
 ) -> None:
     settings.ALLOWED_HOSTS = ["stream.example.org"]
     by_address = {"host": "127.0.0.1:8000"}
-    await get_livestore().put_node(figures(), [])
     assert (await async_client.get("/healthz", headers=by_address)).status_code == 200
     assert (await async_client.get("/login/", headers=by_address)).status_code == 400
 

@@ -55,6 +55,7 @@ def test_redis_is_away(production: Production, steady: Steady, keys: Keys, sessi
                 others.leave()
                 assert production.request("/api/v1/streams/live/steady-1")[0] == 503
                 assert production.request("/api/v1/sessions")[0] == 200
+                assert production.request("/healthz", token="")[0] == 200
                 page.goto(production.http + "/analytics/")
                 page.click("#run-now")
                 assert "task queue can't be reached" in page.inner_text("#run-failed")
