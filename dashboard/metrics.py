@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Count, Sum
+from django.db.models import Count, Q, Sum
 from django.utils import timezone
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -22,6 +22,7 @@ from redis.exceptions import RedisError
 from dashboard.streams import by_stream
 from dashboard.system.parts import State
 from dashboard.system.watch import Report, get_watch
+from ingest.attempts import LASTS
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.livestore import get_livestore
 from ingest.models import Attempt, Session
@@ -165,9 +166,13 @@ class Installation(Collector):
             sessions.add_metric([kind], count)
         yield sessions
         refused = GaugeMetricFamily(
-            "rtmpweb_attempts_refused_recent", "Attempts that were refused in the last 5 min.", labels=("reason",)
+            "rtmpweb_attempts_refused_recent",
+            "Refused attempts, of the rows that grew in the last 5 min: one more each time, for up to an hour.",
+            labels=("reason",),
         )
-        recent = Attempt.objects.filter(at__gte=timezone.now() - RECENT)
+        since = timezone.now() - RECENT
+        grew = Q(last_at__gte=since) | Q(at__gte=since)
+        recent = Attempt.objects.filter(grew, at__gte=since - LASTS)  # The latter has an index.
         for reason, count in recent.values_list("reason").annotate(Sum("count")).order_by("reason"):
             refused.add_metric([reason], count)
         yield refused

@@ -1,10 +1,12 @@
 """/metrics: what Prometheus' own parsers make of it, who may read it, and what it costs."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
+from django.utils import timezone
 from prometheus_client import parser
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
@@ -82,9 +84,13 @@ def test_counts_of_sessions_and_refusals(client: Client, stream: Stream) -> None
     make_session(stream, ended_ago_s=5)
     Attempt.objects.create(action="publish", address="192.0.2.1", reason="key_unknown", count=4)
     Attempt.objects.create(action="publish", address="192.0.2.2", reason="key_unknown")
+    now = timezone.now()
+    for ago, last_ago in ((30, 1), (30, 20)):
+        times = {"at": now - timedelta(minutes=ago), "last_at": now - timedelta(minutes=last_ago)}
+        Attempt.objects.create(action="play", address="192.0.2.3", reason="token_invalid", count=50 + ago, **times)
     found = scrape(client)
     assert values(found, "rtmpweb_sessions_open") == {("publish",): 1.0, ("play",): 1.0}
-    assert values(found, "rtmpweb_attempts_refused_recent") == {("key_unknown",): 5.0}
+    assert values(found, "rtmpweb_attempts_refused_recent") == {("key_unknown",): 5.0, ("token_invalid",): 80.0}
 
 
 def test_names_with_odd_characters_are_labels_like_others(client: Client, db: None) -> None:
