@@ -12,10 +12,14 @@ TRY_LATER = 1013
 
 
 class Watched:
-    """Wraps an ASGI application; the first request or connection starts this process's watch."""
+    """Wraps an ASGI application; the first request or connection starts this process's watch.
+
+    The watch is made here and now, so that it counts from the process's start.
+    """
 
     def __init__(self, application: Any) -> None:
         self._application = application
+        get_watch()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         get_watch().start()

@@ -165,7 +165,6 @@ def _analytics(found: Found, kind: str, former: Part | None) -> Part:
             run.ended_at,
             embedded=found.embedded,
             state=State.DEGRADED,
-            what=f"The last analytics run failed ({run.error_code})",
             advice=RUN_ADVICE.get(run.error_code, ""),
             detail=run.error,
         )

@@ -62,7 +62,7 @@ WORDS: dict[str, Words] = {
     ),
     "analytics": Words(
         "Analytics (Spark)",
-        "The last analytics run failed",
+        "Analytics has failed",
         "Streams go on; history pages show what was computed before.",
         "Look at the analytics worker's log, then run it again.",
     ),

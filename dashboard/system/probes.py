@@ -35,7 +35,10 @@ T = TypeVar("T")
 
 
 class Probe(Generic[T]):
-    """Asks one part, again and again. `since`: when its present state, up or down, was first seen."""
+    """Asks one part, again and again. `since`: when its present state, up or down, was first seen.
+
+    One that is up when it is first asked counts as up since this was made: nobody missed it before.
+    """
 
     def __init__(self, name: str, ask: Callable[[], T]) -> None:
         self.name = name
@@ -43,6 +46,7 @@ class Probe(Generic[T]):
         self.since: datetime | None = None
         self.found: T | None = None
         """The last answer."""
+        self._began = timezone.now()
         self._ask = ask
         self._pending: Future[T] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"rtmpweb-probe-{name}")
@@ -88,7 +92,8 @@ class Probe(Generic[T]):
                 logger.error("%s does not answer: %s", self.name, why)
             elif self.up is False:
                 logger.info("%s answers again.", self.name)
-            self.up, self.since = up, at
+            self.since = self._began if up and self.up is None else at
+            self.up = up
         return up
 
 

@@ -16,6 +16,7 @@ from pytest_django import Settings
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
 from dashboard.system import watch
+from dashboard.system.asgi import Watched
 from dashboard.system.heartbeats import Pulse
 from dashboard.system.probes import Probe
 from ingest import livestore
@@ -139,7 +140,8 @@ def test_a_failed_run_is_told_until_the_next_succeeds(client: Client, db: None) 
         trigger="page", state="failed", error_code="lost", error="The process was lost.", ended_at=now
     )
     found = parts(client)["analytics"]
-    assert (found["state"], found["detail"], found["alarm"]) == ("degraded", "The process was lost.", True)
+    assert (found["state"], found["what"], found["alarm"]) == ("degraded", "Analytics has failed", True)
+    assert found["detail"] == "The process was lost."
     assert since(found).timestamp() == close_to(now)
     AnalyticsRun.objects.create(trigger="page", state="done", ended_at=now + timedelta(seconds=1))
     assert parts(client, "operator")["analytics"]["state"] == "ok"
@@ -167,6 +169,14 @@ def test_a_disk_that_is_nearly_full_keeps_its_since(client: Client, db: None) ->
     assert parts(client, "operator")["disk"]["since"] == first["since"]
 
 
+def test_a_web_process_counts_from_its_start_and_not_from_its_first_request(client: Client, db: None) -> None:
+    Watched(None)
+    ready = timezone.now()
+    found = parts(client)
+    assert since(found["web"]) <= ready
+    assert since(found["database"]) <= ready
+
+
 # --- Who sees it ---
 
 
@@ -175,6 +185,7 @@ def test_the_page_lists_every_part(viewer: Client, settled: None) -> None:
     for kind in ("database", "nodes", "worker_default", "worker_analytics", "beat", "analytics", "disk", "web"):
         assert f'data-kind="{kind}"' in page
     assert "No media node runs" in page
+    assert "<li" not in page.split('id="outages"')[1].split("</ul>")[0], "the table says it"
     assert '<li class="banner down" data-kind="nodes"' in viewer.get("/attempts/").content.decode()
 
 

@@ -145,6 +145,25 @@ def test_a_wrong_key_appears_under_attempts_with_its_reason(page: Page, server: 
     assert wrong not in page.content()
 
 
+def test_a_proxys_error_is_told_as_a_web_process_that_is_down(browser: Browser, server: ServerProcess) -> None:
+    """On a phone too, where other banners are short."""
+    page = browser.new_page(viewport={"width": 360, "height": 780})
+    log_in(page, server)
+    page.route("**/system/alarms", lambda route: route.fulfill(status=502, body="Bad Gateway"))
+    banner = page.locator('#outages [data-kind="web"]')
+    expect(banner).to_be_visible(timeout=15_000)
+    expect(banner).to_contain_text("Check that the web process runs")
+    part = {"kind": "beat", "state": "down", "what": "It is down", "effect": "Much.", "advice": "Do.", "since": None}
+    page.unroute("**/system/alarms")
+    page.route("**/system/alarms", lambda route: route.fulfill(json={"items": [part], "count": 1}))
+    expect(banner).to_have_count(0, timeout=10_000)
+    other = page.locator('#outages [data-kind="beat"]')
+    expect(other.get_by_text("Do.")).to_be_hidden()
+    other.get_by_role("link").click()
+    expect(page.locator("h1")).to_have_text("System")
+    page.close()
+
+
 def test_run_now_shows_progress_and_then_the_hours_rollup(page: Page, server: ServerProcess, clip: Path) -> None:
     """The page's figures come from Spark; what it must have found is asked of the same Parquet by DuckDB."""
     require_tool("java")

@@ -1,4 +1,5 @@
 // The banner on every page: which part of the installation is down, and since when. It comes and goes without a reload.
+// What the page's own table of parts says already is not said twice.
 
 import { element, icon, setText } from "./dom.js";
 import { duration, seconds, time } from "./format.js";
@@ -24,6 +25,7 @@ async function ask(url) {
       headers: { Accept: "application/json" },
       signal: AbortSignal.timeout(LIMIT_MS),
     });
+    if (response.status >= 500 && response.status !== 503) throw new Error(`HTTP ${response.status}`);
     if (!response.ok && response.status !== 503) return null;
     const { items } = await response.json();
     failures = 0;
@@ -36,7 +38,13 @@ async function ask(url) {
   }
 }
 
-function row(part) {
+function isInTable({ kind, state }) {
+  return document.querySelector(`#parts [data-kind="${kind}"][data-state="${state}"]`) !== null;
+}
+
+/** On a phone its first sentence, which leads to the page with the rest; where no page can be had, all of it. */
+function row(part, page) {
+  const silent = part.kind === SILENT.kind;
   return element(
     "li",
     { class: part.state === "down" ? "banner down" : "banner", "data-kind": part.kind },
@@ -44,9 +52,13 @@ function row(part) {
     element(
       "span",
       {},
-      element("b", {}, part.since ? `${part.what} since ${time(seconds(part.since))} UTC` : part.what),
-      element("b", { "data-for": "", "aria-hidden": "true" }), // It grows each second: nothing to read out.
-      `. ${part.effect} ${part.advice}`,
+      element(
+        silent ? "b" : "a",
+        { href: silent ? null : page },
+        part.since ? `${part.what} since ${time(seconds(part.since))} UTC` : part.what,
+        element("span", { "data-for": "", "aria-hidden": "true" }), // It grows each second: nothing to read out.
+      ),
+      element("span", { class: silent ? null : "more" }, `. ${part.effect} ${part.advice}`),
     ),
   );
 }
@@ -66,7 +78,7 @@ export function watchParts() {
   const show = (found) => {
     const signature = (some) => JSON.stringify(some.map(({ kind, state, what, since }) => [kind, state, what, since]));
     if (signature(found) !== signature(parts) || list.children.length !== found.length)
-      list.replaceChildren(...found.map(row));
+      list.replaceChildren(...found.map((part) => row(part, list.dataset.page)));
     parts = found;
     list.hidden = !found.length;
     paint();
@@ -74,7 +86,7 @@ export function watchParts() {
   const look = async () => {
     if (document.hidden) return;
     const found = await ask(list.dataset.url);
-    if (found) show(found);
+    if (found) show(found.filter((part) => !isInTable(part)));
   };
   const round = async () => {
     await look();
