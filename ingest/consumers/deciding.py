@@ -11,13 +11,11 @@ from django.conf import settings
 from django.db import Error as AnyDatabaseError
 from django.db import OperationalError
 
-from ingest.consumers import database, recorder
+from ingest.consumers import database, journal, recorder
 from ingest.history import DiscardRow, get_history
 from ingest.services import sessions
 from ingest.services.admission import Grant, NotYet
 from ingest.services.refusals import Action, Refused
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -43,14 +41,14 @@ async def decided(action: Action, work: Callable[[float], Coroutine[Any, Any, T]
     except database.TooSlow:
         refuse("database_slow")
     except OperationalError as error:
-        logger.warning("A %s was refused: %s", action, type(error).__name__)
+        journal.database_failed(action, error, logging.WARNING)
         waited = loop.time() - started >= PATIENCE * settings.DATABASE_TIMEOUT_S
         refuse("database_slow" if waited else "database_error")
     except AnyDatabaseError as error:
-        logger.error("A %s was refused: %s", action, type(error).__name__)
+        journal.database_failed(action, error, logging.ERROR)
         refuse("database_error")
-    except Exception:
-        logger.exception("A %s could not be decided", action)
+    except Exception as error:
+        journal.failed(action, error)
         refuse("internal_error")
 
 

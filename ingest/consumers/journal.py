@@ -1,7 +1,7 @@
 """The log's lines of sessions and refusals: what an operator greps for.
 
-Names come masked, as for the lake. What peers can have it write is bounded: beyond REFUSALS_S lines a second, refusals
-are counted and told in one line.
+Names come masked, as for the lake. What peers can have it write is bounded: beyond so many lines a second, refusals and
+decisions that failed are counted and told in one line.
 """
 
 import logging
@@ -17,6 +17,9 @@ logger = logging.getLogger(__name__)
 
 REFUSALS_S = 20
 """Refusals that are logged in one second; all of them are in the table of attempts."""
+
+FAILURES_S = 1
+"""Failures of the database, and of our own, that are logged in one second: each is a refusal as well."""
 
 VERBS = {"publish": "Publishing", "play": "Playing"}
 
@@ -64,28 +67,45 @@ def _of(session: ActiveSession) -> dict[str, str]:
     }
 
 
-class Refusals:
-    """Logs refusals, REFUSALS_S a second at most."""
+class Bound:
+    """So many lines a second. What goes beyond is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, a_second: int) -> None:
+        self._a_second = a_second
         self._second = 0
         self._logged = 0
         self._left_out = 0
+
+    def take(self) -> int | None:
+        """None: leave the line out. Else the number of those that were left out since the last one."""
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._logged = second, 0
+        if self._logged >= self._a_second:
+            self._left_out += 1
+            return None
+        self._logged += 1
+        left_out, self._left_out = self._left_out, 0
+        return left_out
+
+
+class Refusals:
+    """Logs refusals, and why decisions failed."""
+
+    def __init__(self) -> None:
+        self._refusals = Bound(REFUSALS_S)
+        self._database = Bound(FAILURES_S)
+        self._own = Bound(FAILURES_S)
 
     def refused(
         self, *, action: str, app: str, name: str, address: str, encoder: str, reason: str, description: str
     ) -> None:
         """All texts masked and bounded."""
-        second = int(time.monotonic())
-        if second != self._second:
-            self._second, self._logged = second, 0
-        if self._logged >= REFUSALS_S:
-            self._left_out += 1
+        left_out = self._refusals.take()
+        if left_out is None:
             return
-        self._logged += 1
-        if self._left_out:
-            logger.info("%d more refusals were not logged; the attempts page counts them.", self._left_out)
-            self._left_out = 0
+        if left_out:
+            logger.info("%d more refusals were not logged; the attempts page counts them.", left_out)
         path = f"{app}/{name}" if name else app
         with about(stream=path, client=address):
             logger.info(
@@ -98,5 +118,21 @@ class Refusals:
                 extra={"action": action, "reason": reason, "encoder": encoder},
             )
 
+    def database_failed(self, action: str, error: Exception, level: int) -> None:
+        left_out = self._database.take()
+        if left_out is not None:
+            logger.log(level, "A %s was refused: %s%s", action, type(error).__name__, _more(left_out))
 
-refused = Refusals().refused
+    def failed(self, action: str, error: Exception) -> None:
+        """A fault of our own: with its traceback."""
+        left_out = self._own.take()
+        if left_out is not None:
+            logger.error("A %s could not be decided%s", action, _more(left_out), exc_info=error)
+
+
+def _more(left_out: int) -> str:
+    return f" (and {left_out} more since this was logged last)" if left_out else ""
+
+
+_refusals = Refusals()
+refused, database_failed, failed = _refusals.refused, _refusals.database_failed, _refusals.failed

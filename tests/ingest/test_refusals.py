@@ -5,17 +5,20 @@ import asyncio
 import pytest
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
-from django.db import InterfaceError
+from django.db import InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from ingest.consumers import database
 from ingest.consumers.active import ACTIVE
 from ingest.consumers.database import READ, WRITE
+from ingest.consumers.deciding import decided
+from ingest.consumers.journal import FAILURES_S
 from ingest.history import HistoryWriter
 from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
 from ingest.services import keys
 from ingest.services.keys import NewKey
+from ingest.services.refusals import Refused
 from tests.ingest.control import Connection
 from tests.ingest.faults import held, locked_database, missing_table, patient_database, until_accepted, writing
 from tests.ingest.ticks import until
@@ -229,3 +232,24 @@ async def test_a_connection_that_the_database_closed_is_an_error(
     await encoder.disconnect("rejected")
     assert process.flush(5)
     assert (await Attempt.objects.aget()).reason == "database_error"
+
+
+@pytest.mark.parametrize("error", [OperationalError("gone"), KeyError("x")], ids=["database", "own fault"])
+async def test_a_flood_while_nothing_can_be_decided_fills_no_log(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_deadline: float) -> None:
+        raise error
+
+    async def refuse() -> None:
+        with pytest.raises(Refused):
+            await decided("publish", fail)
+
+    async with asyncio.timeout(5):
+        while type(error).__name__ not in caplog.text:  # A test before this one may have had the second's line.
+            await refuse()
+            await asyncio.sleep(0.01)
+    caplog.clear()
+    for _ in range(200):
+        await refuse()
+    assert len(caplog.records) <= FAILURES_S  # One, if the clock went from one second to the next.
