@@ -111,6 +111,7 @@ def _session() -> SparkSession:
         builder = builder.remote(settings.SPARK_REMOTE)
         chosen = COMMON
     else:
+        os.environ.pop("SPARK_REMOTE", None)  # An empty one, too, makes PySpark refuse a master.
         os.environ["JAVA_HOME"] = str(find_java())
         os.environ["PYSPARK_PYTHON"] = sys.executable
         master = settings.SPARK_MASTER or f"local[{max(1, (os.cpu_count() or 2) - 1)}]"

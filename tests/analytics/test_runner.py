@@ -22,3 +22,10 @@ def test_a_session_that_its_cluster_has_ended_is_replaced(settings: Any) -> None
     with pytest.raises(Exception, match="stopped"):
         count()
     assert count() == 5
+
+
+def test_an_empty_address_of_spark_connect_is_none(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docker-compose.yml gives it to each process where none is set."""
+    settings.SPARK_MASTER = "local[1]"
+    monkeypatch.setenv("SPARK_REMOTE", "")
+    assert count() == 5

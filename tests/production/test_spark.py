@@ -82,7 +82,8 @@ def test_every_spark_computes_the_same(
 ) -> None:
     expected = computed(production, tmp_path / "here")
     assert [row[1] for row in expected] == ["camera", "demo", "demo"]
-    assert computed(production, tmp_path / "cluster", SPARK_MASTER=cluster.url) == expected
+    # An empty SPARK_REMOTE, as docker-compose.yml has it.
+    assert computed(production, tmp_path / "cluster", SPARK_MASTER=cluster.url, SPARK_REMOTE="") == expected
     assert REGISTERED in cluster.log
     connect.wait_ready()
     assert computed(production, tmp_path / "connect", SPARK_REMOTE=connect.url) == expected

@@ -69,20 +69,25 @@ def docker_compose(environment: dict[str, str], *arguments: str) -> "subprocess.
     )
 
 
-@pytest.fixture(scope="module")
-def resolved(given: dict[str, str]) -> dict[str, Any]:
-    """As Compose understands it, with the operator's .env."""
-    done = docker_compose(given, "--profile", "node-2", "--profile", "connect", "config")
+def config(environment: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """The services as Compose understands them, with this .env."""
+    done = docker_compose(environment, "--profile", "node-2", "--profile", "connect", "config")
     assert done.returncode == 0, done.stderr
-    loaded: dict[str, Any] = yaml.safe_load(done.stdout)
-    return loaded
+    services: dict[str, dict[str, Any]] = yaml.safe_load(done.stdout)["services"]
+    return services
+
+
+@pytest.fixture(scope="module")
+def resolved(given: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """The services, with the operator's .env."""
+    return config(given)
 
 
 # --- The form ---
 
 
-def test_compose_reads_the_file(resolved: dict[str, Any], services: dict[str, Any]) -> None:
-    assert resolved["services"].keys() == services.keys()
+def test_compose_reads_the_file(resolved: dict[str, dict[str, Any]], services: dict[str, Any]) -> None:
+    assert resolved.keys() == services.keys()
 
 
 @pytest.mark.parametrize("missing", SECRETS)
@@ -140,21 +145,61 @@ def test_the_file_holds_no_secret(services: dict[str, dict[str, Any]]) -> None:
             assert not re.search(r"://\w+:\w+@", str(value)), f"{name}: {variable} has a password"
 
 
-def test_a_node_has_the_time_to_drain(own: dict[str, dict[str, Any]]) -> None:
-    nodes = {name: service for name, service in own.items() if "runrtmp" in service["command"]}
+@pytest.mark.parametrize("drain_s", [20, 300])
+def test_a_node_has_the_time_to_drain(given: dict[str, str], drain_s: int) -> None:
+    environment = given if drain_s == 20 else {**given, "RTMPWEB_DRAIN_S": str(drain_s)}
+    nodes = {name: service for name, service in config(environment).items() if "runrtmp" in service.get("command", [])}
     assert len({service["environment"]["RTMPWEB_NODE"] for service in nodes.values()}) == len(nodes) == 2
     for name, service in nodes.items():
-        drain_s = int(service["environment"]["RTMPWEB_DRAIN_S"])
-        assert int(service["stop_grace_period"].removesuffix("s")) >= drain_s + 20, name
+        assert int(service["environment"]["RTMPWEB_DRAIN_S"]) == drain_s, name
+        grace_s = sum(
+            int(number) * {"m": 60, "s": 1}[unit]
+            for number, unit in re.findall(r"(\d+)([ms])", service["stop_grace_period"])
+        )
+        assert grace_s >= drain_s + 20, name
+
+
+def test_no_two_services_take_a_port_of_the_host(services: dict[str, dict[str, Any]]) -> None:
+    taken = [port.partition(":")[0] for service in services.values() for port in service.get("ports", [])]
+    assert sorted(taken) == ["1935", "1937", "8000"], "and 1936 is RTMPS in the documentation"
+
+
+def test_spark_may_run_the_native_code_that_it_unpacks(own: dict[str, dict[str, Any]]) -> None:
+    for name, service in own.items():
+        computes = any(str(word).endswith((".worker.Worker", ".SparkConnectServer")) for word in service["command"])
+        (folder,) = service["tmpfs"]
+        assert folder.endswith(":exec") == computes, name  # Docker's default is noexec.
 
 
 # --- What the project has ---
 
 
+KNOWN = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "rtmpweb" / "settings.py").read_text()))
+
+NOT_FROM_ENV = {
+    "the file's own": {"DATABASE_URL", "REDIS_URL", "RTMPWEB_LAKE", "RTMPWEB_DATA_DIR", "RTMPWEB_NODE", "RTMPWEB_RTMP"},
+    "of the embedded server": {"RTMPWEB_HTTP"},
+    "reserved": {"RTMPWEB_MEDIA", "RTMPWEB_MEDIA_URL"},
+    "not for production": {"RTMPWEB_DEBUG"},
+}
+"""Settings that an operator's .env does not change, and why."""
+
+ONE_SERVICE = {"RTMPWEB_ACCESS_LOG": "web", "RTMPWEB_DRAIN_S": "node"}
+"""Settings that only one kind of process reads."""
+
+
 def test_every_variable_that_is_passed_is_a_setting(own: dict[str, dict[str, Any]]) -> None:
-    known = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "rtmpweb" / "settings.py").read_text()))
     for name, service in own.items():
-        assert set(service["environment"]) <= known, name
+        assert set(service["environment"]) <= KNOWN, name
+
+
+def test_every_other_setting_comes_from_env_file(given: dict[str, str], own: dict[str, dict[str, Any]]) -> None:
+    names = sorted(KNOWN - set().union(*NOT_FROM_ENV.values()))
+    environment = given | {name: str(number) for number, name in enumerate(names, 100)}
+    services = config(environment)
+    for name in names:
+        for service in own if name not in ONE_SERVICE else [ONE_SERVICE[name]]:
+            assert services[service]["environment"][name] == environment[name], f"{service}: {name}"
 
 
 def programs(service: dict[str, Any]) -> Iterator[list[str]]:
@@ -196,23 +241,32 @@ def test_spark_classes_are_in_the_wheel(own: dict[str, dict[str, Any]]) -> None:
                 assert any(name.startswith("spark-connect_") for name in jars)
 
 
-def test_checks_of_the_deployment_find_nothing(resolved: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "spark"),
+    [
+        ("web", {}),
+        ("node", {}),
+        ("analytics", {"SPARK_REMOTE": "sc://spark-connect:15002", "SPARK_MASTER": ""}),
+    ],
+)
+def test_checks_of_the_deployment_find_nothing(
+    given: dict[str, str], name: str, spark: dict[str, str], tmp_path: Path
+) -> None:
     """`manage.py check --deploy`, with the environment that Compose gives, and the Dockerfile's; folders of our own."""
     image = dict(re.findall(r"(RTMPWEB_\w+)=(\S+)", DOCKERFILE))
-    for name in ("web", "node"):
-        service = resolved["services"][name]
-        folders = {"RTMPWEB_DATA_DIR": str(tmp_path / "data"), "RTMPWEB_LAKE": str(tmp_path / "lake")}
-        assert folders.keys() <= image.keys()
-        done = subprocess.run(
-            [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
-            cwd=ROOT,
-            env={"PATH": os.environ["PATH"], **image, **service["environment"], **folders},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, f"{name}: {done.stderr}"
+    service = config(given | spark)[name]
+    folders = {"RTMPWEB_DATA_DIR": str(tmp_path / "data"), "RTMPWEB_LAKE": str(tmp_path / "lake")}
+    assert folders.keys() <= image.keys()
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], **image, **service["environment"], **folders},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, f"{name}: {done.stderr}"
 
 
 # --- The Dockerfile ---
