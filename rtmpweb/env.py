@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Collection
 from pathlib import Path
 
+import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 TRUE = {"1", "true", "yes", "on"}
@@ -96,6 +97,20 @@ def file(name: str) -> Path | None:
     """An absolute path, or None when unset. A symbolic link stays one: what it points to may change."""
     found = text(name)
     return Path(found).expanduser().absolute() if found else None
+
+
+def database_url(name: str) -> str:
+    """A URL that dj_database_url understands; empty when unset. It holds a password: no error quotes it."""
+    found = text(name)
+    try:
+        if found:
+            dj_database_url.parse(found)
+    except ValueError:
+        raise ImproperlyConfigured(
+            f"{name} can't be read: expected postgres://user:password@host:port/name. In the password, / ? # @ : and % "
+            "stand as %2F %3F %23 %40 %3A and %25; one of letters and digits (`openssl rand -hex 32`) needs none of it."
+        ) from None
+    return found
 
 
 def rtmp_base(name: str) -> str:

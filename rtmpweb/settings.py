@@ -20,7 +20,7 @@ SECRET_KEY = env.kept_secret("RTMPWEB_SECRET_KEY", DATA_DIR)
 KEY_PEPPER = env.kept_secret("RTMPWEB_KEY_PEPPER", DATA_DIR)
 """The key of the HMAC under which stream keys and API tokens are kept; changing it makes all of them invalid."""
 
-DATABASE_URL = env.text("DATABASE_URL")
+DATABASE_URL = env.database_url("DATABASE_URL")
 REDIS_URL = env.text("REDIS_URL")
 
 # Listeners ------------------------------------------------------------

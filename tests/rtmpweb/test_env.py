@@ -76,6 +76,23 @@ def test_what_can_not_be_used_is_named(monkeypatch: pytest.MonkeyPatch, read: Ca
     assert "expected" in str(raised.value)
 
 
+@pytest.mark.parametrize("url", ["postgres://rtmpweb:hid/den+#x@postgres:5432/rtmpweb", "hidden://h/n", "hidden"])
+def test_a_database_url_that_cant_be_read_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv(NAME, url)
+    with pytest.raises(ImproperlyConfigured) as raised:
+        env.database_url(NAME)
+    assert NAME in str(raised.value)
+    assert "openssl rand -hex 32" in str(raised.value)
+    assert "hid" not in str(raised.value)
+
+
+def test_a_database_url_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAME, " postgres://u:p%2Fw@h:5432/n ")
+    assert env.database_url(NAME) == "postgres://u:p%2Fw@h:5432/n"
+    monkeypatch.setenv(NAME, "")
+    assert env.database_url(NAME) == ""
+
+
 def test_a_path_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(NAME, "relative/folder")
