@@ -113,6 +113,11 @@ class TestReferences:
         assert decoded == [{"self": Reference(1)}]
         assert amf0.decode_all(amf0.encode(decoded)) == [decoded]
 
+    @pytest.mark.parametrize("before", [[], {}, EcmaArray(), TypedObject("P")], ids=repr)
+    def test_levels_leave_out_what_is_finished(self, before: Any) -> None:
+        value = [before, {"me": Reference(1)}]
+        assert amf0.decode(amf0.encode(value))[0] == value
+
     def test_they_reach_over_the_whole_message(self) -> None:
         shared = ["a"]
         assert amf0.decode_all(amf0.encode("call", shared, {"again": shared})) == ["call", ["a"], {"again": ["a"]}]

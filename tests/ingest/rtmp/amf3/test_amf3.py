@@ -126,6 +126,23 @@ class TestReferences:
         assert decoded == {"self": [Reference(0)]}
         assert amf3.encode(decoded) == data
 
+    @pytest.mark.parametrize(
+        "before",
+        [
+            [],
+            {},
+            Object("P"),
+            Externalizable("flex.messaging.io.ObjectProxy"),
+            Vector(Items.INT),
+            Vector(Items.OBJECT),
+            Dictionary(),
+        ],
+        ids=repr,
+    )
+    def test_levels_leave_out_what_is_finished(self, before: Any) -> None:
+        value = [before, {"me": Reference(1)}]
+        assert amf3.decode(amf3.encode(value))[0] == value
+
     def test_tables_are_shared_by_the_values_of_one_encoder(self) -> None:
         shared = {"name": "name"}
         data = amf3.encode(shared, shared, "name")
