@@ -103,7 +103,7 @@ class StreamKeyAdmin(StreamKeyBase):
     @admin.display
     def state(self, key: StreamKey) -> str:
         found = keys.state(key=key)
-        return f"active until {key.grace_until:%Y-%m-%d %H:%M} UTC" if found == "active" and key.grace_until else found
+        return f"active until\n{key.grace_until:%Y-%m-%d %H:%M}Z" if found == "active" and key.grace_until else found
 
     def get_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
         rights = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps", "over_limit")

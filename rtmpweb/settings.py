@@ -207,6 +207,7 @@ SPARK_REMOTE = env.text("SPARK_REMOTE")
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
+FORMAT_MODULE_PATH = ["rtmpweb.formats"]
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 STORAGES = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.staticfiles import finders
+from django.utils.formats import date_format
 
 from dashboard import vendor
 from dashboard.templatetags import ui
@@ -137,6 +138,10 @@ def test_advice_is_for_reasons_that_exist() -> None:
 def test_a_length_of_time_in_words(seconds: float, words: str) -> None:
     start = datetime(2026, 11, 14, tzinfo=UTC)
     assert ui.lasted(start, start + timedelta(seconds=seconds)) == words
+
+
+def test_a_time_in_the_admin_is_short_and_says_its_zone() -> None:
+    assert date_format(datetime(2026, 11, 14, 20, 54, tzinfo=UTC), "DATETIME_FORMAT") == "2026-11-14 20:54Z"
 
 
 def test_a_code_becomes_words_and_a_sentence_stays() -> None:
