@@ -1,9 +1,10 @@
 """`make test`: the suite's stages, one after the other: `python -m tests.suite WORKERS [PYTEST'S ARGUMENTS ...]`.
 
 The arguments go to each stage; a path among them stands in place of the stage's own. The exit code is the first that is
-not 0. The last line is pytest's, and counts the tests of all stages.
+not 0. The last line is pytest's, and counts the tests of all stages; one that could not run counts as a skipped test.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.tools import PACKAGES, find_tool
+from tests.tools import MISSING, PACKAGES, find_tool
 
 NO_TESTS = 5
 """pytest's exit code when it found none: not every stage has tests of every name."""
@@ -43,28 +44,29 @@ STAGES = (
 """The last measures time and has the machine for itself; it also prints the closing line."""
 
 
-def run(stage: Stage, workers: str, given: list[str], tally: Path) -> int:
-    """pytest's exit code."""
+def run(stage: Stage, workers: str, given: list[str], tally: Path, left_out: dict[str, str]) -> int:
+    """pytest's exit code. `left_out`: the stages that this machine could not run, and why."""
     paths = [] if any(Path(argument.partition("::")[0]).exists() for argument in given) else stage.paths
     parallel = ["-n", workers, "--dist", "loadgroup"] if stage.parallel else []
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.tally", "-m", stage.marks, *parallel, *given, *paths],
-        env={**os.environ, **stage.environment, "TESTS_TALLY": str(tally)},
+        env={**os.environ, **stage.environment, "TESTS_TALLY": str(tally), "TESTS_LEFT_OUT": json.dumps(left_out)},
         check=False,
     ).returncode
 
 
 def main(workers: str, given: list[str]) -> int:
-    codes = []
+    codes: list[int] = []
+    left_out: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="rtmpweb-suite-") as folder:
         for stage in STAGES:
             print(f"\n{stage.name}:", flush=True)  # noqa: T201
             missing = [name for name in stage.needs if find_tool(name) is None]
             if missing:
-                packages = ", ".join(PACKAGES[name] for name in missing)
-                print(f"not tested on this machine: it needs {packages} (Debian packages)", flush=True)  # noqa: T201
+                left_out[stage.name] = f"{MISSING}{', '.join(PACKAGES[name] for name in missing)} (Debian packages)"
+                print(f"not tested on this machine: it {left_out[stage.name]}", flush=True)  # noqa: T201
                 continue
-            codes.append(run(stage, workers, given, Path(folder) / "tally.json"))
+            codes.append(run(stage, workers, given, Path(folder) / "tally.json", left_out))
     ran = [code for code in codes if code != NO_TESTS]
     return next((code for code in ran if code), 0) if ran else NO_TESTS
 

@@ -1,6 +1,7 @@
 """A pytest plugin: adds the reports of the runs before to this one's, so that the last closing line counts all tests.
 
-`-p tests.tally`, and TESTS_TALLY in the environment names the file that passes them on (see tests.suite).
+`-p tests.tally`, and TESTS_TALLY in the environment names the file that passes them on (see tests.suite);
+TESTS_LEFT_OUT names the stages that could not run, as {name: reason}: they are counted and listed as skipped.
 """
 
 import json
@@ -26,3 +27,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for category in PASSED_ON
     }
     file.write_text(json.dumps({category: reports for category, reports in known.items() if reports}, default=str))
+    for name, reason in json.loads(os.environ.get("TESTS_LEFT_OUT", "{}")).items():
+        terminalreporter.stats.setdefault("skipped", []).append(
+            pytest.TestReport(
+                nodeid=f"the whole stage: {name}",
+                location=("tests/suite.py", None, name),
+                keywords={},
+                outcome="skipped",
+                longrepr=("tests/suite.py", 0, f"Skipped: {reason}"),
+                when="setup",
+            )
+        )
