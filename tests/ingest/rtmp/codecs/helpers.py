@@ -1,0 +1,30 @@
+"""The vectors made from real encoders, and short ways to a configuration."""
+
+import json
+from pathlib import Path
+
+from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
+from ingest.rtmp.media import read_audio, read_video
+
+VECTORS = json.loads(Path(__file__).with_name("vectors.json").read_text())
+"""name, kind (audio or video), header and frame (whole messages, frames cut short), what FFmpeg reads from them."""
+
+
+def h(text: str) -> bytes:
+    return bytes.fromhex(text)
+
+
+def video(payload: bytes) -> VideoConfig:
+    found = video_config(read_video(payload))
+    assert found
+    return found
+
+
+def audio(payload: bytes) -> AudioConfig:
+    found = audio_config(read_audio(payload))
+    assert found
+    return found
+
+
+def vector(name: str, part: str) -> bytes:
+    return h(next(each for each in VECTORS if each["name"] == name)[part])

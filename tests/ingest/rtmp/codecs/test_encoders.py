@@ -1,0 +1,198 @@
+"""What real encoders send, against what FFmpeg's libraries read from the same (vectors.json, make_vectors.py)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.rtmp import amf0
+from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
+from ingest.rtmp.media import ExtendedVideo, read_audio, read_video
+from tests.ingest.rtmp.codecs.helpers import VECTORS
+from tests.rtmpdecode import Decoded, decode_stream
+
+VIDEO = [vector for vector in VECTORS if vector["kind"] == "video"]
+AUDIO = [vector for vector in VECTORS if vector["kind"] == "audio"]
+CAPTURES = Path(__file__).parents[3] / "captures"
+
+LEVELS = {"H.264": (10, 1), "H.265": (30, 3), "H.266": (16, 3)}
+"""What FFmpeg's number counts a major and a minor version of a level as."""
+
+NAMES = {"Rext": "Range Extensions"}
+"""FFmpeg's own name of a profile: the specification's."""
+
+CHROMA = {
+    "420": "4:2:0",
+    "422": "4:2:2",
+    "444": "4:4:4",
+    "440": "4:4:0",
+    "gray": "4:0:0",
+    "rgb": "4:4:4",
+    "gbr": "4:4:4",
+}
+
+# FFmpeg shows the grey of H.264 as 4:2:0, and 4:4:4 in BT.709 and sRGB's transfer as RGB.
+WITHOUT_CHROMA = ("x264 grey", "Screen", "Screen 2")
+
+
+def ids(vectors: list[dict[str, Any]]) -> list[str]:
+    return [vector["name"] for vector in vectors]
+
+
+def video_of(vector: dict[str, Any]) -> VideoConfig:
+    """From the header, and what that leaves open from the first frame: as the live stream puts it together."""
+    configs = []
+    for part in ("header", "frame"):
+        if part in vector:
+            message = read_video(bytes.fromhex(vector[part]))
+            assert message
+            assert not message.fault
+            found = video_config(message)
+            assert found
+            configs.append(found)
+    merged, *rest = configs
+    for later in rest:
+        for field in VideoConfig.__slots__:
+            if getattr(merged, field) is None:
+                setattr(merged, field, getattr(later, field))
+    return merged
+
+
+def audio_of(vector: dict[str, Any]) -> AudioConfig:
+    """From the header where it tells anything, or else from a frame."""
+    found = None
+    for part in ("header", "frame"):
+        if part in vector and (found is None or found.sample_rate is None):
+            message = read_audio(bytes.fromhex(vector[part]))
+            assert message
+            assert not message.fault
+            found = audio_config(message)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("vector", VIDEO, ids=ids(VIDEO))
+def test_video(vector: dict[str, Any]) -> None:
+    read, found = vector["read"], video_of(vector)
+    assert (found.width, found.height) == (read["width"], read["height"])
+    assert found.bit_depth == read["bit_depth"]
+    if vector["name"] not in WITHOUT_CHROMA:
+        assert found.chroma == next(chroma for part, chroma in CHROMA.items() if part in read["pix_fmt"])
+    assert found.profile == NAMES.get(read["profile"], read["profile"])
+    if found.codec in LEVELS:
+        major, minor = LEVELS[found.codec]
+        level = found.level or ""
+        assert int(level[0]) * major + int(level[2]) * minor == read["level"]
+        assert found.fps in (None, 29.97)
+        assert found.sample_aspect in (None, tuple(read["sample_aspect"] or ()))
+    if found.codec == "AV1" and found.level != "any":
+        level = found.level or ""
+        assert (int(level[0]) - 2) * 4 + int(level[2]) == read["level"]
+
+
+@pytest.mark.parametrize("vector", AUDIO, ids=ids(AUDIO))
+def test_audio(vector: dict[str, Any]) -> None:
+    read, found = vector["read"], audio_of(vector)
+    assert (found.sample_rate, found.channels) == (read["sample_rate"], read["channels"])
+    if found.codec == "AAC":
+        assert found.profile == f"AAC-{read['profile']}"
+    if found.codec in ("FLAC", "PCM"):
+        assert found.bit_depth == read["bit_depth"]
+
+
+NAMED = [vector for vector in VECTORS if vector.get("codec_string")]
+
+
+@pytest.mark.parametrize("vector", NAMED, ids=ids(NAMED))
+def test_codec_strings(vector: dict[str, Any]) -> None:
+    """FFmpeg leaves out the last constraints of H.265, says more of AV1's colours, has no VP9 header for 4:4:0, and
+    calls MP3 by MPEG-4's number."""
+    named = vector["codec_string"]
+    found = video_of(vector).codec_string if vector["kind"] == "video" else audio_of(vector).codec_string
+    if named.startswith("hvc1."):
+        assert (found or "").lower().startswith(named.lower())
+    elif named.startswith("av01."):
+        assert named.startswith(found or "")
+        assert found
+    elif named == "vp9":
+        assert found is None
+    else:
+        assert found == {"mp4a.40.34": "mp3"}.get(named, named)
+
+
+def test_all_kinds_of_video_tell_a_frame_rate_where_their_header_has_one() -> None:
+    told = {video_of(vector).codec for vector in VIDEO if video_of(vector).fps}
+    assert told == {"H.264", "H.265"}
+
+
+# A header's own statement of these stands in until the parameter set, or the frame, says better.
+PRELIMINARY = {"H.266": ("width", "height"), "MP3": ("sample_rate", "channels")}
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=ids(VECTORS))
+def test_a_cut_message_tells_the_same_or_less(vector: dict[str, Any]) -> None:
+    read: Any = read_video if vector["kind"] == "video" else read_audio
+    tell: Any = video_config if vector["kind"] == "video" else audio_config
+    for part in ("header", "frame"):
+        payload = bytes.fromhex(vector.get(part, ""))
+        whole = tell(read(payload))
+        for size in range(1, len(payload)):
+            found = tell(read(payload[:size]))
+            for name in found.__slots__ if found and found.codec != "unknown" else ():
+                value = getattr(found, name)
+                assert value in (None, getattr(whole, name)) or name in PRELIMINARY.get(found.codec, ()), (name, size)
+
+
+RECORDED = {
+    "ffmpeg-publish": ("avc1.", "mp4a.40.2"),
+    "ffmpeg9-publish-h264": ("avc1.", "mp4a.40.2"),
+    "ffmpeg9-publish-hevc-aac": ("hvc1.1.6.L", "mp4a.40.2"),
+    "ffmpeg9-publish-av1-opus": ("av01.0.", "opus"),
+    "ffmpeg9-publish-vp9-flac": ("vp09.00.", "flac"),
+    "ffmpeg9-publish-multitrack": ("avc1.", "mp4a.40.2"),
+    "gst-rtmp2sink-publish": ("avc1.", "mp4a.40.2"),
+    "obs-publish": ("avc1.", "mp4a.40.2"),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_sessions(name: str) -> None:
+    """Every message of a whole session is read without a fault, and the headers tell what the metadata claim."""
+    messages = decode_stream((CAPTURES / f"{name}.c2s.bin").read_bytes())
+    videos = [found for each in messages if each.type_id == 9 if (found := read_video(each.payload))]
+    sounds = [heard for each in messages if each.type_id == 8 if (heard := read_audio(each.payload))]
+    assert len(videos) > 5
+    assert len(sounds) > 5
+    assert {each.fault for each in videos} | {each.fault for each in sounds} == {""}
+    first = next(video_config(each) for each in videos if each.is_sequence_start)
+    sound = next(audio_config(each) for each in sounds if each.is_sequence_start)
+    assert first
+    assert sound
+    video_string, audio_string = RECORDED[name]
+    assert (first.codec_string or "").startswith(video_string)
+    assert sound.codec_string == audio_string
+    sizes = {(config.width, config.height) for each in videos if (config := video_config(each))}
+    claimed = claims(messages)
+    assert (claimed["width"], claimed["height"]) in sizes
+    assert sound.sample_rate == claimed.get("audiosamplerate", sound.sample_rate)
+    assert sound.channels == (2 if claimed.get("stereo", sound.channels == 2) else 1)
+
+
+def claims(messages: list[Decoded]) -> dict[str, Any]:
+    """onMetaData."""
+    for message in messages:
+        values = amf0.decode_all(message.payload) if message.type_id == 18 else []
+        if "onMetaData" in values:
+            return dict(values[-1])
+    raise AssertionError("no metadata")
+
+
+def test_each_track_of_a_recorded_session_is_told_apart() -> None:
+    messages = decode_stream((CAPTURES / "ffmpeg9-publish-multitrack.c2s.bin").read_bytes())
+    sizes = set()
+    for message in messages:
+        found = read_video(message.payload) if message.type_id == 9 else None
+        if isinstance(found, ExtendedVideo) and found.is_sequence_start and (config := video_config(found)):
+            sizes.add((found.tracks[0].track_id, config.width, config.height))
+    assert sizes
+    assert all(track > 0 and width and height for track, width, height in sizes)
