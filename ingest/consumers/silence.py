@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from ingest.consumers.active import ACTIVE
 from ingest.contracts import Sample
 
 SILENT_MS = 1000
@@ -33,7 +34,8 @@ class Silences:
 
     def heard(self, samples: Sequence[Sample]) -> None:
         """The samples of a second, in order; a session without any has ended."""
-        self._heard = {uuid.UUID(sample.session): _since(sample) for sample in samples}
+        known = ((ACTIVE.get(sample.session), _since(sample)) for sample in samples)
+        self._heard = {session.id: since for session, since in known if session is not None}
         self._told = {session: at for session, at in self._told.items() if session in self._heard}
 
     def change(self) -> Change:
@@ -43,7 +45,7 @@ class Silences:
             for session, since in self._heard.items()
             if since is not None and ((told := self._told.get(session)) is None or abs(since - told) > SAME)
         }
-        return Change(silent, {session for session in self._told if self._heard[session] is None})
+        return Change(silent, {session for session in self._told if self._heard.get(session) is None})
 
     def told(self, change: Change) -> None:
         self._told |= change.silent

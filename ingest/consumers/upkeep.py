@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from django.db import Error as AnyDatabaseError
+from django.db import transaction
 from django.utils import timezone
 
 from ingest.consumers import database, recorder
@@ -35,6 +36,9 @@ LEASES_S = leases.RENEW_S - 0.1
 
 SWEEP_S = 10.0
 
+PROOFS = {"start": "write", "leases": "write", "revocations": "read"}
+"""Rounds that always ask the database, and what it does when they succeed."""
+
 Drop = Callable[[uuid.UUID, EndReason], Coroutine[Any, Any, None]]
 DrainFor = Callable[[float | None], Coroutine[Any, Any, None]]
 """Takes how long what is live may go on, in seconds; None: the node is to take connections again."""
@@ -55,7 +59,12 @@ class Upkeep:
         self._bans: bans.Mark | None = None
         self._busy: set[str] = set()
         self._due: dict[str, float] = {}
-        self._failing = False
+        self._failing: set[str] = set()
+        """What the database doesn't do: read, write."""
+        self._state: Callable[..., None] | None = None
+        """Says a state of the node that the database doesn't know yet."""
+        self._doubtful = True
+        """Whether our sessions may have been ended by others since the leases were renewed last."""
         self._silences = Silences()
         self._rounds: tuple[tuple[str, float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
             ("revocations", REVOCATIONS_S, self._revocations),
@@ -86,16 +95,19 @@ class Upkeep:
         return [self._guarded(name, action)]
 
     async def _guarded(self, name: str, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """The round; the database's absence, and its return, are logged once. It may be away for writes alone."""
         try:
             await action()
-            if self._failing:
-                logger.info("The database answers again.")
-            self._failing = False
         except AnyDatabaseError as error:
             self._due.pop(name, None)  # With the next tick: leases may have expired meanwhile.
             if not self._failing:
                 logger.warning("The node's upkeep (%s) waits for the database: %s", name, type(error).__name__)
-            self._failing = True
+            self._failing.add("read" if name == "revocations" else "write")
+        else:
+            if self._failing and name in PROOFS:
+                self._failing.discard(PROOFS[name])
+                if not self._failing:
+                    logger.info("The database answers again.")
         finally:
             self._busy.discard(name)
 
@@ -118,6 +130,8 @@ class Upkeep:
         started = await database.run(start, executor=database.WRITE)
         REACH.reached(timezone.now())
         self._row = started.node.pk
+        if self._drains:
+            self._state = nodes.draining
         if started.rival is not None:
             logger.warning(
                 "A node %s was up %d s ago. If it still runs, give each process a name of its own (RTMPWEB_NODE): they "
@@ -148,19 +162,27 @@ class Upkeep:
         self._bans = bans.tell(get_guard(), now=timezone.now(), before=self._bans)
 
     async def _leases(self) -> None:
-        """Renews the leases; the same round says that the node lives."""
-        held = leased(self.node)
-        row = self._row
+        """Renews the leases; the same round says that the node lives, and in which state."""
+        held, row, state = leased(self.node), self._row, self._state
         assert row is not None  # noqa: S101 - rounds begin after the start.
+        doubtful, self._doubtful = self._doubtful, True  # Unless this comes to its end.
+        alive = of_node(self.node)
 
         def renew() -> list[tuple[uuid.UUID, EndReason]]:
             now = timezone.now()
-            nodes.seen(name=self.node, now=now)
-            lost = leases.renew(node=row, held=held, now=now)
-            return revocation.of_lost(sessions=lost) if lost else []
+            with transaction.atomic():
+                back = nodes.seen(name=self.node, now=now)
+                if state is not None:
+                    state(name=self.node, now=now)
+                lost = leases.renew(node=row, held=held, now=now)
+                due = revocation.of_lost(sessions=lost) if lost else []
+                return due + (revocation.of_ended(sessions=alive) if back or doubtful else [])
 
         due = await database.run(renew, executor=database.WRITE)
         REACH.reached(timezone.now())
+        self._doubtful = False
+        if self._state is state:
+            self._state = None
         for session, reason in due:
             await self._drop(session, reason)
 
@@ -184,16 +206,22 @@ class Upkeep:
 
     async def draining(self) -> None:
         self._drains = True
-        await self._tell(nodes.draining)
+        await self._enter(nodes.draining)
 
     async def resumed(self) -> None:
         self._drains = False
-        await self._tell(nodes.resumed)
+        await self._enter(nodes.resumed)
+
+    async def _enter(self, state: Callable[..., None]) -> None:
+        """Written now or, if that fails, with the leases: again and again until it is."""
+        self._state = state
+        if await self._tell(state) and self._state is state:
+            self._state = None
 
     async def stopped(self) -> None:
         await self._tell(nodes.stopped)
 
-    async def _tell(self, say: Callable[..., None]) -> None:
+    async def _tell(self, say: Callable[..., None]) -> bool:
         loop = asyncio.get_running_loop()
         try:
             await database.decide(
@@ -203,3 +231,5 @@ class Upkeep:
             )
         except (AnyDatabaseError, database.TooSlow) as error:
             logger.warning("The node's state was not written: %s", type(error).__name__)
+            return False
+        return True

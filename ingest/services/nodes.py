@@ -70,12 +70,12 @@ def started(
     return Started(node, left, None)
 
 
-def seen(*, name: str, now: datetime) -> None:
-    """The node lives; one that was taken for dead is back."""
+def seen(*, name: str, now: datetime) -> bool:
+    """The node lives. True: it had been taken for dead, and its sessions had been ended."""
     Node.objects.filter(name=name).update(seen_at=now)
     taken_for_dead = Node.objects.filter(name=name, state=Node.State.DOWN)
-    taken_for_dead.filter(drain_requested_at__isnull=True).update(state=Node.State.UP, stopped_at=None)
-    taken_for_dead.update(state=Node.State.DRAINING, stopped_at=None)
+    back = taken_for_dead.filter(drain_requested_at__isnull=True).update(state=Node.State.UP)
+    return bool(back + taken_for_dead.update(state=Node.State.DRAINING))
 
 
 def draining(*, name: str, now: datetime) -> None:

@@ -9,6 +9,9 @@ from django.db.models import Q
 from ingest.contracts import END_REASONS, EndReason
 from ingest.models import Application, Session
 
+ASKED_AT_ONCE = 1000
+"""Sessions in one query: a node may have ten thousand players."""
+
 
 def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
     """The node's open sessions that must end, each with its reason.
@@ -44,3 +47,13 @@ def of_lost(*, sessions: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, EndReas
     """Why each of these sessions, which have lost their leases, ends: as was asked, such as replaced, or lease_lost."""
     asked = dict(Session.objects.filter(pk__in=sessions).order_by().values_list("pk", "stop_requested"))
     return [(pk, found if (found := asked.get(pk, "")) in END_REASONS else "lease_lost") for pk in sessions]
+
+
+def of_ended(*, sessions: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, EndReason]]:
+    """Which of these sessions have ended in the database, as those of a node that was taken for dead."""
+    asked = list(sessions)
+    found: list[uuid.UUID] = []
+    for start in range(0, len(asked), ASKED_AT_ONCE):
+        some = asked[start : start + ASKED_AT_ONCE]
+        found += Session.objects.filter(pk__in=some, ended_at__isnull=False).order_by().values_list("pk", flat=True)
+    return [(pk, "lease_lost") for pk in found]

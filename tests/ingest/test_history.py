@@ -36,8 +36,8 @@ def end(session: uuid.UUID, reason: str = "client_unpublish") -> EndRow:
     return EndRow(session, reason, "Said so.", NOW + timedelta(seconds=9), TOTALS)  # type: ignore[arg-type]
 
 
-def attempt(name: str, **fields: int) -> AttemptRow:
-    return AttemptRow(NOW, "publish", "live", name, "192.0.2.7", "OBS", "node-a", "key_unknown", "", "", **fields)
+def attempt(name: str, stream: int | None = None) -> AttemptRow:
+    return AttemptRow(NOW, "publish", "live", name, "192.0.2.7", "OBS", "node-a", "key_unknown", "", "", stream)
 
 
 def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Session) -> None:
