@@ -15,10 +15,21 @@ from ingest.consumers.layer import absence
 logger = logging.getLogger(__name__)
 
 
-def _look_at(task: asyncio.Task[Any]) -> None:
-    """Keeps asyncio from complaining of an error that nobody waited for."""
-    if not task.cancelled():
-        task.exception()
+AGAIN_S = 0.1
+
+
+def _end(task: asyncio.Task[Any]) -> None:
+    """Cancels a task, again and again until it has ended, without waiting for that.
+
+    redis-py sends within asyncio.wait_for, which may swallow a cancellation before Python 3.12: a consumer that waited
+    for its `receive` to end would go on, at worst for ever, after its connection.
+    """
+    if task.done():
+        if not task.cancelled():
+            task.exception()  # Looked at, or asyncio complains that nobody did.
+        return
+    task.cancel()
+    asyncio.get_running_loop().call_later(AGAIN_S, _end, task)
 
 
 class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -52,14 +63,11 @@ class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
         """The next message of the channel layer. One that fails is asked again: no connection ends for its sake."""
         while True:
             receiving = asyncio.ensure_future(self.channel_layer.receive(self.channel_name))
-            receiving.add_done_callback(_look_at)
             try:
                 await asyncio.wait({receiving})
                 return receiving.result()
             except asyncio.CancelledError:
-                # Not waited for: redis-py sends within asyncio.wait_for, which may swallow a cancellation before Python
-                # 3.12; the connection's end would then take until Redis answers that there is no message.
-                receiving.cancel()
+                _end(receiving)
                 raise
             except Exception as error:
                 await absence().over(self.channel_layer, self.channel_name, error)
