@@ -8,8 +8,8 @@ from django.conf import settings
 
 from tests.tools import MISSING
 
-OWN_PROCESSES = {"spark", "browser", "serve", "production", "soak"}
-"""Marks of tests whose processes don't take the suite's form, or that have no form."""
+ONE_FORM = {"one_form", "spark", "browser", "serve", "production", "soak"}
+"""Marks of tests that are not run again on PostgreSQL and Redis: most are of processes that have a form of their own."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
         asks_database = fixtures or item.get_closest_marker("django_db")
-        if asks_database and not OWN_PROCESSES & {mark.name for mark in item.iter_markers()}:
+        if asks_database and not ONE_FORM & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.both_forms)
         if item.get_closest_marker("xdist_group") is None:
             group = "spark" if item.get_closest_marker("spark") else item.path.stem  # One JVM is enough.

@@ -41,6 +41,7 @@ async def disconnect(*connections: Connection) -> None:
         await each.disconnect()
 
 
+@pytest.mark.one_form
 async def test_a_herd_of_players_is_let_in(process: HistoryWriter, stream: Stream) -> None:
     """As at a broadcast's start, all at once. Whoever is accepted had its decision within the 2 s that one may take."""
 
