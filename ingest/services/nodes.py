@@ -74,8 +74,8 @@ def seen(*, name: str, now: datetime) -> bool:
     """The node lives. True: it had been taken for dead, and its sessions had been ended."""
     Node.objects.filter(name=name).update(seen_at=now)
     taken_for_dead = Node.objects.filter(name=name, state=Node.State.DOWN)
-    back = taken_for_dead.filter(drain_requested_at__isnull=True).update(state=Node.State.UP)
-    return bool(back + taken_for_dead.update(state=Node.State.DRAINING))
+    back = taken_for_dead.filter(drain_requested_at__isnull=True).update(state=Node.State.UP, stopped_at=None)
+    return bool(back + taken_for_dead.update(state=Node.State.DRAINING, stopped_at=None))
 
 
 def draining(*, name: str, now: datetime) -> None:
