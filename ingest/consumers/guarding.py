@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from django.conf import settings
 
 from ingest import clean
+from ingest.consumers.active import DRAINING
 from ingest.history import BanRow, get_history
 from ingest.services.admission import Peer
 from ingest.services.guard import WINDOW_S, get_guard
@@ -19,11 +20,16 @@ logger = logging.getLogger(__name__)
 GUESSES = {"key_unknown", "token_invalid"}
 """Reasons of a refusal for which the secret may have been a guess."""
 
+_held_back: "set[tuple[str, asyncio.Future[None]]]" = set()
+"""Answers that wait, with their nodes."""
+
 _random = secrets.SystemRandom()
 
 
 def hear(action: Action, address: str) -> None:
-    """Raises Refused for a banned address. To be asked before a secret is looked up; from any thread."""
+    """Raises Refused for a banned address. To be asked before a secret is looked up, and before the database is: who is
+    banned takes no place there.
+    """
     until = get_guard().banned_until(address, time.time())
     if until is not None:
         raise Refused(action, "banned", stream=None, key=None, when=datetime.fromtimestamp(until, UTC))
@@ -49,4 +55,31 @@ async def damp(refused: Refused, peer: Peer, secret: str) -> None:
         )
     delay = _random.uniform(0, settings.REFUSAL_DELAY_S)
     if delay:
-        await asyncio.sleep(delay)
+        await _hold_back(peer.node, delay)
+
+
+async def _hold_back(node: str, delay_s: float) -> None:
+    """Lets so much time pass, but none while the node is drained or stops."""
+    if node in DRAINING:
+        return
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    timer = loop.call_later(delay_s, _give, over)
+    _held_back.add((node, over))
+    try:
+        await over
+    finally:
+        timer.cancel()
+        _held_back.discard((node, over))
+
+
+def let_go(node: str) -> None:
+    """Has the node give all answers that it holds back: it is about to end."""
+    for of, over in _held_back:
+        if of == node:
+            _give(over)
+
+
+def _give(over: "asyncio.Future[None]") -> None:
+    if not over.done():
+        over.set_result(None)

@@ -10,7 +10,7 @@ from typing import Any
 from channels.exceptions import StopConsumer
 from django.conf import settings
 
-from ingest.consumers import pages, recorder
+from ingest.consumers import guarding, pages, recorder
 from ingest.consumers.active import ACTIVE, DRAINING, of_node, of_snapshot
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.upkeep import Upkeep
@@ -35,8 +35,9 @@ from ingest.telemetry import TelemetryWriter, set_writer
 logger = logging.getLogger(__name__)
 
 SESSIONS_END_S = 2.0
-HISTORY_END_S = 5.0
-"""At the stop: how long the node waits for its sessions to end, and for history to be written."""
+"""At the stop: how long the node waits for its sessions to end,"""
+STOP_S = 8.0
+"""and for this, its state and history to be written; so that what is lost is said before the server gives it up."""
 
 
 class NodeConsumer(ControlConsumer):
@@ -186,6 +187,7 @@ class NodeConsumer(ControlConsumer):
 
     async def node_draining(self, event: NodeDraining) -> None:
         DRAINING.add(self.node)
+        guarding.let_go(self.node)
         if self.upkeep is not None:
             self.spawn(self.upkeep.draining())
 
@@ -196,12 +198,13 @@ class NodeConsumer(ControlConsumer):
 
     async def node_stopped(self, event: NodeStopped) -> None:
         """The last event: sessions have ended or are about to; what is known of them is written before it returns."""
-        deadline = asyncio.get_running_loop().time() + SESSIONS_END_S
-        while of_node(self.node) and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - at most 100 looks.
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while of_node(self.node) and loop.time() < began + SESSIONS_END_S:  # noqa: ASYNC110 - at most 100 looks.
             await asyncio.sleep(0.02)
         if self.upkeep is not None:
             await self.upkeep.stopped()
-        if not await asyncio.to_thread(get_history().flush, HISTORY_END_S):
+        if not await asyncio.to_thread(get_history().flush, max(0.0, began + STOP_S - loop.time())):
             logger.error("The database did not take the last %d entries of history.", get_history().waiting)
         if self.telemetry is not None:
             set_writer(None)

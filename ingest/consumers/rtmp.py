@@ -88,8 +88,6 @@ class RtmpConsumer(ControlConsumer):
 
     async def _connect(self, event: ConnectEvent) -> None:
         def check() -> None:
-            if event["credential"]:
-                guarding.hear("connect", self.scope["client"][0])
             admission.connect(
                 app=self.scope["app"],
                 credential=event["credential"],
@@ -97,10 +95,13 @@ class RtmpConsumer(ControlConsumer):
                 now=timezone.now(),
             )
 
+        async def decide(deadline: float) -> None:
+            if event["credential"]:
+                guarding.hear("connect", self.scope["client"][0])
+            await database.decide(check, executor=database.READ, deadline=deadline)
+
         try:
-            await self._decided(
-                "connect", lambda deadline: database.decide(check, executor=database.READ, deadline=deadline)
-            )
+            await self._decided("connect", decide)
         except Refused as refused:
             self._attempt(refused, name="")
             await guarding.damp(refused, self.peer, event["credential"])
@@ -118,7 +119,6 @@ class RtmpConsumer(ControlConsumer):
         asked_at = timezone.now()
 
         def check() -> None:
-            guarding.hear("publish", peer.address)
             now = timezone.now()
             admission.check_publish(
                 request=request,
@@ -141,11 +141,13 @@ class RtmpConsumer(ControlConsumer):
                 reached_since=REACH.since(now),
             )
 
+        async def decide(deadline: float) -> Grant:
+            guarding.hear("publish", peer.address)
+            return await deciding.admit(session_id, check, admit, deadline)
+
         while True:
             try:
-                grant = await self._decided(
-                    "publish", lambda deadline: deciding.admit(session_id, check, admit, deadline)
-                )
+                grant = await self._decided("publish", decide)
                 break
             except NotYet as later:
                 await asyncio.sleep((later.at - timezone.now()).total_seconds())

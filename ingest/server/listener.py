@@ -125,7 +125,10 @@ class RtmpServer:
             await asyncio.wait_for(self._idle.wait(), drain_s)
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """End everything in order: listeners, sessions, connections, their applications, the node."""
+        """End everything in order: listeners, sessions, connections, their applications, the node.
+
+        `grace_s`: for all connections to close, and for their applications to return. The node's has `application_s`.
+        """
         if not self._started or self.stopping:
             return
         self._leaving = True
@@ -153,7 +156,7 @@ class RtmpServer:
             self._timer.cancel()
         self.flusher.close()
         self.rests.close()
-        await self.node.stop(grace_s)
+        await self.node.stop(self.config.deadlines.application_s)
         await asyncio.gather(*(driver.task for driver in leftover if driver), return_exceptions=True)
 
     def _set_grace(self, grace_s: float | None) -> None:
