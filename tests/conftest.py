@@ -9,7 +9,7 @@ from django.conf import settings
 from tests.tools import MISSING
 
 ONE_FORM = {"one_form", "spark", "browser", "serve", "production", "soak"}
-"""Marks of tests that are not run again on PostgreSQL and Redis: most are of processes that have a form of their own."""
+"""Marks of tests that are not run again on PostgreSQL and Redis: most start processes that have a form of their own."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
