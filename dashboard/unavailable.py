@@ -18,6 +18,7 @@ from django.views import defaults
 from dashboard.system.parts import State
 from dashboard.system.probes import AWAY
 from dashboard.system.watch import get_watch
+from ingest.migrated import lacks_tables
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,11 @@ def failed(request: HttpRequest, error: BaseException) -> HttpResponse:
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler500: an error that passed all others. Of a part that is away it says so."""
     error = sys.exc_info()[1]
-    return failed(request, error) if isinstance(error, AWAY) else defaults.server_error(request)
+    return failed(request, error) if error is not None and _is_away(error) else defaults.server_error(request)
+
+
+def _is_away(error: BaseException) -> bool:
+    return isinstance(error, AWAY) or lacks_tables(error)
 
 
 def _wants_page(request: HttpRequest) -> bool:
@@ -89,7 +94,7 @@ class UnavailableMiddleware:
         return _finished(response) if self.is_async else response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        return failed(request, error) if isinstance(error, AWAY) else None
+        return failed(request, error) if _is_away(error) else None
 
 
 async def _finished(response: HttpResponse) -> HttpResponse:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.utils import timezone
@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
+from ingest import migrated
 from ingest.livestore import LiveView, get_livestore
 from ingest.models import Node
 
@@ -34,6 +35,10 @@ AWAY = (OperationalError, InterfaceError, RedisError)
 T = TypeVar("T")
 
 
+class NotMigrated(OperationalError):  # noqa: N818
+    """The database answers, but lacks tables or columns of this version."""
+
+
 class Probe(Generic[T]):
     """Asks one part, again and again. `since`: when its present state, up or down, was first seen.
 
@@ -46,6 +51,8 @@ class Probe(Generic[T]):
         self.since: datetime | None = None
         self.found: T | None = None
         """The last answer."""
+        self.error: Exception | None = None
+        """Why there was none to the latest question."""
         self._began = timezone.now()
         self._ask = ask
         self._pending: Future[T] | None = None
@@ -62,12 +69,12 @@ class Probe(Generic[T]):
         except (*AWAY, TimeoutError) as error:
             if self._pending.done():
                 self._pending = None
-            return self._note(False, began, "no answer in time" if self.hangs else type(error).__name__)
+            return self._note(began, error)
         except Exception:
             self._pending = None
             raise
         self._pending = None
-        return self._note(True, began)
+        return self._note(began)
 
     def ask_here(self) -> bool:
         """The same without a thread or a limit: for a process that asks once."""
@@ -75,8 +82,8 @@ class Probe(Generic[T]):
         try:
             self.found = self._ask()
         except AWAY as error:
-            return self._note(False, began, type(error).__name__)
-        return self._note(True, began)
+            return self._note(began, error)
+        return self._note(began)
 
     def _ask_anew(self) -> T:
         close_old_connections()
@@ -86,9 +93,13 @@ class Probe(Generic[T]):
     def hangs(self) -> bool:
         return self._pending is not None
 
-    def _note(self, up: bool, at: datetime, why: str = "") -> bool:
+    def _note(self, at: datetime, error: Exception | None = None) -> bool:
+        up, self.error = error is None, error
         if self.up != up:
-            if not up:
+            if isinstance(error, NotMigrated):
+                logger.error("%s", error)
+            elif error is not None:
+                why = "no answer in time" if self.hangs else type(error).__name__
                 logger.error("%s does not answer: %s", self.name, why)
             elif self.up is False:
                 logger.info("%s answers again.", self.name)
@@ -109,7 +120,12 @@ class Rows:
 
 def read_rows() -> Rows:
     ended = AnalyticsRun.objects.filter(ended_at__isnull=False).order_by("-ended_at")
-    return Rows(list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first())
+    try:
+        return Rows(list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first())
+    except DatabaseError as error:
+        if migrated.lacks_tables(error):
+            raise NotMigrated(migrated.reason(error)) from error
+        raise
 
 
 def read_live() -> LiveView:

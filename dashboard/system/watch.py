@@ -14,7 +14,7 @@ from django.utils import timezone
 from dashboard.system import probes
 from dashboard.system.judge import HEARING, START, Found, judge
 from dashboard.system.parts import WORDS, Part, State, failing, in_order, unknown
-from dashboard.system.probes import Probe, Rows, read_live, read_rows
+from dashboard.system.probes import NotMigrated, Probe, Rows, read_live, read_rows
 from ingest.contracts import NodeFigures
 from ingest.livestore import LiveView
 
@@ -141,6 +141,14 @@ def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:
         return unknown(kind)
     if probe.up:
         return in_order(kind, probe.since)
+    if isinstance(probe.error, NotMigrated):
+        return failing(
+            kind,
+            probe.since,
+            embedded=False,
+            what="The database lacks tables of this version",
+            advice="Run `manage.py migrate`.",
+        )
     return failing(kind, probe.since, embedded=not settings.DATABASE_URL)
 
 

@@ -15,6 +15,7 @@ from django.db import Error as AnyDatabaseError
 from django.db import transaction
 from django.utils import timezone
 
+from ingest import migrated
 from ingest.consumers import database, recorder
 from ingest.consumers.active import REACH, leased, of_node
 from ingest.consumers.silence import Change, Silences
@@ -101,7 +102,7 @@ class Upkeep:
         except AnyDatabaseError as error:
             self._due.pop(name, None)  # With the next tick: leases may have expired meanwhile.
             if not self._failing:
-                logger.warning("The node's upkeep (%s) waits for the database: %s", name, type(error).__name__)
+                logger.warning("The node's upkeep (%s) waits for the database: %s", name, migrated.reason(error))
             self._failing.add("read" if name == "revocations" else "write")
         else:
             if self._failing and name in PROOFS:

@@ -1,28 +1,97 @@
-"""A command without a database to work on says so, and what to do."""
+"""A process without a database to work on says so, and what to do."""
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.background import free_port
+from tests.postgres_server import PostgresServer
+
 ROOT = Path(__file__).resolve().parents[2]
+
+MANAGE = [sys.executable, "manage.py"]
+CELERY = [sys.executable, "-m", "celery", "--quiet", "-A", "rtmpweb"]
+AWAY = "postgresql://nobody@127.0.0.1:1/none"
+
+WATCH = """
+import json
+from django.test import Client
+from dashboard.system.watch import get_watch
+
+watch = get_watch()
+watch.start()
+database = next(part for part in watch.report().parts if part.kind == "database")
+watch.hurry()
+client = Client(SERVER_NAME="localhost")
+print(json.dumps({
+    "kinds": [part.kind for part in watch.report().parts],
+    "what": database.what,
+    "advice": database.advice,
+    "health": client.get("/healthz").json()["status"],
+    "page": client.get("/login/").status_code,
+}))
+"""
+
+
+def run(command: list[str], folder: Path, database_url: str) -> "subprocess.CompletedProcess[str]":
+    own = {
+        "RTMPWEB_DATA_DIR": str(folder),
+        "DATABASE_URL": database_url,
+        "RTMPWEB_RTMP": f"127.0.0.1:{free_port()}",
+    }
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 @pytest.mark.parametrize(
-    ("database_url", "words"),
-    [("", "run `manage.py migrate`"), ("postgresql://nobody@127.0.0.1:1/none", "The database does not answer")],
+    ("command", "database_url", "words"),
+    [
+        ([*MANAGE, "streamkey", "list", "live/demo"], "", "run `manage.py migrate`"),
+        ([*MANAGE, "streamkey", "list", "live/demo"], AWAY, "The database does not answer"),
+        ([*MANAGE, "runrtmp"], "", "run `manage.py migrate`"),
+        ([*CELERY, "beat", "--pidfile="], "", "run `manage.py migrate`"),
+        ([*CELERY, "beat", "--pidfile="], AWAY, "The database does not answer"),
+    ],
 )
-def test_a_command_says_what_is_wrong_with_the_database(tmp_path: Path, database_url: str, words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "manage.py", "streamkey", "list", "live/demo"],
-        cwd=ROOT,
-        env={**os.environ, "RTMPWEB_DATA_DIR": str(tmp_path), "DATABASE_URL": database_url},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def test_a_process_says_what_is_wrong_with_the_database(
+    tmp_path: Path, command: list[str], database_url: str, words: str
+) -> None:
+    done = run(command, tmp_path, database_url)
     assert done.returncode == 1
     assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of one without a table."""
+    if request.param == "sqlite":
+        yield ""
+        return
+    server = PostgresServer(tmp_path)
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.remove()
+
+
+def test_a_web_process_tells_once_that_the_database_was_not_migrated(empty_database: str, tmp_path: Path) -> None:
+    done = run([*MANAGE, "shell", "--no-imports", "-c", WATCH], tmp_path / "var", empty_database)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert "nodes" in told.pop("kinds"), "the other parts are told of, too"
+    assert told == {
+        "what": "The database lacks tables of this version",
+        "advice": "Run `manage.py migrate`.",
+        "health": "degraded",
+        "page": 503,
+    }
+    assert done.stderr.count("manage.py migrate") == 1
     assert "Traceback" not in done.stderr

@@ -11,11 +11,17 @@ from channels.routing import get_default_application
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 
+from ingest import migrated
+from ingest.consumers import database
 from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, favour_the_loop
 
 GRACE_S = 5.0
+
+ASK_S = 5.0
+"""How long the start waits for the database's answer."""
 
 
 class Command(BaseCommand):
@@ -44,6 +50,8 @@ class Command(BaseCommand):
         self._stopping = asyncio.Event()
         self._drained: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
+        if lacking := await self._lacking(loop.time() + ASK_S):
+            raise CommandError(lacking)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         server = RtmpServer(get_default_application(), config)
@@ -59,6 +67,13 @@ class Command(BaseCommand):
         self._say("Stopping.")
         await server.stop(grace_s)
         self._say("Stopped.")
+
+    async def _lacking(self, deadline: float) -> str:
+        """What the database lacks of this version. One that does not answer is no hindrance: the node waits for it."""
+        try:
+            return await database.decide(migrated.missing, executor=database.READ, deadline=deadline)
+        except (DatabaseError, database.TooSlow):
+            return ""
 
     async def _drain(self, server: RtmpServer) -> None:
         if settings.DRAIN_S and server.sessions:
