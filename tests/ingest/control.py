@@ -1,5 +1,6 @@
 """Drives the consumers as the RTMP server does: events in, answers out, on a real database."""
 
+import asyncio
 import itertools
 from typing import Any
 
@@ -19,6 +20,7 @@ TOTALS: Totals = {
 }
 
 NODE = "node-a"
+OVER_S = 20
 _request_ids = itertools.count(1)
 
 
@@ -37,6 +39,13 @@ def rtmp_scope(app: str = "live", address: str = "192.0.2.7", node: str = NODE) 
         "capabilities": {},
         "node": node,
     }
+
+
+async def _over(app: ApplicationCommunicator) -> None:
+    """Waits until the application has dealt with all it was told; its own `wait` cancels one that is slow, unsaid."""
+    over, _ = await asyncio.wait({app.future}, timeout=OVER_S)
+    assert over, f"an application goes on {OVER_S} s after its end"
+    await app.wait()
 
 
 class Connection:
@@ -110,7 +119,7 @@ class Connection:
 
     async def disconnect(self, reason: str = "tcp_reset") -> None:
         await self.tell({"type": "rtmp.disconnect", "reason": reason, "description": ""})
-        await self.app.wait(5)
+        await _over(self.app)
 
 
 class NodeApp:
@@ -151,4 +160,4 @@ class NodeApp:
 
     async def stop(self) -> None:
         await self.tell("node.stopped")
-        await self.app.wait(10)
+        await _over(self.app)

@@ -26,7 +26,7 @@ from tests.rtmp_client import RtmpClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-HERD = 300
+HERD = 100
 
 
 async def connected(count: int) -> list[Connection]:

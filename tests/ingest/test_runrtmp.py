@@ -18,7 +18,7 @@ from cryptography import x509
 from ingest.rtmp import events
 from tests.background import Background, free_port
 from tests.certificates import Pair, make_pair
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.media import AVC_HEADER, keep_sending
 from tests.rtmp_client import RtmpClient
 from tests.server_process import Installation
 
@@ -93,14 +93,6 @@ def node(installation: Installation, key: str, pair: Pair) -> Iterator[Node]:
 def rows(installation: Installation, query: str) -> list[tuple[Any, ...]]:
     with sqlite3.connect(installation.folder / "rtmpweb.sqlite3") as database:
         return database.execute(query).fetchall()
-
-
-async def keep_sending(client: RtmpClient, stream_id: int) -> None:
-    timestamp = 0
-    while not client.closed:
-        timestamp += 100
-        await client.send_video(stream_id, timestamp, key_frame(0))
-        await asyncio.sleep(0.1)
 
 
 async def test_a_drain_by_sigterm_ends_early_when_nothing_is_live(

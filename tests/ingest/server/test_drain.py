@@ -1,7 +1,7 @@
 """Drain: nobody new comes, those that there are are asked to leave, then end; or all goes on as before."""
 
 import asyncio
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from tests.certificates import make_pair
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.waiting import within
 from tests.rtmp_client import RtmpClient
 
 RECONNECT = "NetConnection.Connect.ReconnectRequest"
@@ -39,15 +40,6 @@ async def refused(port: int) -> bool:
         return True
     writer.close()
     return False
-
-
-async def within(timeout_s: float, ask: Callable[[], Any]) -> Any:
-    deadline = asyncio.get_running_loop().time() + timeout_s
-    while True:
-        found = await ask()
-        if found or asyncio.get_running_loop().time() > deadline:
-            return found
-        await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +109,7 @@ async def test_a_resumed_node_listens_where_it_did(app: ScriptedApplication, ser
     await app.node.send({"type": "node.resume"})  # Nothing to resume.
     await app.node.send({"type": "node.drain", "grace_s": 0.5})
     for port in ports:
-        assert await within(2, lambda port=port: refused(port))  # type: ignore[misc]
+        assert await within(2, partial(refused, port), True)
     await app.node.send({"type": "node.resume"})
     await app.wait_until(lambda: bool(app.node.of("node.resumed")))
     assert [server.addresses[0][1], server.tls_addresses[0][1]] == ports
@@ -147,7 +139,7 @@ async def test_a_resume_waits_for_a_port_that_is_taken(
     async def told() -> bool:
         return "can't listen" in caplog.text
 
-    assert await within(5, told)
+    assert await within(5, told, True)
     assert not app.node.of("node.resumed")
     other.close()
     await app.wait_until(lambda: bool(app.node.of("node.resumed")))

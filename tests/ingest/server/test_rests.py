@@ -64,7 +64,7 @@ async def test_what_is_played_is_read_at_once(app: ScriptedApplication, serve: S
         for number in range(2, 12):
             await publisher.send_video(stream_id, 40 * number, inter_frame(number))
             await player.wait_count(events.VideoReceived, 2 + number)
-        assert loop.time() - begun < REST_S
+        assert loop.time() - begun < 5 * REST_S  # Half of ten rests, on the slowest machine.
 
 
 async def test_a_resting_publisher_can_be_ended(app: ScriptedApplication, serve: Serve) -> None:

@@ -11,7 +11,6 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 import pytest_asyncio
@@ -24,6 +23,7 @@ from tests.certificates import Pair, make_pair
 from tests.ingest.server.app import Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.waiting import within
 from tests.rtmp_client import RtmpClient
 from tests.tools import require_tool
 
@@ -33,7 +33,6 @@ def pair(tmp_path: Path) -> Pair:
     return make_pair(tmp_path)
 
 
-T = TypeVar("T")
 ServeTls = Callable[..., Awaitable[RtmpServer]]
 
 
@@ -329,16 +328,6 @@ async def serial(server: RtmpServer) -> int:
     async with raw(tls_port(server), ssl=trusting) as (_, writer):
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     return x509.load_der_x509_certificate(shown).serial_number
-
-
-async def within(timeout_s: float, ask: Callable[[], Awaitable[T]], wanted: T) -> T:
-    """The first answer that is the wanted one, or the last in the time."""
-    deadline = asyncio.get_running_loop().time() + timeout_s
-    while True:
-        found = await ask()
-        if found == wanted or asyncio.get_running_loop().time() > deadline:
-            return found
-        await asyncio.sleep(0.02)
 
 
 async def found_in(caplog: pytest.LogCaptureFixture, text: str) -> bool:
