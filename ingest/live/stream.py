@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ingest.contracts import Health, Labels, MediaInfo, Sample, StreamState, Totals
 from ingest.live.cache import CacheLimits, HeaderCache, PictureCache
-from ingest.live.headers import describe_audio, describe_video
+from ingest.live.headers import AUDIO_FIELDS, TOLD_BY_KEYFRAMES, VIDEO_FIELDS, describe_audio, describe_video
 from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine
 from ingest.live.limit import BitrateLimit, LimitSettings
 from ingest.live.media import Tag, audio_tag, video_tag
@@ -152,10 +152,10 @@ class LiveStream:
         if tag.is_header:
             self._header("video", tag, timestamp, payload, now)
             if is_main and tag.is_sequence_start:
-                self._describe(describe_video(tag, payload), "video_codec", "width", "height", "profile")
+                self._describe(describe_video(self.media, tag, payload), VIDEO_FIELDS)
             return
-        if is_keyframe and "video_codec" not in self.media:
-            self._describe(describe_video(tag, payload))
+        if is_keyframe and ("width" not in self.media or tag.codec in TOLD_BY_KEYFRAMES):
+            self._describe(describe_video(self.media, tag, payload), VIDEO_FIELDS)
         at = self._timeline(timestamp, now, is_frame=tag.is_frame)
         self._pictures.add("video", at, payload, now, is_frame, is_keyframe)
         if self.subscribers:
@@ -174,14 +174,14 @@ class LiveStream:
         meter.audio(timestamp, len(payload), now, is_frame)
         if tag.is_header:
             self._header("audio", tag, timestamp, payload, now)
-            if is_main and tag.is_sequence_start:
+            if is_main:
                 self._audio_form = payload[0]
-                self._describe(describe_audio(tag, payload), "audio_codec", "sample_rate", "channels")
+                self._describe(describe_audio(self.media, tag, payload), AUDIO_FIELDS)
             return
-        if payload and payload[0] != self._audio_form:
+        if payload and payload[0] != self._audio_form and is_main:
             # Formats without a header tell what they are in each message.
             self._audio_form = payload[0]
-            self._describe({**describe_audio(tag, payload), **self.media})
+            self._describe(describe_audio(self.media, tag, payload), AUDIO_FIELDS)
         at = self._timeline(timestamp, now, is_frame=tag.is_frame)
         self._pictures.add("audio", at, payload, now, is_frame)
         if self.subscribers:
@@ -241,7 +241,7 @@ class LiveStream:
             self._before_first_frame = False
         return timestamp
 
-    def _describe(self, info: MediaInfo, *replaced: str) -> None:
+    def _describe(self, info: MediaInfo, replaced: tuple[str, ...]) -> None:
         """Take over what a header says, in place of the fields that it replaces; tell when that changes anything."""
         media = MediaInfo(**{**{key: value for key, value in self.media.items() if key not in replaced}, **info})  # type: ignore[typeddict-item]
         if media != self.media:
