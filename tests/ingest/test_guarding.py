@@ -132,7 +132,7 @@ async def test_a_lifted_ban_is_over_within_2_s(process: HistoryWriter, key: NewK
 async def test_another_nodes_ban_holds_here_within_2_s_and_ends_by_itself(process: HistoryWriter, key: NewKey) -> None:
     async with listening() as port:
         assert await publish(port, key.secret) == "live"
-        await impose(seconds=4)
+        await impose(seconds=2.5)
         assert await until_it_says(port, key.secret, "Too many") < 2.5
         assert await until_it_says(port, key.secret, "live") < 5
 
@@ -160,11 +160,11 @@ async def test_without_bans_wrong_keys_stay_wrong(process: HistoryWriter, key: N
         assert await publish(port, key.secret) == "live"
 
 
+@pytest.mark.one_form
 async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
     process: HistoryWriter, key: NewKey, settings: Any
 ) -> None:
-    """With the delay that installations have."""
-    settings.REFUSAL_DELAY_S = 4.0
+    settings.REFUSAL_DELAY_S = 2.0
     loop = asyncio.get_running_loop()
     mistyped = keys.generate()
 
@@ -175,13 +175,13 @@ async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
     async with listening() as port:
         waiting = asyncio.gather(*(timed(mistyped) for _ in range(8)))
         answer, took = await timed(key.secret)
-        assert (answer, took < 1.5) == ("live", True)
+        assert (answer, took < 1) == ("live", True)
         answers = await waiting
     assert all("not known" in answer for answer, _ in answers)
     times = [took for _, took in answers]
-    assert max(times) > 0.5  # Eight random times of up to 4 s.
-    assert max(times) < 5.5
-    assert max(times) - min(times) > 0.2
+    assert max(times) > 0.25  # Eight random times of up to 2 s.
+    assert max(times) < 3.5
+    assert max(times) - min(times) > 0.1
 
 
 async def test_a_client_that_leaves_meanwhile_is_forgotten(process: HistoryWriter, settings: Any) -> None:
