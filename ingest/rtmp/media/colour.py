@@ -3,7 +3,6 @@
 The body is a run of names and values in AMF, of which "colorInfo" is the only one defined.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
@@ -125,12 +124,13 @@ def _group(kind: type[Group], given: Any) -> Group:
     found = {}
     for each in fields(kind) if isinstance(given, Mapping) else ():  # type: ignore[arg-type]
         value = given.get(each.metadata["name"])
-        if isinstance(value, float) and math.isfinite(value) and _is_within(value, each.metadata):
-            found[each.name] = int(value) if "whole" in each.metadata else value
+        if isinstance(value, int | float) and not isinstance(value, bool) and _is_within(value, each.metadata):
+            found[each.name] = int(value) if "whole" in each.metadata else float(value)
     return kind(**found)
 
 
 def _is_within(value: float, bounds: Mapping[str, Any]) -> bool:
+    """Which no NaN is."""
     return bool(bounds["least"] <= value <= bounds["most"]) and ("whole" not in bounds or value == int(value))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import amf0
+from ingest.rtmp import amf0, amf3
 from ingest.rtmp.media.colour import (
     MAX_METADATA_BYTES,
     ColourConfig,
@@ -86,6 +86,13 @@ def test_a_reset(value: Any) -> None:
 def test_impossible_figures_are_left_out(group: str, name: str, value: Any) -> None:
     found = read_colour(body({group: {name: value}}))
     assert found == ColourInfo()
+
+
+def test_amf3_says_the_same() -> None:
+    """By the switch within AMF0; its whole numbers are integers."""
+    given = {"colorConfig": {"bitDepth": 10, "transferCharacteristics": 18}, "hdrCll": {"maxFall": 400, "maxCLL": 0.5}}
+    found = read_colour(amf0.encode("colorInfo") + b"\x11" + amf3.encode(given))
+    assert found == ColourInfo(ColourConfig(10, transfer=18), LightLevel(400.0, 0.5))
 
 
 @pytest.mark.parametrize(
