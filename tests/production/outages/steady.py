@@ -10,8 +10,8 @@ from typing import Any, Self
 from tests.background import ROOT
 
 LATE_MS = 50.0
-"""Holds where the measuring process may run before all others: as root, or with CAP_SYS_NICE. As anyone else it waits for
-its turn like the rest, and a busy machine may break this without the server's doing."""
+"""Holds where the measuring process may run before all others: as root, or with CAP_SYS_NICE. As anyone else it waits
+for its turn like the rest, and a busy machine may break this without the server's doing."""
 
 PLAYERS = 2
 
