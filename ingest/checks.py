@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from ingest.models import Application
-from ingest.server import tls
+from ingest.server import connections_possible, tls
 from ingest.services.paste import WILDCARDS
 
 PEPPER_CHARACTERS = 32
@@ -91,6 +91,20 @@ def certificate(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         words = f"The certificate for RTMPS expires on {expires:%d %b %Y, %H:%M} UTC."
         return [CheckWarning(words, hint=RENEW, id="ingest.W004")]
     return []
+
+
+@register(Tags.compatibility, deploy=True)
+def open_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if connections_possible() >= settings.MAX_CONNECTIONS:
+        return []
+    return [
+        CheckWarning(
+            f"A process may open too few files for {settings.MAX_CONNECTIONS} connections: "
+            f"{connections_possible()} are possible.",
+            hint="Raise its limit (ulimit -Hn; LimitNOFILE= of systemd), or lower RTMPWEB_MAX_CONNECTIONS.",
+            id="ingest.W005",
+        )
+    ]
 
 
 @register(Tags.compatibility, deploy=True)

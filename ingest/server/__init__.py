@@ -4,7 +4,7 @@ from ingest.server.config import Deadlines, ServerConfig
 from ingest.server.driver import ASGIApplication
 from ingest.server.listener import RtmpServer
 from ingest.server.listening import ListenError
-from ingest.server.process import favour_the_loop
+from ingest.server.process import connections_possible, favour_the_loop
 from ingest.server.tls import CertificateError
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "ListenError",
     "RtmpServer",
     "ServerConfig",
+    "connections_possible",
     "favour_the_loop",
 ]

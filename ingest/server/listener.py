@@ -16,6 +16,7 @@ from ingest.server.listening import Address, ListenError, Listening
 from ingest.server.node import Node
 from ingest.server.places import Places
 from ingest.server.ports import Session
+from ingest.server.process import connections_possible, make_room_for
 from ingest.server.rests import Rests
 from ingest.server.tls import ServedCertificate
 from ingest.server.tlshandshake import shake_hands
@@ -74,6 +75,13 @@ class RtmpServer:
         self.rests = Rests(self.loop, config.read_ms, config.read_buffer_bytes)
         if config.rtmps and config.certificate and config.certificate_key:
             self._certificate = ServedCertificate(config.certificate, config.certificate_key)
+        if not make_room_for(config.max_connections):
+            logger.warning(
+                "This process may open too few files for %d connections: %d are possible. Raise its limit (ulimit -Hn; "
+                "LimitNOFILE= of systemd), or lower RTMPWEB_MAX_CONNECTIONS.",
+                config.max_connections,
+                connections_possible(),
+            )
         await self._listening.open()
         self._started = True
         if self._certificate:

@@ -70,6 +70,7 @@ CASES: dict[str, Change] = {
     "ingest.E005": tls(days=-1),
     "ingest.W003": tls(RTMPS_ADDRESS=None),
     "ingest.W004": tls(days=13),
+    "ingest.W005": wrong(MAX_CONNECTIONS=2**62),
 }
 
 
