@@ -60,6 +60,7 @@ PICTURES = (
     Picture("wall-phone", "/", "dark", 360, 780, stalled=True),
     Picture("stream", "/streams/live/court-2/", "light", 1280, 1400),
     Picture("attempts", "/attempts/", "light", 1280, 500),
+    Picture("system", "/system/", "light", 1280, 620),
 )
 
 
