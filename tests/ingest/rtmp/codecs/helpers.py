@@ -1,7 +1,11 @@
 """The vectors made from real encoders, and short ways to a configuration."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
+
+import av
 
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.media import read_audio, read_video
@@ -28,3 +32,12 @@ def audio(payload: bytes) -> AudioConfig:
 
 def vector(name: str, part: str) -> bytes:
     return h(next(each for each in VECTORS if each["name"] == name)[part])
+
+
+def header_by_ffmpeg(codec: str, record: bytes) -> tuple[int, int, float | None, Fraction | None]:
+    """Width, height, frames a second and pixels' aspect, from a configuration record alone."""
+    context: Any = av.CodecContext.create(codec, "r")
+    context.extradata = record
+    context.open()
+    rate = context.framerate
+    return context.width, context.height, round(float(rate), 3) if rate else None, context.sample_aspect_ratio

@@ -102,6 +102,7 @@ def test_aac_that_can_not_be_read(text: str) -> None:
         (h("2f ff"), AudioConfig("MP3", "mp3", None, 44100, 2)),  # By the legacy header alone.
         (h("2f fffb 94c4"), AudioConfig("MP3", "mp3", "MPEG-1 Layer III", 48000, 1)),
         (h("e2 fff3 18c4"), AudioConfig("MP3", "mp3", "MPEG-2 Layer III", 16000, 1)),
+        (h("e2 ffe3 18c4"), AudioConfig("MP3", "mp3", "MPEG-2.5 Layer III", 8000, 1)),
         (h("91 2e6d7033 fffd 9004"), AudioConfig("MP3", "mp3", "MPEG-1 Layer II", 44100, 2)),
         (h("91 2e6d7033 ffeb 9004"), AudioConfig("MP3", "mp3")),  # A reserved version.
         (h("b2 00"), AudioConfig("Speex", None, None, 16000, 1)),
@@ -117,6 +118,27 @@ def test_aac_that_can_not_be_read(text: str) -> None:
 )
 def test_sound(payload: bytes, expected: AudioConfig) -> None:
     assert audio(payload) == expected
+
+
+@pytest.mark.parametrize("low", [0, 1])
+@pytest.mark.parametrize(("mode", "levels", "channels"), [
+    (0, 0, 2), (1, 0, 1), (2, 1, 2), (3, 1, 3), (4, 1, 3), (5, 2, 4), (6, 1, 4), (7, 2, 5),
+])  # fmt: skip
+def test_channels_of_ac3(mode: int, levels: int, channels: int, low: int) -> None:
+    """`levels`: fields of two bits, all zero, before the flag of the low frequencies (ETSI TS 102 366, 4.3.2)."""
+    bits = Bits().u(16, 0x0B77).u(16, 0).u(8, 0x40).u(5, 8).u(3, 0).u(3, mode).u(2 * levels, 0).u(1, low).u(2, 3)
+    assert audio(b"\x91ac-3" + bits.to_bytes()) == AudioConfig("AC-3", "ac-3", None, 44100, channels + low)
+
+
+def test_a_program_config_element_with_all_that_it_may_have() -> None:
+    """Three elements in front and behind, a low frequency, a comment; SBR behind it all (ISO/IEC 14496-3, 4.4.1.1)."""
+    bits = Bits().u(5, 2).u(4, 6).u(4, 0).u(3, 0)
+    bits.u(4, 1).u(2, 1).u(4, 6).u(4, 2).u(4, 0).u(4, 1).u(2, 1).u(3, 1).u(4, 1)
+    bits.u(1, 1).u(4, 1).u(1, 1).u(4, 2).u(1, 1).u(3, 5)
+    bits.u(5, 0).u(5, 17).u(5, 18).u(4, 0).u(4, 3).u(5, 9)
+    bits.u(-len(bits.text) % 8, 0).u(8, 3).u(24, 0x414243)
+    bits.u(11, 0x2B7).u(5, 5).u(1, 1).u(4, 3)
+    assert audio(b"\xaf\0" + bits.to_bytes()) == AudioConfig("AAC", "mp4a.40.5", "HE-AAC", 48000, 6)
 
 
 def eac3(kind: int, mode: int, low: int, *, mapped: int | None = None, rate: str = "0011") -> bytes:

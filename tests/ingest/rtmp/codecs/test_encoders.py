@@ -1,5 +1,6 @@
 """What real encoders send, against what FFmpeg's libraries read from the same (vectors.json, make_vectors.py)."""
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from ingest.rtmp import amf0
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.media import ExtendedVideo, read_audio, read_video
-from tests.ingest.rtmp.codecs.helpers import VECTORS
+from tests.ingest.rtmp.codecs.helpers import VECTORS, header_by_ffmpeg, video
 from tests.rtmpdecode import Decoded, decode_stream
 
 VIDEO = [vector for vector in VECTORS if vector["kind"] == "video"]
@@ -83,7 +84,7 @@ def test_video(vector: dict[str, Any]) -> None:
         major, minor = LEVELS[found.codec]
         level = found.level or ""
         assert int(level[0]) * major + int(level[2]) * minor == read["level"]
-        assert found.fps in (None, 29.97)
+        assert found.fps == (None if found.codec == "H.266" or vector["name"] == "openh264" else 29.97)
         assert found.sample_aspect in (None, tuple(read["sample_aspect"] or ()))
     if found.codec == "AV1" and found.level != "any":
         level = found.level or ""
@@ -118,6 +119,19 @@ def test_codec_strings(vector: dict[str, Any]) -> None:
         assert found is None
     else:
         assert found == {"mp4a.40.34": "mp3"}.get(named, named)
+
+
+HEVC = [vector for vector in VIDEO if vector["name"].startswith(("x265", "kvazaar"))]
+
+
+@pytest.mark.parametrize("vector", HEVC, ids=ids(HEVC))
+def test_what_ffmpeg_reads_from_the_header_alone(vector: dict[str, Any]) -> None:
+    header = bytes.fromhex(vector["header"])
+    found = video(header)
+    assert found.fps == 29.97
+    assert found.sample_aspect
+    read = (found.width, found.height, found.fps, Fraction(*found.sample_aspect))
+    assert read == header_by_ffmpeg("hevc", header[5:])
 
 
 def test_all_kinds_of_video_tell_a_frame_rate_where_their_header_has_one() -> None:

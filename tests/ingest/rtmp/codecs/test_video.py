@@ -1,11 +1,13 @@
 """Video that encoders at hand don't send, by the tables of the specifications."""
 
+from fractions import Fraction
+
 import pytest
 
 from ingest.rtmp.codecs import VideoConfig, video_config
 from ingest.rtmp.media import read_video
 from tests.ingest.live.payloads import Bits, avc_header, sps
-from tests.ingest.rtmp.codecs.helpers import h, vector, video
+from tests.ingest.rtmp.codecs.helpers import h, header_by_ffmpeg, vector, video
 
 # --- H.264 ---
 
@@ -103,6 +105,94 @@ def test_the_codec_strings_of_the_specification() -> None:
     found = video(vvc)
     assert (found.codec_string, found.level, found.width, found.height) == ("vvc1.1.L51.CQA", "3.1", 1280, 720)
     assert found.fps == 30.0
+
+
+VPS = h("40010c04ffff01600000030090000003000003003c00009594aca5650240")
+"""A video parameter set for up to three layers, made by x265: FFmpeg wants one."""
+
+
+def hevc_header(sequence: bytes) -> bytes:
+    """A record of Main, level 3.1, with a video's and a sequence's parameter set."""
+    record = h("01 01 60000000 b00000000000 5d f000 fc fd f8 f8 0000 0f 02")
+    for kind, unit in ((0x20, VPS), (0x21, sequence)):
+        record += bytes((kind, 0, 1)) + len(unit).to_bytes(2, "big") + unit
+    return b"\x90hvc1" + record
+
+
+def hevc_sps(*, layers: int, all_layers: bool, scaling: bool, pcm: bool, aspect: int) -> bytes:
+    """Of 640x352 less 4 at the right and 8 below, at 50 fps, with all that may stand before its timing."""
+    bits = Bits().u(4, 0).u(3, layers).u(1, 1)
+    general = Bits().u(8, 1).u(32, 0x60000000).u(48, 0xB00000000000)
+    bits.text += general.text
+    bits.u(8, 93)
+    for index in range(layers):
+        bits.u(1, index % 2).u(1, 1)
+    if layers:
+        bits.u(2 * (8 - layers), 0)
+    for index in range(layers):
+        bits.text += general.text if index % 2 else ""
+        bits.u(8, 90)
+    bits.ue(0).ue(1).ue(640).ue(352).u(1, 1).ue(0).ue(2).ue(0).ue(4)
+    bits.ue(0).ue(0).ue(4).u(1, int(all_layers))
+    for _ in range(layers + 1 if all_layers else 1):
+        bits.ue(4).ue(2).ue(0)
+    bits.ue(0).ue(3).ue(0).ue(3).ue(1).ue(1).u(1, int(scaling))
+    if scaling:
+        bits.u(1, 1)
+        for size in range(4):
+            for matrix in range(2 if size == 3 else 6):
+                bits.u(1, matrix == 0)
+                if matrix:
+                    bits.ue(0)  # As its default.
+                    continue
+                if size > 1:
+                    bits.se(0)
+                for _ in range(min(64, 1 << (4 + 2 * size))):
+                    bits.se(0)
+    bits.u(2, 3).u(1, int(pcm))
+    if pcm:
+        bits.u(8, 0x77).ue(0).ue(1).u(1, 1)
+    bits.ue(3)
+    bits.ue(2).ue(1).ue(0).u(1, 1).ue(0).u(1, 1).ue(0).u(1, 0)  # Two pictures before, one after.
+    bits.u(1, 1).u(1, 1).ue(0).u(1, 1).u(1, 0).u(1, 1).u(1, 1).u(1, 1)  # Told by the one before: all three, shifted.
+    bits.u(1, 0).ue(1).ue(0).ue(0).u(1, 1)
+    bits.u(1, 1).ue(1).u(8, 5).u(1, 1)  # A long-term one.
+    bits.u(2, 3)
+    bits.u(1, 1).u(1, 1).u(8, aspect)
+    if aspect == 255:
+        bits.u(16, 40).u(16, 33)
+    bits.u(1, 1).u(1, 1).u(1, 1).u(4, 10).u(1, 1).u(24, 0x010101).u(1, 1).ue(0).ue(0)
+    bits.u(3, 0).u(1, 1).ue(0).ue(0).ue(0).ue(0)
+    bits.u(1, 1).u(32, 1).u(32, 50).u(1, 0).u(1, 0)
+    bits.u(1, 0).u(1, 0)
+    return b"\x42\x01" + escaped(bits.to_bytes())
+
+
+def escaped(raw: bytes) -> bytes:
+    """With emulation prevention."""
+    found, zeros = b"", 0
+    for byte in raw:
+        if zeros >= 2 and byte <= 3:
+            found += b"\x03"
+            zeros = 0
+        found += bytes((byte,))
+        zeros = zeros + 1 if byte == 0 else 0
+    return found
+
+
+@pytest.mark.parametrize("aspect", [2, 255])
+@pytest.mark.parametrize("pcm", [False, True])
+@pytest.mark.parametrize("scaling", [False, True])
+@pytest.mark.parametrize(("layers", "all_layers"), [(0, True), (2, False), (2, True)])
+def test_all_parts_of_a_parameter_set_of_hevc(
+    layers: int, all_layers: bool, scaling: bool, pcm: bool, aspect: int
+) -> None:
+    header = hevc_header(hevc_sps(layers=layers, all_layers=all_layers, scaling=scaling, pcm=pcm, aspect=aspect))
+    found = video(header)
+    assert (found.width, found.height, found.fps) == (636, 344, 50.0)
+    assert found.sample_aspect == ((40, 33) if aspect == 255 else (12, 11))
+    read = (found.width, found.height, found.fps, Fraction(*found.sample_aspect))
+    assert read == header_by_ffmpeg("hevc", header[5:])
 
 
 def test_a_vvc_record_with_its_box_and_without_a_profile() -> None:
