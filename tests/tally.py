@@ -15,6 +15,8 @@ PASSED_ON = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):  # A parallel worker: its reports are its parent's as well.
+        return
     file = Path(os.environ["TESTS_TALLY"])
     for category, kept in (json.loads(file.read_text()) if file.exists() else {}).items():
         reports = [config.hook.pytest_report_from_serializable(config=config, data=report) for report in kept]

@@ -88,7 +88,7 @@ def test_types_that_are_taken_for_others() -> None:
         [Reference(1)],
         [Reference(-1)],
     ],
-    ids=repr,
+    ids=lambda value: f"{type(value).__name__}-{value!r}"[:40].partition(" at 0x")[0],
 )
 def test_what_amf3_cannot_say(value: Any) -> None:
     with pytest.raises(LocalProtocolError):
