@@ -3,6 +3,7 @@
 Messages come from a peer. One that can't be read gives the codec alone; nothing here raises.
 """
 
+import math
 from typing import Any, Final, cast
 
 from ingest.contracts import MediaInfo
@@ -15,6 +16,27 @@ AUDIO_FIELDS: Final = ("audio_codec", "sample_rate", "channels")
 
 TOLD_BY_KEYFRAMES: Final = frozenset({"VP8", "VP9", "H.263", "Screen", "Screen 2"})
 """Codecs whose keyframes alone tell the resolution, so that it may change with each."""
+
+MAX_READINGS_PER_S: Final = 20
+"""Of a stream's headers and keyframes. A peer can make one cost over a millisecond; real headers come with keyframes at
+the most. What goes over it is relayed like any, and not read."""
+
+
+class Readings:
+    """How many there were in this second of a stream's time."""
+
+    __slots__ = ("_count", "_since")
+
+    def __init__(self) -> None:
+        self._since = -math.inf
+        self._count = 0
+
+    def allows(self, now: float) -> bool:
+        """Whether one more is within the bound; it is counted."""
+        if now - self._since >= 1.0:
+            self._since, self._count = now, 0
+        self._count += 1
+        return self._count <= MAX_READINGS_PER_S
 
 
 def describe_video(known: MediaInfo, tag: Tag, payload: bytes) -> MediaInfo:

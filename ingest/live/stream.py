@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from ingest.contracts import Health, Labels, MediaInfo, Sample, StreamState, Totals
 from ingest.live.cache import CacheLimits, HeaderCache, PictureCache
-from ingest.live.headers import AUDIO_FIELDS, TOLD_BY_KEYFRAMES, VIDEO_FIELDS, describe_audio, describe_video
+from ingest.live.headers import (
+    AUDIO_FIELDS,
+    TOLD_BY_KEYFRAMES,
+    VIDEO_FIELDS,
+    Readings,
+    describe_audio,
+    describe_video,
+)
 from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine
 from ingest.live.limit import BitrateLimit, LimitSettings
 from ingest.live.media import Tag, audio_tag, video_tag
@@ -84,6 +91,7 @@ class LiveStream:
         self._departed = Audience()
         self._video_track = self._audio_track = FRESH_TRACK
         self._audio_form = -1
+        self._readings = Readings()
         self._last_timestamp = 0
         self._last_arrival = 0.0
         self._shift = 0
@@ -151,10 +159,10 @@ class LiveStream:
         meter.video(timestamp, len(payload), now, is_frame, is_keyframe)
         if tag.is_header:
             self._header("video", tag, timestamp, payload, now)
-            if is_main and tag.is_sequence_start:
+            if is_main and tag.is_sequence_start and self._readings.allows(now):
                 self._describe(describe_video(self.media, tag, payload), VIDEO_FIELDS)
             return
-        if is_keyframe and ("width" not in self.media or tag.codec in TOLD_BY_KEYFRAMES):
+        if is_keyframe and ("width" not in self.media or tag.codec in TOLD_BY_KEYFRAMES) and self._readings.allows(now):
             self._describe(describe_video(self.media, tag, payload), VIDEO_FIELDS)
         at = self._timeline(timestamp, now, is_frame=tag.is_frame)
         self._pictures.add("video", at, payload, now, is_frame, is_keyframe)
@@ -174,11 +182,11 @@ class LiveStream:
         meter.audio(timestamp, len(payload), now, is_frame)
         if tag.is_header:
             self._header("audio", tag, timestamp, payload, now)
-            if is_main:
+            if is_main and self._readings.allows(now):
                 self._audio_form = payload[0]
                 self._describe(describe_audio(self.media, tag, payload), AUDIO_FIELDS)
             return
-        if payload and payload[0] != self._audio_form and is_main:
+        if payload and payload[0] != self._audio_form and is_main and self._readings.allows(now):
             # Formats without a header tell what they are in each message.
             self._audio_form = payload[0]
             self._describe(describe_audio(self.media, tag, payload), AUDIO_FIELDS)

@@ -1,5 +1,6 @@
 """What a stream is, as its headers and frames tell. How codecs are read is tested in tests/ingest/rtmp/codecs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
-from ingest.live.headers import describe_audio, describe_video
+from ingest.live.headers import MAX_READINGS_PER_S, describe_audio, describe_video
 from ingest.live.media import audio_tag, video_tag
 from tests.ingest.live.payloads import AAC_HEADER, avc_header, inter, keyframe, make_stream, publisher, sound, sps
 from tests.ingest.rtmp.codecs.helpers import VECTORS, vector
@@ -119,6 +120,20 @@ def test_other_tracks_tell_nothing_of_the_stream() -> None:
         stream.video(number, keyframe(number) if number == 0 else inter(number), 0.0)
         stream.audio(number, sound(number), 0.0)
     assert stream.media == known
+
+
+def test_a_flood_of_headers_is_relayed_but_not_read() -> None:
+    told: list[MediaInfo] = []
+    stream = make_stream()
+    stream.start(replace(publisher(), described=lambda _, media: told.append(media)), 0.0)
+    headers = [avc_header(sps(width_mbs=width, height_units=9)) for width in (10, 20)]
+    for number in range(1000):
+        stream.video(number, headers[number % 2], 0.0)
+    assert len(told) == MAX_READINGS_PER_S
+    stream.video(1000, headers[0], 0.9)
+    assert stream.media["width"] == 320
+    stream.video(1001, headers[0], 1.0)
+    assert stream.media["width"] == 160
 
 
 @given(st.binary(max_size=80))

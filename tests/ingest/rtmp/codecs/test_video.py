@@ -155,7 +155,7 @@ def hevc_sps(*, layers: int, all_layers: bool, scaling: bool, pcm: bool, aspect:
     bits.ue(3)
     bits.ue(2).ue(1).ue(0).u(1, 1).ue(0).u(1, 1).ue(0).u(1, 0)  # Two pictures before, one after.
     bits.u(1, 1).u(1, 1).ue(0).u(1, 1).u(1, 0).u(1, 1).u(1, 1).u(1, 1)  # Told by the one before: all three, shifted.
-    bits.u(1, 0).ue(1).ue(0).ue(0).u(1, 1)
+    bits.u(1, 0).ue(2).ue(0).ue(3).u(1, 0).ue(1).u(1, 1)  # Two before.
     bits.u(1, 1).ue(1).u(8, 5).u(1, 1)  # A long-term one.
     bits.u(2, 3)
     bits.u(1, 1).u(1, 1).u(8, aspect)
