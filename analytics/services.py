@@ -22,7 +22,7 @@ RESEND_AFTER = timedelta(seconds=60)
 TASK = "analytics.tasks.run_analytics"
 """By its name, as tasks stand on services."""
 
-LOST = "The process that ran this was lost. The next run takes up what it left undone."
+LOST = "The process that ran this was lost. The next run, within a minute or two, takes up what it left undone."
 UNSENT = "The task queue can't be reached. Check that it is running; a minute after it is back, the run is repeated."
 
 
@@ -64,11 +64,16 @@ def create_run(
 
 
 def take_up() -> None:
-    """Sends again what the table shows undone, since a queue that was away has lost it: for each minute."""
+    """Sends again what the table shows undone, since a queue or a process has lost it: for each minute.
+
+    A run whose process was lost is repeated once, as the next may be the death of its process as well.
+    """
     active = active_run()
     if active is None:
-        latest = AnalyticsRun.objects.first()
-        if latest is not None and latest.error_code == ErrorCode.QUEUE:
+        latest, former = [*AnalyticsRun.objects.all()[:2], None, None][:2]
+        if latest is not None and (
+            latest.error_code == ErrorCode.QUEUE or (_was_lost(latest) and not (former and _was_lost(former)))
+        ):
             start_run(trigger=Trigger.SCHEDULE, kind=latest.kind)
     elif (
         active.state == State.QUEUED
@@ -76,6 +81,11 @@ def take_up() -> None:
         and timezone.now() - active.requested_at > RESEND_AFTER
     ):
         _send(active, expires=RESEND_AFTER)
+
+
+def _was_lost(run: AnalyticsRun) -> bool:
+    """Nobody was left to say why it failed."""
+    return run.error_code == ErrorCode.LOST and run.error == LOST
 
 
 def _send(run: AnalyticsRun, expires: timedelta | None = None) -> None:

@@ -113,6 +113,24 @@ def test_what_a_queue_has_lost_is_sent_again_each_minute() -> None:
     assert queued() == before + 2
 
 
+def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
+    """Not for ever: what killed one may kill the next."""
+    for repeated in (True, False):
+        (run,) = AnalyticsRun.objects.filter(state="queued") or [services.start_run(trigger=PAGE)]
+        services.claim(run_id=run.pk)
+        AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - HEARTBEAT_LOST * 2)
+        services.take_up()
+        assert AnalyticsRun.objects.get(pk=run.pk).error_code == "lost"
+        assert AnalyticsRun.objects.filter(state="queued").exists() == repeated
+
+
+def test_a_run_that_says_why_it_failed_is_not_repeated() -> None:
+    run = services.start_run(trigger=PAGE)
+    services.fail(run, code=AnalyticsRun.ErrorCode.LOST, error="Spark's Java process ended.")
+    services.take_up()
+    assert not AnalyticsRun.objects.filter(state="queued").exists()
+
+
 def test_a_commands_run_is_left_to_the_command() -> None:
     services.create_run(trigger=AnalyticsRun.Trigger.COMMAND)
     AnalyticsRun.objects.update(requested_at=timezone.now() - services.RESEND_AFTER * 2)

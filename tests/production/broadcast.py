@@ -83,6 +83,11 @@ class Show:
     def playing(self) -> bool:
         return all(reception.numbers for reception in self.receptions)
 
+    @property
+    def played(self) -> int:
+        """How many messages the player that has the fewest has got."""
+        return min(len(reception.delays_s) for reception in self.receptions)
+
     def check(self, *, late_s: float, skip: int = FPS) -> None:
         """Nothing was lost, nothing came later than `late_s`. `skip`: first messages, which come from the cache."""
         assert not self.ended, f"{self.name}: its publisher ended: {self.ended}"

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
+from tests.browser import chromium
 from tests.media import make_clip
 from tests.production.installation import Production
 from tests.tools import require_tool
@@ -25,6 +27,13 @@ def production(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One for all of them: Playwright runs once in a process."""
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,15 @@
 """The production form as operators and users meet it: its parts are apart and show one picture."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, WebSocket
 
-from tests.browser import chromium, log_in_as
-from tests.production.broadcast import on_air
+from tests.browser import log_in_as
+from tests.production.broadcast import FPS, on_air
 from tests.production.installation import Production
 from tests.production.parts import MediaNode
 from tests.server_process import program, wait_for
@@ -28,12 +28,6 @@ def keys(production: Production) -> dict[str, dict[str, Any]]:
     production.manage("application", "set", "live")
     names = ("seen", "encoder", "kicked", "revoked", "twice", "orphan", "rolled-up")
     return production.create_keys(f"live/{name}" for name in names)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +64,7 @@ def test_the_web_process_shows_what_a_node_streams(production: Production, keys:
         now = production.wait_for_state("live/seen", "live")
         assert now["node"] == "node-a"
         wait_for(lambda: production.stream("live/seen")["players"] == 3, timeout_s=3, what="three players are counted")
+        wait_for(lambda: show.played > 3 * FPS, timeout_s=10, what="all of them have played for some seconds")
     show.check(late_s=1.0)
     wait_for(ended(production, now["session_id"]), timeout_s=3, what="the end is in PostgreSQL")
 

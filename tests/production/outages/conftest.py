@@ -4,9 +4,9 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
-from tests.browser import chromium, log_in_as
+from tests.browser import log_in_as
 from tests.production.installation import Production
 from tests.production.outages import aftermath
 from tests.production.outages.steady import Steady
@@ -45,10 +45,9 @@ def sessions(production: Production, steady: Steady) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def page(production: Production) -> Iterator[Page]:
+def page(production: Production, browser: Browser) -> Page:
     """An administrator's."""
     production.create_admin(USER, PASSWORD)
-    with chromium() as browser:
-        opened = browser.new_context().new_page()
-        log_in_as(opened, production.http, USER, PASSWORD)
-        yield opened
+    opened = browser.new_context().new_page()
+    log_in_as(opened, production.http, USER, PASSWORD)
+    return opened

@@ -5,7 +5,8 @@ and says {"ready": true} when every player has media. Then for each line "window
 before (see `Window`), and at the end of its input it ends its streams.
 
 So that a late reading is the server's doing and not its own, it runs before all others where it may, it collects no
-garbage, and it watches itself: a timer tells when its loop stood still, and that time is left out of a delay.
+garbage, and it watches itself: a timer tells when its loop stood still, and that time is left out of a delay. So is
+what a virtual machine's host took of its processors meanwhile ("steal" in /proc/stat), whoever was to run then.
 """
 
 import asyncio
@@ -32,6 +33,8 @@ NICE = -15
 PULSE_S = 0.001
 STALL_NS = 3_000_000
 """A pulse that comes later than this was held up."""
+LOOKED_AT_NS = 20_000_000
+"""Delays over this are looked at one by one."""
 LOOKED_AT = 50
 """Stalls that are remembered: older ones are over for every message."""
 SETTLE_S = 2.0
@@ -48,14 +51,51 @@ class Window:
     faults: list[str] = field(default_factory=list)
     """What was missing or out of order, and connections that ended."""
     late_ms: float = 0.0
-    """The worst delay from sending to reading, less what this process slept of it."""
+    """The worst delay from sending to reading, less what this process slept of it, and what the host stole."""
     late_at: float = 0.0
-    """When that was, in seconds of the window."""
+    """When that was, in seconds of the window; 0 when it was too short to be looked at."""
     p99_ms: float = 0.0
     raw_ms: float = 0.0
     """The worst delay with it."""
     stall_ms: float = 0.0
     """The longest that this process stood still."""
+    stolen_ms: float = 0.0
+    """What the host took, all processors together."""
+
+
+class Host:
+    """Knows when a virtual machine's host took the processors, as far as the kernel tells: in ticks, a little later."""
+
+    EVERY_NS = 10_000_000
+    TOLD_NS = 20_000_000
+    """So much later than it happened a tick may be told."""
+
+    def __init__(self) -> None:
+        self.total_ns = 0
+        self._file = open("/proc/stat", "rb", buffering=0)  # noqa: SIM115 - as long as the process.
+        self._ns_a_tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        self._ticks = self._read()
+        self._due = 0
+        self._taken: deque[tuple[int, int]] = deque(maxlen=10_000)
+        """When it was seen, and how much it was (both ns)."""
+
+    def _read(self) -> int:
+        self._file.seek(0)
+        return int(self._file.read(256).split(b"\n", 1)[0].split()[8])
+
+    def look(self, now: int) -> None:
+        if now < self._due:
+            return
+        self._due = now + self.EVERY_NS
+        ticks = self._read()
+        if ticks > self._ticks:
+            taken = (ticks - self._ticks) * self._ns_a_tick
+            self._taken.append((now, taken))
+            self.total_ns += taken
+            self._ticks = ticks
+
+    def stolen_ns(self, since: int, now: int) -> int:
+        return sum(taken for at, taken in self._taken if since <= at <= now + self.TOLD_NS)
 
 
 class Pulse:
@@ -63,6 +103,7 @@ class Pulse:
 
     def __init__(self) -> None:
         self.worst_ns = 0
+        self.host = Host()
         self._stalls: deque[tuple[int, int]] = deque(maxlen=LOOKED_AT)
         self._last = time.monotonic_ns()
         self._loop = asyncio.get_running_loop()
@@ -74,6 +115,7 @@ class Pulse:
             self._stalls.append((self._last, now))
             self.worst_ns = max(self.worst_ns, now - self._last)
         self._last = now
+        self.host.look(now)
         self._loop.call_later(PULSE_S, self._beat)
 
     def stood_ns(self, since: int, now: int) -> int:
@@ -94,8 +136,8 @@ class Watcher(Player):
         self.pulse = pulse
         self.faults = faults
         self.own_ns: list[int] = []
-        self.worst: tuple[int, int] = (0, 0)
-        """The worst delay, and when it was read (both ns)."""
+        self.late: list[tuple[int, int, int]] = []
+        """Of each message over LOOKED_AT_NS: its delay, when it was sent and when it was read (ns)."""
         self.is_measuring = True
 
     def _stamped(self, stamp: int, now: int, log: dict[int, int]) -> None:
@@ -106,7 +148,8 @@ class Watcher(Player):
         own = self.pulse.stood_ns(stamp, now)
         self.delays_ns.append(now - stamp)
         self.own_ns.append(own)
-        self.worst = max(self.worst, (now - stamp - own, now))
+        if now - stamp - own > LOOKED_AT_NS:
+            self.late.append((now - stamp - own, stamp, now))
 
 
 class Streams:
@@ -150,7 +193,12 @@ class Streams:
         raw = [delay for player in self.players for delay in player.delays_ns]
         own = [stood for player in self.players for stood in player.own_ns]
         delays = sorted(delay - stood for delay, stood in zip(raw, own, strict=True))
-        worst_ns, worst_at = max(player.worst for player in self.players)
+        late = [
+            (delay - self.pulse.host.stolen_ns(since, at), at)
+            for player in self.players
+            for delay, since, at in player.late
+        ]
+        worst_ns, worst_at = max([*late, (min(delays[-1], LOOKED_AT_NS) if delays else 0, 0)])
         sent = sum(publisher.messages for publisher in self.publishers.values())
         found = Window(
             seconds=round(now - self._began, 2),
@@ -158,18 +206,19 @@ class Streams:
             received=len(raw),
             faults=self.faults[:20],
             late_ms=_ms(worst_ns),
-            late_at=round(worst_at / 1e9 - self._began, 2),
+            late_at=round(worst_at / 1e9 - self._began, 2) if worst_at else 0.0,
             p99_ms=_ms(delays[len(delays) * 99 // 100]) if delays else 0.0,
             raw_ms=_ms(max(raw, default=0)),
             stall_ms=_ms(self.pulse.worst_ns),
+            stolen_ms=_ms(self.pulse.host.total_ns),
         )
         self._began, self._sent = now, sent
-        self.pulse.worst_ns = 0
+        self.pulse.worst_ns = self.pulse.host.total_ns = 0
         self.faults.clear()
         for player in self.players:
             player.delays_ns.clear()
             player.own_ns.clear()
-            player.worst = (0, 0)
+            player.late.clear()
         return found
 
     async def stop(self) -> dict[str, int]:
