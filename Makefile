@@ -11,6 +11,7 @@ BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
 VENDOR := dashboard/static/vendor/.copied
 SOURCES := rtmpweb dashboard analytics ingest tests bench
+# With more than there are cores, real encoders and browsers wait so long for theirs that they give up.
 WORKERS ?= 2
 
 .PHONY: help run test check bench soak screenshots lock packages
@@ -40,11 +41,12 @@ soak: $(DEV)
 	@$(BIN)/python -m pytest tests/soak $(ARGS)
 
 screenshots: $(DEV) $(VENDOR)
-	PYTHONPATH=. $(BIN)/python docs/screenshots.py
+	PYTHONPATH=. $(BIN)/python docs/screenshots.py $(ARGS)
 
 lock: $(DEV)
 	$(LOCK) $(ARGS) pyproject.toml -o requirements/base.lock
 	$(LOCK) $(ARGS) pyproject.toml --extra connect -o requirements/connect.lock
+	$(LOCK) $(ARGS) pyproject.toml --extra java -o requirements/java.lock
 	$(LOCK) $(ARGS) pyproject.toml --extra dev -o requirements/dev.lock
 	$(LOCK) $(ARGS) requirements/node.in -o requirements/node.lock
 

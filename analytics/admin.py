@@ -1,15 +1,27 @@
-"""History in the admin, read-only. The schedule is under Periodic tasks."""
+"""The admin of analytics: plans of reports; history, runs and the archive to read. Schedules: Periodic tasks."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from analytics.models import AnalyticsRun, Partition, Rollup
+from analytics.models import AnalyticsRun, Partition, Report, ReportDelivery, ReportPlan, Rollup, RunLine
+from analytics.planform import PlanForm
+
+if TYPE_CHECKING:
+    AnyBase = admin.ModelAdmin[Model]
+    PlanBase = admin.ModelAdmin[ReportPlan]
+    ReportBase = admin.ModelAdmin[Report]
+    LineInlineBase = admin.TabularInline[RunLine, AnalyticsRun]
+    DeliveryInlineBase = admin.TabularInline[ReportDelivery, Report]
+else:
+    AnyBase = PlanBase = ReportBase = admin.ModelAdmin
+    LineInlineBase = DeliveryInlineBase = admin.TabularInline
 
 
-class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    def has_add_permission(self, request: HttpRequest) -> bool:
+class ReadOnly:
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -19,9 +31,60 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return False
 
 
+class ReadOnlyAdmin(ReadOnly, AnyBase):
+    pass
+
+
+class LineInline(ReadOnly, LineInlineBase):
+    model = RunLine
+    fields = ("at", "level", "text")
+    verbose_name_plural = "log"
+    extra = 0
+
+
+class DeliveryInline(ReadOnly, DeliveryInlineBase):
+    model = ReportDelivery
+    fields = ("recipient", "state", "attempts", "next_at", "sent_at", "error")
+    extra = 0
+
+
+@admin.register(ReportPlan)
+class ReportPlanAdmin(PlanBase):
+    form = PlanForm
+    list_display = ("name", "kind", "app", "stream", "time_zone", "send_at", "is_enabled")
+    list_filter = ("kind", "is_enabled")
+    list_select_related = ("stream__application",)
+    autocomplete_fields = ("stream",)
+    search_fields = ("name", "recipients")
+
+
+@admin.register(Report)
+class ReportAdmin(ReadOnlyAdmin):
+    list_display = ("made_at", "kind", "scope", "since", "until", "time_zone", "hours_done", "hours_expected", "plan")
+    list_filter = ("kind", "plan")
+    list_select_related = ("plan",)
+    search_fields = ("scope",)
+    date_hierarchy = "made_at"
+    exclude = ("document",)
+    inlines = (DeliveryInline,)
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[Model]":
+        return super().get_queryset(request).defer("document")
+
+
+@admin.register(ReportDelivery)
+class ReportDeliveryAdmin(ReadOnlyAdmin):
+    list_display = ("recipient", "report", "state", "attempts", "next_at", "sent_at", "error")
+    list_filter = ("state",)
+    search_fields = ("recipient",)
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[Model]":
+        return super().get_queryset(request).select_related("report").defer("report__document")
+
+
 @admin.register(AnalyticsRun)
 class AnalyticsRunAdmin(ReadOnlyAdmin):
-    list_display = [
+    list_display = (
         "requested_at",
         "kind",
         "state",
@@ -30,23 +93,47 @@ class AnalyticsRunAdmin(ReadOnlyAdmin):
         "done",
         "expected",
         "rows_read",
+        "metric_version",
         "stage",
-    ]
-    list_filter = ["state", "kind", "trigger", "error_code"]
-    list_select_related = ["requested_by"]
+        "error_code",
+    )
+    list_filter = ("state", "kind", "trigger", "error_code")
+    list_select_related = ("requested_by",)
     date_hierarchy = "requested_at"
+    inlines = (LineInline,)
+
+
+@admin.register(RunLine)
+class RunLineAdmin(ReadOnlyAdmin):
+    list_display = ("at", "run", "level", "text")
+    list_filter = ("level",)
+    list_select_related = ("run",)
+    date_hierarchy = "at"
 
 
 @admin.register(Partition)
 class PartitionAdmin(ReadOnlyAdmin):
-    list_display = ["start", "grain", "files", "rows_read", "rows_written", "metric_version", "processed_at"]
-    list_filter = ["grain", "metric_version"]
+    list_display = (
+        "start",
+        "grain",
+        "state",
+        "files",
+        "rows_read",
+        "rows_written",
+        "metric_version",
+        "attempts",
+        "retry_at",
+        "processed_at",
+        "compacted_at",
+        "error",
+    )
+    list_filter = ("state", "grain", "metric_version")
     date_hierarchy = "start"
 
 
 @admin.register(Rollup)
 class RollupAdmin(ReadOnlyAdmin):
-    list_display = ["start", "grain", "app", "name", "sessions", "live_ms", "video_kbps_p50", "peak_players"]
-    list_filter = ["grain", "app"]
-    search_fields = ["app", "name"]
+    list_display = ("start", "grain", "dimension", "value", "sessions", "live_ms", "video_kbps_p50", "peak_players")
+    list_filter = ("grain", "dimension", "app")
+    search_fields = ("app", "name", "value")
     date_hierarchy = "start"

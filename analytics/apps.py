@@ -3,3 +3,6 @@ from django.apps import AppConfig
 
 class AnalyticsConfig(AppConfig):
     name = "analytics"
+
+    def ready(self) -> None:
+        from analytics.reports import entries  # noqa: F401 - it keeps beat's schedule with the plans.

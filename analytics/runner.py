@@ -10,16 +10,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from analytics.java import find_java
+from analytics import cluster
+from analytics.cluster import SparkLost as SparkLost
+from analytics.java import launching
 
 log = logging.getLogger(__name__)
 logging.getLogger("py4j").setLevel(logging.ERROR)  # Else it tells of each connection that it closes.
@@ -31,6 +34,8 @@ COMMON = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # An hour has many small files: a Spark job to list them takes longer than the driver does.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
@@ -38,7 +43,6 @@ COMMON = {
 
 DRIVER = {
     "spark.app.name": "rtmpweb",
-    "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -49,14 +53,16 @@ LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0
 """All in one process: nothing listens on the network."""
 
 
-class SparkLost(Exception):  # noqa: N818
-    """Spark's JVM died; the next session starts another."""
-
-
 LOST = "Spark's Java process was lost."
 LOST_AT_START = "Spark's Java process ended as it started. The analytics worker's log says why."
 
 ENDING_S = 5.0
+
+CONNECT_RETRIES = 7
+"""Of a call to Spark Connect: about a minute; its own default is ten."""
+
+_current: Any = None
+"""The session that is kept warm."""
 
 _doubtful = False
 """Whether the session, on a cluster, has failed: the next one is a new one."""
@@ -64,7 +70,7 @@ _doubtful = False
 
 @contextmanager
 def spark() -> Iterator[SparkSession]:
-    """The process's session. Raises JavaMissing, and SparkLost when the JVM dies while the session is in use."""
+    """The process's session. Raises JavaMissing, and SparkLost when Spark can't be had, or is lost meanwhile."""
     global _doubtful
     if _lost():
         _forget()
@@ -72,10 +78,11 @@ def spark() -> Iterator[SparkSession]:
         stop()
         _doubtful = False
     try:
-        yield _session()
+        session = _session()
+        with cluster.watched(session) if cluster.is_standalone() else nullcontext():
+            yield session
     except Exception as error:
-        # The lost connection may be noticed before the end of the process that it led to.
-        if _lost(ENDING_S if isinstance(error, (ConnectionError, Py4JNetworkError)) else 0.0):
+        if _lost(ENDING_S if _unanswered(error) else 0.0):
             _forget()
             raise SparkLost(LOST) from error
         if isinstance(error, PySparkRuntimeError) and error.getCondition() == "JAVA_GATEWAY_EXITED":
@@ -87,10 +94,9 @@ def spark() -> Iterator[SparkSession]:
 
 def stop() -> None:
     """Ends the session and its JVM."""
-    session = SparkSession.getActiveSession()
-    if session is not None and not _lost():
+    if _current is not None and not _lost():
         try:
-            session.stop()
+            _current.stop()
         except Exception as error:  # Of a server or a JVM that does not answer any more.
             log.warning("Spark's session did not end in order: %s", type(error).__name__)
     discard()
@@ -105,24 +111,84 @@ def discard() -> None:
     _forget()
 
 
-def _session() -> SparkSession:
-    builder = SparkSession.builder
-    if settings.SPARK_REMOTE:
-        builder = builder.remote(settings.SPARK_REMOTE)
-        chosen = COMMON
-    else:
-        os.environ.pop("SPARK_REMOTE", None)  # An empty one, too, makes PySpark refuse a master.
-        os.environ["JAVA_HOME"] = str(find_java())
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        master = settings.SPARK_MASTER or f"local[{max(1, (os.cpu_count() or 2) - 1)}]"
-        builder = builder.master(master)
-        chosen = COMMON | DRIVER | _places()
-        if master.startswith("local"):
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            chosen |= LOOPBACK
+def _session() -> Any:
+    """The one that is warm, if it is still good for something; else a new one."""
+    global _current
+    if _current is not None and not _is_whole(_current):
+        stop()
+    if _current is None:
+        _current = _connected() if settings.SPARK_REMOTE else _started()
+    return _current
+
+
+def _is_whole(session: Any) -> bool:
+    try:
+        if settings.SPARK_REMOTE:
+            if not cluster.answers():
+                session.release_session_on_close = False  # Else its end would wait for the server.
+                return False
+            return bool(session.range(1).count())  # A server that was started again knows no former session.
+        # A master that was started again gives former applications nothing, and they would wait for ever.
+        is_stopped = session.sparkContext._jsc.sc().isStopped()
+        return not is_stopped and (not cluster.is_standalone() or cluster.workers(session) > 0)
+    except Exception as error:
+        log.warning("Spark's session is lost, and another is started: %s", type(error).__name__)
+        return False
+
+
+def _connected() -> Any:
+    """A session of Spark Connect."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    cluster.demand_answer()
+    session = _configured(SparkSession.builder.remote(settings.SPARK_REMOTE), COMMON).getOrCreate()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=CONNECT_RETRIES)])
+    return session
+
+
+def _started() -> SparkSession:
+    """A session whose driver is a JVM of this process."""
+    os.environ.pop("SPARK_REMOTE", None)  # An empty one, too, makes PySpark refuse a master.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    master = settings.SPARK_MASTER or f"local[{max(1, (os.cpu_count() or 2) - 1)}]"
+    memory = {"spark.driver.memory": settings.SPARK_MEMORY, "spark.executor.memory": settings.SPARK_MEMORY}
+    chosen = COMMON | DRIVER | memory | _places()
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        chosen |= LOOPBACK
+    if cluster.is_standalone():
+        cluster.demand_answer()
+    with _environment(launching()):
+        session: SparkSession = _configured(SparkSession.builder.master(master), chosen).getOrCreate()
+    if cluster.is_standalone():
+        try:
+            cluster.demand_worker(session)
+        except SparkLost:
+            session.stop()
+            discard()
+            raise
+    return session
+
+
+def _configured(builder: Any, chosen: dict[str, str]) -> Any:
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return builder
+
+
+@contextmanager
+def _environment(wanted: dict[str, str]) -> Iterator[None]:
+    """Of a JVM that is started meanwhile."""
+    former = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in former.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _runs(pid: int) -> bool:
@@ -160,6 +226,11 @@ def _process() -> "subprocess.Popen[bytes] | None":
     return process
 
 
+def _unanswered(error: Exception) -> bool:
+    """Whether the JVM said nothing. That may be noticed before the end of the process, which takes its time to go."""
+    return isinstance(error, (ConnectionError, Py4JError)) and not isinstance(error, Py4JJavaError)
+
+
 def _lost(wait_s: float = 0.0) -> bool:
     process = _process()
     if process is None:
@@ -179,6 +250,8 @@ def _disconnect() -> None:
 
 def _forget() -> None:
     """Makes PySpark start a new JVM: its classes keep the gateway for the process's life, dead or alive."""
+    global _current
+    _current = None
     _disconnect()
     process = _process()
     if process is not None:

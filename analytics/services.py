@@ -1,16 +1,25 @@
 """Runs of the analytics: ask for one, claim it, follow it. Spark itself is in `analytics.pipeline`."""
 
 import logging
+import os
+import socket
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 from celery import current_app
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from kombu.exceptions import ChannelError, OperationalError
 
-from analytics.models import HEARTBEAT_LOST, METRIC_VERSION, AnalyticsRun
+from analytics import ledger, locks
+from analytics.java import JavaMissing, find_java
+from analytics.models import HEARTBEAT_LOST, METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
+from ingest import clean
+from ingest.services.retention import in_pieces
 
 log = logging.getLogger(__name__)
 
@@ -18,6 +27,23 @@ State, Trigger, ErrorCode = AnalyticsRun.State, AnalyticsRun.Trigger, AnalyticsR
 
 RESEND_AFTER = timedelta(seconds=60)
 """A request that no worker took in this time is sent again: by `take_up`, or when it is asked for again."""
+
+COMMAND_WAITS = timedelta(minutes=5)
+"""A command claims its run itself, and does not wait for so long for another to end."""
+
+KEEP_RUNS = timedelta(days=90)
+
+MOST_FAILURES = 10
+"""So many runs are looked at for how often they failed of late: enough for the longest pause."""
+
+MOST_LINE = 1000
+"""Characters of a line of the log."""
+
+LEVELS = {
+    RunLine.Level.INFO: logging.INFO,
+    RunLine.Level.WARNING: logging.WARNING,
+    RunLine.Level.ERROR: logging.ERROR,
+}
 
 TASK = "analytics.tasks.run_analytics"
 """By its name, as tasks stand on services."""
@@ -31,16 +57,38 @@ class Busy(Exception):  # noqa: N818
 
 
 def start_run(
-    *, trigger: AnalyticsRun.Trigger, user: AbstractBaseUser | None = None, kind: str = AnalyticsRun.Kind.ALL
+    *,
+    trigger: AnalyticsRun.Trigger,
+    user: AbstractBaseUser | None = None,
+    kind: str = AnalyticsRun.Kind.ALL,
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> AnalyticsRun:
     """Queues a run for the analytics worker; the one that is waiting or going on already if there is one."""
     run = active_run()
     if run is None:
-        run = create_run(trigger=trigger, user=user, kind=kind)
+        run = create_run(trigger=trigger, user=user, kind=kind, since=since, until=until)
         _send(run)
     elif run.state == State.QUEUED and timezone.now() - run.requested_at > RESEND_AFTER:
         _send(run)
     return run
+
+
+def start_scheduled() -> None:
+    """Asks for a run, unless this machine has no Java to run it with."""
+    if not settings.SPARK_REMOTE:
+        try:
+            find_java()
+        except JavaMissing as error:
+            log.warning("%s", error)
+            return
+    start_run(trigger=Trigger.SCHEDULE)
+
+
+def ask_for_run() -> None:
+    """The same for whoever asks again and again: not while it rests after runs that failed."""
+    if not _rests(_lately_ended(), timezone.now()):
+        start_scheduled()
 
 
 def create_run(
@@ -64,23 +112,49 @@ def create_run(
 
 
 def take_up() -> None:
-    """Sends again what the table shows undone, since a queue or a process has lost it: for each minute.
+    """Asks for a run when the ledger shows work that nobody does, or a queue or a process has lost one: each minute.
 
-    A run whose process was lost is repeated once, as the next may be the death of its process as well.
+    The ledger knows what runs have found to do and have not done, whatever became of them. Runs that fail one after the
+    other without getting anything done are asked for less and less often.
     """
-    active = active_run()
-    if active is None:
-        latest, former = [*AnalyticsRun.objects.all()[:2], None, None][:2]
-        if latest is not None and (
-            latest.error_code == ErrorCode.QUEUE or (_was_lost(latest) and not (former and _was_lost(former)))
+    active, now = active_run(), timezone.now()
+    if active is not None:
+        if (
+            active.state == State.QUEUED
+            and active.trigger != Trigger.COMMAND  # The command claims its run itself.
+            and now - active.requested_at > RESEND_AFTER
         ):
-            start_run(trigger=Trigger.SCHEDULE, kind=latest.kind)
-    elif (
-        active.state == State.QUEUED
-        and active.trigger != Trigger.COMMAND  # The command claims its run itself.
-        and timezone.now() - active.requested_at > RESEND_AFTER
-    ):
-        _send(active, expires=RESEND_AFTER)
+            _send(active, expires=RESEND_AFTER)
+        return
+    ended = _lately_ended()
+    latest = ended[0] if ended else None
+    if latest is not None and latest.error_code == ErrorCode.QUEUE:
+        start_run(trigger=Trigger.SCHEDULE, kind=latest.kind)
+        return
+    if _rests(ended, now):
+        return
+    if ledger.due(now) or (_failures(ended) == 1 and latest is not None and _was_lost(latest)):
+        start_run(trigger=Trigger.SCHEDULE)
+
+
+def _lately_ended() -> list[AnalyticsRun]:
+    """The latest first."""
+    return list(AnalyticsRun.objects.filter(ended_at__isnull=False)[:MOST_FAILURES])
+
+
+def _failures(ended: list[AnalyticsRun]) -> int:
+    """How many failed one after the other, up to the latest, without getting anything done."""
+    return len(list(takewhile(lambda run: run.state == State.FAILED and not run.done, ended)))
+
+
+def _rests(ended: list[AnalyticsRun], now: datetime) -> bool:
+    """Whether it is too early to try again. `ended`: runs, the latest first."""
+    if not ended:
+        return False
+    latest = ended[0]
+    if latest.error_code == ErrorCode.JAVA_MISSING:
+        return True  # Until somebody installs it, who then asks for a run; or the next hour comes.
+    return latest.ended_at is not None and now < latest.ended_at + ledger.backoff(_failures(ended) - 1)
 
 
 def _was_lost(run: AnalyticsRun) -> bool:
@@ -96,6 +170,40 @@ def _send(run: AnalyticsRun, expires: timedelta | None = None) -> None:
         fail(run, code=ErrorCode.QUEUE, error=UNSENT)
 
 
+def retry(what: AnalyticsRun | Iterable[Partition], user: AbstractBaseUser | None = None) -> AnalyticsRun:
+    """Asks for what has failed once more, without waiting: a run, with its time, or hours and days of the ledger."""
+    if isinstance(what, AnalyticsRun):
+        forgive(what.partitions.all())
+        return start_run(trigger=Trigger.PAGE, user=user, kind=what.kind, since=what.since, until=what.until)
+    forgive(Partition.objects.filter(pk__in=[partition.pk for partition in what]))
+    return start_run(trigger=Trigger.PAGE, user=user)
+
+
+def forgive(partitions: "QuerySet[Partition]") -> int:
+    """Lets those that have failed be begun at once, as if it had never been; how many."""
+    failed = partitions.filter(state=Partition.State.FAILED)
+    return failed.update(state=Partition.State.PENDING, attempts=0, retry_at=None)
+
+
+def recompute(since: datetime, until: datetime) -> int:
+    """Marks what is done of the hours within since <= hour < until, and their days, to be done anew; how many.
+
+    Hours whose samples the lake no longer has stay as they are. No run is asked for: `take_up` will, or `start_run`.
+    """
+    hours = list(ledger.scan(settings.LAKE_DIR, since, until))
+    done = Partition.objects.filter(state=Partition.State.DONE, sealed_at=None)
+    return sum(
+        done.filter(grain=grain, start__in=starts).update(state=Partition.State.PENDING, attempts=0, retry_at=None)
+        for grain, starts in ((Grain.HOUR, hours), (Grain.DAY, {ledger.day_of(hour) for hour in hours}))
+    )
+
+
+def prune_runs(*, now: datetime) -> int:
+    """Deletes runs that are long over, with their lines, in small pieces; how many rows went."""
+    old = AnalyticsRun.objects.filter(ended_at__lt=now - KEEP_RUNS).order_by("ended_at")
+    return in_pieces(RunLine.objects.filter(run__in=old).order_by("pk"), old)
+
+
 def claim(*, run_id: int) -> AnalyticsRun | None:
     """Makes a queued run the running one. None: it is not waiting (any more). Raises Busy while another runs."""
     sweep()
@@ -107,12 +215,24 @@ def claim(*, run_id: int) -> AnalyticsRun | None:
             )
     except IntegrityError:
         raise Busy from None
-    return AnalyticsRun.objects.get(pk=run_id) if claimed else None
+    if not claimed:
+        return None
+    run = AnalyticsRun.objects.select_related("requested_by").get(pk=run_id)
+    asker = f" by {run.requested_by.get_username()}" if run.requested_by else ""
+    say(run, f"Begins on {socket.gethostname()}, process {os.getpid()}; asked for{asker} ({run.trigger}).")
+    return run
 
 
-def beat(*, run: AnalyticsRun) -> None:
-    """Says that the run's process lives."""
-    AnalyticsRun.objects.filter(pk=run.pk, state=State.RUNNING).update(heartbeat_at=timezone.now())
+def beat(*, run: AnalyticsRun) -> bool:
+    """Says that the run's process lives. False: the run is over, as others have seen no sign of life of it."""
+    going_on = AnalyticsRun.objects.filter(pk=run.pk, state=State.RUNNING)
+    return bool(going_on.update(heartbeat_at=timezone.now()))
+
+
+def say(run: AnalyticsRun, text: str, level: RunLine.Level = RunLine.Level.INFO) -> None:
+    """A line of the run's log, which pages show, and of the process's own."""
+    log.log(LEVELS[level], "Analytics run %d: %s", run.pk, text)
+    RunLine.objects.create(run=run, level=level, text=clean.text(text, MOST_LINE))
 
 
 def report(run: AnalyticsRun, *, stage: str | None = None, expected: int | None = None) -> None:
@@ -133,24 +253,34 @@ def advance(run: AnalyticsRun, *, rows_read: int, rows_written: int) -> None:
 
 def finish(run: AnalyticsRun) -> None:
     _end(run, state=State.DONE, stage="Done")
+    say(
+        run,
+        f"Done: {run.done} hours and days in {run.duration_s or 0:.1f} s; "
+        f"{run.rows_read:,} rows read, {run.rows_written:,} rollups written.",
+    )
 
 
 def fail(run: AnalyticsRun, *, code: AnalyticsRun.ErrorCode, error: str) -> None:
-    _end(run, state=State.FAILED, stage="Failed", error_code=code, error=error)
+    if _end(run, state=State.FAILED, stage="Failed", error_code=code, error=error):
+        say(run, error, RunLine.Level.ERROR)
 
 
-def _end(run: AnalyticsRun, **fields: str) -> None:
+def _end(run: AnalyticsRun, **fields: str) -> bool:
     waiting = AnalyticsRun.objects.filter(pk=run.pk, state__in=[State.QUEUED, State.RUNNING])
-    waiting.update(ended_at=timezone.now(), **fields)
+    ended = waiting.update(ended_at=timezone.now(), **fields)
     run.refresh_from_db()
+    return bool(ended)
 
 
 def sweep() -> None:
     """Ends runs whose process was lost."""
-    lost = AnalyticsRun.objects.filter(state=State.RUNNING, heartbeat_at__lt=timezone.now() - HEARTBEAT_LOST)
-    for run in lost:
-        log.error("Analytics run %d was lost: its last sign of life was at %s.", run.pk, run.heartbeat_at)
+    now = timezone.now()
+    silent = Q(state=State.RUNNING, heartbeat_at__lt=now - HEARTBEAT_LOST)
+    unclaimed = Q(state=State.QUEUED, trigger=Trigger.COMMAND, requested_at__lt=now - COMMAND_WAITS)
+    for run in AnalyticsRun.objects.filter(silent | unclaimed):
+        log.error("Analytics run %d was lost: its last sign of life was at %s.", run.pk, run.heartbeat_at or "no time")
         fail(run, code=ErrorCode.LOST, error=LOST)
+        locks.expire(run)
 
 
 def active_run() -> AnalyticsRun | None:

@@ -1,15 +1,12 @@
 """Celery tasks on the queue `analytics`: they carry a run's id and nothing else; the run's row is the truth."""
 
-import logging
-
 from celery import Task, shared_task
 from django.conf import settings
+from django.utils import timezone
 
 from analytics import services
-from analytics.java import JavaMissing, find_java
-from analytics.models import AnalyticsRun
-
-log = logging.getLogger(__name__)
+from analytics.reports import tasks as report_tasks  # noqa: F401 - Celery finds those of reports by this.
+from analytics.reports.pruning import prune
 
 SOFT_LIMIT_S = 50 * 60
 HARD_LIMIT_S = 55 * 60
@@ -33,16 +30,20 @@ def run_analytics(self: "Task[[int], None]", run_id: int) -> None:
 @shared_task
 def scheduled_run() -> None:
     """What beat sends each hour: asks for a run, unless this machine has no Java to run it with."""
-    if not settings.SPARK_REMOTE:
-        try:
-            find_java()
-        except JavaMissing as error:
-            log.warning("%s", error)
-            return
-    services.start_run(trigger=AnalyticsRun.Trigger.SCHEDULE)
+    services.start_scheduled()
 
 
 @shared_task
 def take_up() -> None:
     """What beat sends each minute, on the queue `default`: asks again for what a queue or a worker has lost."""
     services.take_up()
+
+
+@shared_task(soft_time_limit=SOFT_LIMIT_S, time_limit=HARD_LIMIT_S)
+def keep_lake() -> None:
+    """What beat sends each hour: makes the lake's files fewer, and removes what is old."""
+    from analytics.keeping.keeping import keep
+
+    keep(settings.LAKE_DIR, timezone.now())
+    services.prune_runs(now=timezone.now())
+    prune(now=timezone.now(), days=settings.KEEP_REPORTS_DAYS)

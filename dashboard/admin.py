@@ -12,6 +12,8 @@ from dashboard import tokens
 from dashboard.models import ApiToken
 from dashboard.permissions import Ability
 from dashboard.views.access import request_abilities
+from ingest.acting import actor_of
+from ingest.services import audit
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[ApiToken]
@@ -54,6 +56,7 @@ class ApiTokenAdmin(Base):
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
         for token in queryset:
             tokens.revoke(token=token)
+            audit.record(actor_of(request), "api_token.revoke", token.name)
         self.message_user(request, f"{len(queryset)} revoked.", messages.SUCCESS)
 
     def has_module_permission(self, request: HttpRequest) -> bool:

@@ -28,6 +28,7 @@ def ui(request: HttpRequest) -> dict[str, Any]:
         "theme": theme if theme in THEMES else "",
         "abilities": SimpleLazyObject(lambda: request_abilities(request)),
         "navigation": SimpleLazyObject(lambda: navigation(request, request_abilities(request))),
+        "bad_streams": SimpleLazyObject(lambda: get_watch().report().bad_streams or 0),
         "alarms": SimpleLazyObject(lambda: get_watch().report().alarms),
         "role": SimpleLazyObject(lambda: _role(request)),
     }

@@ -3,16 +3,17 @@
 import logging
 from enum import Enum
 
-from django.contrib.auth.models import User
+from django.db import transaction
 
+from dashboard import operating
 from dashboard.history import open_publisher
+from dashboard.operating import NOTE_LENGTH
 from ingest import clean
 from ingest.models import Session, Stream
-from ingest.services.sessions import request_stop
+from ingest.services import acts
+from ingest.services.audit import Actor
 
 logger = logging.getLogger(__name__)
-
-NOTE_LENGTH = 200
 
 
 class Kick(Enum):
@@ -21,21 +22,17 @@ class Kick(Enum):
     OTHER = "other"  # Another session than the one that was meant publishes.
 
 
-def kick_publisher(
-    stream: Stream, *, note: str, by: User | None, by_name: str, session_id: str = ""
-) -> tuple[Kick, Session | None]:
-    """Ask for the end of the stream's publisher. A `session_id` limits it to that session.
-
-    `by` is the user, None for a token; `by_name` names either.
-    """
+def kick_publisher(stream: Stream, actor: Actor, *, note: str, session_id: str = "") -> tuple[Kick, Session | None]:
+    """Ask for the end of the stream's publisher. A `session_id` limits it to that session."""
     session = open_publisher(stream)
     if session is None:
         return Kick.OFF_AIR, None
     if session_id and str(session.pk) != session_id:
         return Kick.OTHER, session
-    said = note.rstrip(" .")
-    sentence = f"Ended by {by_name}: {said}." if said else f"Ended by {by_name}."
-    if not request_stop(session_id=session.pk, reason="kicked", by=by, note=sentence):
-        return Kick.OFF_AIR, None
-    logger.info("Kick of %s, session %s. %s", stream.path, session.pk, clean.text(sentence, 255))
+    said = clean.text(note.strip(), NOTE_LENGTH)
+    with transaction.atomic():
+        if not acts.kick(actor, session, note=said):
+            return Kick.OFF_AIR, None
+        operating.put_event(session, "operator.kick", actor, description=said)
+    logger.info("Kick of %s, session %s, by %s. %s", stream.path, session.pk, actor.name, said)
     return Kick.ASKED, session

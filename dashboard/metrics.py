@@ -1,24 +1,27 @@
 """Figures for Prometheus: what nodes told in the last seconds, the parts' states, a few cheap counts of the database.
 
 Names follow Prometheus' conventions: base units, `_total` for what only grows. A collection is kept for COLLECT_S, so
-that several scrapers cost as much as one. At most MAX_STREAMS streams have series of their own; the totals count all.
+that several scrapers cost as much as one. At most MAX_STREAMS streams have series of their own, the others one
+together; the totals count all.
 """
 
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Case, Count, Q, Sum, Value, When
 from django.utils import timezone
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 from redis.exceptions import RedisError
 
+from dashboard.alerting.models import LEVELS, Alert, Delivery
 from dashboard.streams import by_stream
 from dashboard.system.parts import State
 from dashboard.system.watch import Report, get_watch
@@ -32,6 +35,8 @@ logger = logging.getLogger(__name__)
 COLLECT_S = 1.0
 MAX_STREAMS = 1000
 RECENT = timedelta(minutes=5)
+DELIVERED = timedelta(hours=1)
+TO = Case(When(webhook__isnull=False, then=Value("webhook")), default=Value("email"))
 
 HEALTH = {"good": 0, "none": 0, "warning": 1, "bad": 2}
 STATES = {State.OK: 0, State.UNKNOWN: 0, State.DEGRADED: 1, State.DOWN: 2}
@@ -51,22 +56,34 @@ class Figure:
     name: str
     help: str
     value: Callable[[Any], float | None]
+    adds: bool = False
+    """Whether a sum over streams means anything: then those without series of their own have one together."""
 
 
 STREAM_FIGURES = (
-    Figure("stream_live", "Whether media arrives (1) or not (0).", lambda s: float(s["state"] == "live")),
+    Figure("stream_live", "Whether media arrives (1) or not (0).", lambda s: float(s["state"] == "live"), adds=True),
     Figure("stream_health", "0 good or no data, 1 warning, 2 bad.", lambda s: HEALTH[s["health"]]),
-    Figure("stream_video_bits_per_second", "Mean of 5 s.", lambda s: _times(s["video_kbps"], KBIT)),
-    Figure("stream_audio_bits_per_second", "Mean of 5 s.", lambda s: _times(s["audio_kbps"], KBIT)),
-    Figure("stream_wire_bits_per_second", "All bytes of the publisher.", lambda s: _times(s["wire_kbps"], KBIT)),
-    Figure("stream_out_bits_per_second", "To all its players.", lambda s: _times(s["out_kbps"], KBIT)),
+    Figure("stream_video_bits_per_second", "Mean of 5 s.", lambda s: _times(s["video_kbps"], KBIT), adds=True),
+    Figure("stream_audio_bits_per_second", "Mean of 5 s.", lambda s: _times(s["audio_kbps"], KBIT), adds=True),
+    Figure(
+        "stream_wire_bits_per_second", "All bytes of the publisher.", lambda s: _times(s["wire_kbps"], KBIT), adds=True
+    ),
+    Figure("stream_out_bits_per_second", "To all its players.", lambda s: _times(s["out_kbps"], KBIT), adds=True),
     Figure("stream_frames_per_second", "Video frames by wall time.", lambda s: s["fps"]),
     Figure("stream_keyframe_interval_seconds", "Between the last two keyframes.", lambda s: s["keyframe_interval"]),
     Figure("stream_drift_seconds", "That media is behind real time.", lambda s: _times(s["drift"], MS)),
-    Figure("stream_players", "Players attached.", lambda s: s["players"]),
-    Figure("stream_dropped_frames_per_second", "Frames that slow players did not get.", lambda s: s["dropped_frames"]),
+    Figure("stream_players", "Players attached.", lambda s: s["players"], adds=True),
+    Figure(
+        "stream_dropped_frames_per_second",
+        "Frames that slow players did not get.",
+        lambda s: s["dropped_frames"],
+        adds=True,
+    ),
 )
 """By the labels app and name. A value that is not known now has no sample."""
+
+REST = ("", "")
+"""The labels of all streams beyond MAX_STREAMS together."""
 
 NODE_FIGURES = (
     Figure("node_streams", "Streams that the node knows.", lambda n: n["streams"]),
@@ -94,7 +111,9 @@ RECORDS = (
 """By the label node, of its `records`."""
 
 
-def _family(figure: Figure, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], Any]]) -> Metric:
+def _family(
+    figure: Figure, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], Any]]
+) -> CounterMetricFamily | GaugeMetricFamily:
     """A counter if the name ends in _total, else a gauge."""
     kind = CounterMetricFamily if figure.name.endswith("_total") else GaugeMetricFamily
     family = kind(f"rtmpweb_{figure.name}", figure.help, labels=labels)
@@ -116,14 +135,19 @@ class Installation(Collector):
         except RedisError as error:
             logger.warning("No live figures for Prometheus: %s", type(error).__name__)
             return
-        yield from self._streams(list(by_stream(view.streams).values()))
+        streams = list(by_stream(view.streams).values())
+        yield from self._streams(streams)
         yield from self._nodes(view.nodes)
+        yield self._issues([*streams, *view.nodes])
 
     def _streams(self, streams: list[StreamSnapshot]) -> Iterator[Metric]:
         streams.sort(key=lambda stream: (stream["state"] != "live", stream["app"], stream["name"]))
         shown = [((stream["app"], stream["name"]), stream) for stream in streams[:MAX_STREAMS]]
         for figure in STREAM_FIGURES:
-            yield _family(figure, ("app", "name"), shown)
+            family = _family(figure, ("app", "name"), shown)
+            if figure.adds and len(streams) > MAX_STREAMS:
+                family.add_metric(REST, sum(figure.value(stream) or 0.0 for stream in streams[MAX_STREAMS:]))
+            yield family
         states = GaugeMetricFamily("rtmpweb_streams", "Streams that nodes know of.", labels=("state",))
         for state in ("live", "waiting"):
             states.add_metric([state], sum(stream["state"] == state for stream in streams))
@@ -141,6 +165,16 @@ class Installation(Collector):
         told = [((node["node"],), node["records"]) for node in nodes if "records" in node]
         for figure in RECORDS:
             yield _family(figure, ("node",), told)
+
+    def _issues(self, judged: Sequence[StreamSnapshot | NodeFigures]) -> Metric:
+        """By check and level: as many series as there are checks, however many streams."""
+        counted = Counter((issue["check"], issue["level"]) for each in judged for issue in each.get("issues", ()))
+        family = GaugeMetricFamily(
+            "rtmpweb_health_issues", "Open health issues of streams and nodes.", labels=("check", "level")
+        )
+        for labels, count in sorted(counted.items()):
+            family.add_metric(labels, count)
+        return family
 
     def _parts(self, report: Report) -> Iterator[Metric]:
         state = GaugeMetricFamily(
@@ -176,6 +210,28 @@ class Installation(Collector):
         for reason, count in recent.values_list("reason").annotate(Sum("count")).order_by("reason"):
             refused.add_metric([reason], count)
         yield refused
+        yield from self._told()
+
+    def _told(self) -> Iterator[Metric]:
+        """Alerts, and what is delivered to webhooks and by e-mail."""
+        alerts = GaugeMetricFamily("rtmpweb_alerts_open", "Alerts that have not cleared.", labels=("level",))
+        opened = Alert.objects.filter(cleared_at__isnull=True).values_list("level").annotate(Count("pk")).order_by()
+        for level, count in sorted((dict.fromkeys(LEVELS, 0) | dict(opened)).items()):
+            alerts.add_metric([level], count)
+        yield alerts
+        waiting = Delivery.objects.filter(state=Delivery.State.WAITING).count()
+        yield GaugeMetricFamily("rtmpweb_deliveries_waiting", "Messages on their way, or tried again.", value=waiting)
+        recent = GaugeMetricFamily(
+            "rtmpweb_deliveries_recent", "Messages of the last hour, by what became of them.", labels=("to", "state")
+        )
+        since = timezone.now() - DELIVERED
+        made = Delivery.objects.filter(number__gte=int(since.timestamp() * 1e6)).annotate(to=TO)
+        counted = {(to, state): 0 for to in ("webhook", "email") for state in Delivery.State.values}
+        for to, state, count in made.values_list("to", "state").annotate(Count("pk")).order_by():
+            counted[to, state] = count
+        for labels, count in counted.items():
+            recent.add_metric(labels, count)
+        yield recent
 
 
 class Exposition:

@@ -6,7 +6,9 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook  # noqa: F401 - Django looks for them here.
 from dashboard.permissions import ROLES
+from ingest.models import Stream
 
 
 class ApiToken(models.Model):
@@ -65,3 +67,21 @@ class Heartbeat(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
+
+
+class Mute(models.Model):
+    """No alerts of a stream for a while, at an operator's wish. Its issues open and clear on the pages as ever."""
+
+    stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="mutes")
+    check_code = models.CharField("check", max_length=32, blank=True, help_text="Empty: every check.")
+    until = models.DateTimeField(null=True, blank=True, help_text="Empty: until it is lifted.")
+    note = models.CharField(max_length=200, blank=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+    lifted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-at"]
+
+    def __str__(self) -> str:
+        return f"{self.stream}: {self.check_code or 'all'}"

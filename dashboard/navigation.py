@@ -17,17 +17,25 @@ class Page:
     view: str
     needs: Ability
     owns: tuple[str, ...]
-    staff_only: bool = False
     tab: bool = True
     """Whether it is among the few tabs of a phone; else it is under More."""
+    group: int = 0
+    """Pages of one group stand together."""
 
 
 PAGES = (
     Page("Wall", "wall", "dashboard:wall", Ability.VIEW, ("dashboard:wall", "dashboard:stream")),
+    Page("Sessions", "sessions", "dashboard:sessions", Ability.VIEW, ("dashboard:session",)),
     Page("Attempts", "ban", "dashboard:attempts", Ability.VIEW, ("dashboard:attempts",)),
-    Page("Analytics", "analytics", "dashboard:analytics", Ability.VIEW, ("dashboard:analytics",)),
-    Page("Keys", "keys", "admin:ingest_streamkey_changelist", Ability.MANAGE_KEYS, (), staff_only=True),
-    Page("System", "nodes", "dashboard:system", Ability.VIEW, ("dashboard:system",), tab=False),
+    Page("Keys", "keys", "dashboard:keys", Ability.MANAGE_KEYS, ("dashboard:key",)),
+    Page("Recordings", "play", "dashboard:recordings", Ability.VIEW, ("dashboard:recording",), tab=False),
+    Page("Analytics", "analytics", "dashboard:analytics", Ability.VIEW, ("dashboard:analytics",), tab=False),
+    Page("Reports", "reports", "dashboard:reports", Ability.VIEW, ("dashboard:report",), tab=False),
+    Page("Alerts", "mail", "dashboard:alerts", Ability.VIEW, ("dashboard:alert", "dashboard:webhook"), tab=False),
+    Page("Jobs", "jobs", "dashboard:jobs", Ability.VIEW, ("dashboard:job",), tab=False, group=1),
+    Page("Nodes", "nodes", "dashboard:nodes", Ability.VIEW, ("dashboard:node",), tab=False, group=1),
+    Page("Audit", "audit", "dashboard:audit", Ability.SEE_AUDIT, ("dashboard:audit",), tab=False, group=1),
+    Page("System", "info", "dashboard:system", Ability.VIEW, ("dashboard:system",), tab=False, group=1),
 )
 
 
@@ -38,19 +46,23 @@ class Item:
     url: str
     current: bool
     tab: bool
+    apart: bool
+    """Whether it begins a group."""
 
 
 def navigation(request: HttpRequest, abilities: frozenset[Ability]) -> list[Item]:
     """The pages that the visitor may open."""
     match = request.resolver_match
     view = match.view_name if match else ""
-    items = []
+    items: list[Item] = []
+    group = 0
     for page in PAGES:
-        if page.needs not in abilities or (page.staff_only and not request.user.is_staff):
+        if page.needs not in abilities:
             continue
         try:
             url = reverse(page.view)
         except NoReverseMatch:  # The part that brings this page is not installed.
             continue
-        items.append(Item(page.label, page.icon, url, view.startswith(page.owns), page.tab))
+        items.append(Item(page.label, page.icon, url, view.startswith(page.owns), page.tab, page.group != group))
+        group = page.group
     return items

@@ -16,8 +16,15 @@ class Ability(StrEnum):
 
     VIEW = "view"  # Every page, list and live update.
     KICK = "kick"  # End a publisher's session.
+    NOTE = "note"  # Acknowledge issues, write notes, mute a stream's alerts.
+    DRAIN = "drain"  # Have a media node take nothing new, or go on.
+    LIFT_BANS = "lift_bans"  # Hear an address again that was banned for its guesses.
+    SHARE = "share"  # Make play tokens, and the URLs that bear them.
     MANAGE_KEYS = "manage_keys"  # Make, rotate and revoke stream keys.
     RUN_ANALYTICS = "run_analytics"  # Start a Spark job.
+    DELETE_RECORDINGS = "delete_recordings"  # For good, with their files.
+    SEE_AUDIT = "see_audit"  # Who did what.
+    MANAGE_ALERTS = "manage_alerts"  # Rules of alerts, webhooks and their deliveries.
     MANAGE_TOKENS = "manage_tokens"  # Make and revoke API tokens.
 
 
@@ -25,8 +32,10 @@ ALL = frozenset(Ability)
 
 ROLES: dict[str, frozenset[Ability]] = {
     VIEWER: frozenset({Ability.VIEW}),
-    OPERATOR: frozenset({Ability.VIEW, Ability.KICK}),
-    KEY_MANAGER: frozenset({Ability.VIEW, Ability.MANAGE_KEYS}),
+    OPERATOR: frozenset(
+        {Ability.VIEW, Ability.KICK, Ability.NOTE, Ability.LIFT_BANS, Ability.SHARE, Ability.DELETE_RECORDINGS}
+    ),
+    KEY_MANAGER: frozenset({Ability.VIEW, Ability.LIFT_BANS, Ability.SHARE, Ability.MANAGE_KEYS}),
     ANALYST: frozenset({Ability.VIEW, Ability.RUN_ANALYTICS}),
     ADMIN: ALL,
 }

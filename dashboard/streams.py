@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from django.shortcuts import get_object_or_404
+
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.livestore import LiveView, get_livestore
 from ingest.models import Stream
@@ -34,6 +36,7 @@ def offline(stream: Stream) -> StreamSnapshot:
         "name": stream.name,
         "target_kbps": stream.target_kbps,
         "issues": [],
+        "slowest": [],
         "media": {},
         "metadata": {},
     }
@@ -47,10 +50,14 @@ class Now:
     at: float
     nodes: list[NodeFigures]
     by_id: dict[int, StreamSnapshot]
+    others: list[StreamSnapshot]
+    """What further nodes say of streams that `by_id` has."""
 
     @classmethod
     def of(cls, view: LiveView) -> "Now":
-        return cls(snapshot_at(view), view.nodes, by_stream(view.streams))
+        chosen = by_stream(view.streams)
+        others = [snapshot for snapshot in view.streams if chosen[snapshot["id"]] is not snapshot]
+        return cls(snapshot_at(view), view.nodes, chosen, others)
 
     @classmethod
     def read(cls) -> "Now":
@@ -62,18 +69,29 @@ class Now:
 
 
 def by_stream(snapshots: Iterable[StreamSnapshot]) -> dict[int, StreamSnapshot]:
-    """By stream id. Two nodes may know one stream, by its players and by its publisher: the publisher's wins."""
+    """By stream id. Two nodes may know one stream, by its players and by its publisher: the publisher's wins. For a
+    moment two may have a publisher of it: then the later one's, as the other is being ended.
+    """
     chosen: dict[int, StreamSnapshot] = {}
     for snapshot in snapshots:
         other = chosen.get(snapshot["id"])
-        if other is None or PRESENCE[snapshot["state"]] < PRESENCE[other["state"]]:
+        if other is None or _precedence(snapshot) < _precedence(other):
             chosen[snapshot["id"]] = snapshot
     return chosen
+
+
+def _precedence(snapshot: StreamSnapshot) -> tuple[int, float, str]:
+    return PRESENCE[snapshot["state"]], -(snapshot["since"] or 0.0), snapshot["node"]
 
 
 def snapshot_at(view: LiveView) -> float:
     """When the newest node of a view ticked; now, when none does."""
     return max((node["at"] for node in view.nodes), default=time.time())
+
+
+def stream_row(app: str, name: str) -> Stream:
+    """By its public name. Raises Http404."""
+    return get_object_or_404(Stream.objects.select_related("application"), application__name=app, name=name)
 
 
 def known_streams() -> list[dict[str, Any]]:

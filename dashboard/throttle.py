@@ -1,4 +1,4 @@
-"""Slows down guessing of passwords: who failed too often waits.
+"""Slows down guessing of passwords: who failed too often waits. And bounds what one account may do in an hour.
 
 Counted in Django's cache, so with several web processes the limit is shared only when the cache is (Redis). While Redis
 does not answer, each process counts for itself: an operator can still log in and see why.
@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 WAIT_S = 300
 """A count is forgotten this long after its last failure."""
+
+HOUR_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,33 @@ class Tries:
     def _key(self, limit: Limit) -> str:
         text = self.address if limit is ADDRESS else f"{self.address}\n{self.username.casefold()}"
         return f"login:{limit.scope}:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hourly:
+    """What one account may do so many times in an hour, which begins with its first."""
+
+    scope: str
+    most: int
+
+    def take(self, account: str, times: int) -> bool:
+        """Counts them. False: they would be too many, and none is counted."""
+        key = f"hourly:{self.scope}:{hashlib.sha256(account.encode()).hexdigest()}"
+
+        def take(cache: BaseCache) -> bool:
+            cache.add(key, 0, HOUR_S)
+            try:
+                if cache.incr(key, times) <= self.most:
+                    return True
+                cache.decr(key, times)
+            except ValueError:  # It expired in between.
+                return True
+            return False
+
+        return _counted(take)
+
+
+MAILED = Hourly("mailed", 200)  # Addresses that somebody has reports sent to.
 
 
 def _counted(work: Callable[[BaseCache], T]) -> T:

@@ -1,7 +1,12 @@
-"""What counts as one address where something is limited for each: guesses, attempts, connections."""
+"""Whose address a request has, and what counts as one where something is limited for each: guesses, attempts,
+connections.
+"""
 
 import ipaddress
+from collections.abc import Sequence
 from functools import lru_cache
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NETWORK_BITS = 64
 """Of an IPv6 address: one customer has so large a network, and could take a new address of it each time."""
@@ -24,3 +29,35 @@ def unit_or_itself(address: str) -> str:
         return unit(address)
     except ValueError:
         return address
+
+
+def client_of(peer: str, forwarded: Sequence[str], proxies: Sequence[Network]) -> str:
+    """Who asks. `forwarded`: the values of each X-Forwarded-For, in their order; `proxies`: whose word counts.
+
+    Each proxy adds its own peer at the end, so it is the last address that is no proxy's. What comes before that may
+    be anything. Where there is none, or a proxy's word is no address, it is the peer.
+    """
+    if not is_in(peer, proxies):
+        return peer
+    for said in reversed(",".join(forwarded).split(",")):
+        found = _plain(said.strip())
+        if not found:
+            return peer
+        if not is_in(found, proxies):
+            return found
+    return peer
+
+
+def is_in(address: str, networks: Sequence[Network]) -> bool:
+    """Also for what is no address: in none."""
+    plain = _plain(address) if networks else ""
+    return bool(plain) and any(ipaddress.ip_address(plain) in network for network in networks)
+
+
+def _plain(address: str) -> str:
+    """In its usual form, an IPv4 address as such; "" for what is none."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    return str(getattr(found, "ipv4_mapped", None) or found)

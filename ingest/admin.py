@@ -17,10 +17,13 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 
+from ingest import loginadmin, objectadmin, recordingadmin  # noqa: F401 - registers what they are named for.
+from ingest.acting import actor_of
 from ingest.forms import StreamKeyForm
+from ingest.healthadmin import HealthOverrideInline
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.roles import CAN_DRAIN, CAN_KICK, CAN_LIFT_BANS
-from ingest.services import bans, keys, nodes, paste, sessions
+from ingest.services import acts, bans, keyacts, keys, nodes, paste
 
 if TYPE_CHECKING:
     ApplicationBase = admin.ModelAdmin[Application]
@@ -49,6 +52,7 @@ class StreamAdmin(StreamBase):
     search_fields = ("name", "application__name")
     autocomplete_fields = ("application",)
     raw_id_fields = ("owner",)
+    inlines = (HealthOverrideInline,)
 
 
 class KeyStateFilter(admin.SimpleListFilter):
@@ -75,6 +79,7 @@ class StreamKeyAdmin(StreamKeyBase):
         "stream__application",
         ("stream__owner", admin.RelatedOnlyFieldListFilter),
         "over_limit",
+        "test_only",
         "expires_at",
         "last_used_at",
     )
@@ -106,7 +111,7 @@ class StreamKeyAdmin(StreamKeyBase):
         return f"active until\n{key.grace_until:%Y-%m-%d %H:%M}Z" if found == "active" and key.grace_until else found
 
     def get_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
-        rights = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps", "over_limit")
+        rights = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps", "over_limit", "test_only")
         return (*rights, "existing_key") if obj is None else (*rights, *self.readonly_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
@@ -124,6 +129,7 @@ class StreamKeyAdmin(StreamKeyBase):
             over_limit=obj.over_limit,
             allowed_networks=obj.allowed_networks,
             enabled=obj.enabled,
+            test_only=obj.test_only,
             secret=form.cleaned_data.get("existing_key") or None,
         )
         obj.pk, obj.digest, obj.prefix = made.key.pk, made.key.digest, made.key.prefix
@@ -148,7 +154,7 @@ class StreamKeyAdmin(StreamKeyBase):
     @admin.action(description="Revoke: end their sessions now", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> None:
         for key in queryset:
-            keys.revoke(key=key)
+            keyacts.revoke(actor_of(request), key)
             self.log_change(request, key, "Revoked.")
         messages.success(request, f"Revoked {queryset.count()}. Their sessions end within 2 s.")
 
@@ -166,7 +172,7 @@ class StreamKeyAdmin(StreamKeyBase):
             return None
         key = queryset.select_related("stream__application").get()
         try:
-            made = keys.rotate(key=key, grace=grace)
+            made = keyacts.rotate(actor_of(request), key, grace=grace)
         except ValidationError as error:
             messages.error(request, " ".join(error.messages))
             return None
@@ -222,8 +228,7 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @admin.action(description="End the selected live sessions", permissions=["kick"])
     def end_now(self, request: HttpRequest, queryset: "QuerySet[Session]") -> None:
-        by = request.user if request.user.is_authenticated else None
-        asked = sum(sessions.request_stop(session_id=session.pk, reason="kicked", by=by) for session in queryset)
+        asked = sum(acts.kick(actor_of(request), session) for session in queryset.select_related("stream"))
         messages.success(request, f"Asked for the end of {asked}: within 2 s.")
 
 
@@ -281,9 +286,8 @@ class BanAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Lift: hear the selected addresses again", permissions=["lift"])
     def lift(self, request: HttpRequest, queryset: "QuerySet[Ban]") -> None:
-        by = request.user if request.user.is_authenticated else None
         addresses = sorted(set(queryset.values_list("address", flat=True)))
-        lifted = sum(bans.lift(address=address, now=timezone.now(), by=by) for address in addresses)
+        lifted = acts.lift_bans(actor_of(request), addresses)
         for ban in queryset:
             self.log_change(request, ban, "Lifted.")
         messages.success(request, f"Lifted {lifted}. {', '.join(addresses)}: heard again within 2 s.")
@@ -303,22 +307,22 @@ class NodeAdmin(ReadOnlyAdmin):
         self._ask(
             request,
             queryset,
-            partial(nodes.request_drain, grace_s=DRAIN_GRACE_S, now=timezone.now()),
+            partial(acts.drain_node, grace_s=DRAIN_GRACE_S, now=timezone.now()),
             f"is drained: it takes nothing new, and what is live there ends after {DRAIN_GRACE_S} s.",
         )
 
     @admin.action(description="Resume: take connections again", permissions=["drain"])
     def resume(self, request: HttpRequest, queryset: "QuerySet[Node]") -> None:
-        self._ask(request, queryset, nodes.cancel_drain, "takes connections again within 2 s.")
+        self._ask(request, queryset, acts.resume_node, "takes connections again within 2 s.")
 
     @admin.action(description="Forget: it is down, and gone for good", permissions=["drain"])
     def forget(self, request: HttpRequest, queryset: "QuerySet[Node]") -> None:
-        self._ask(request, queryset, nodes.forget, "is not missed any more.")
+        self._ask(request, queryset, acts.forget_node, "is not missed any more.")
 
     def _ask(self, request: HttpRequest, queryset: "QuerySet[Node]", what: Callable[..., Node], said: str) -> None:
         for node in queryset:
             try:
-                what(name=node.name)
+                what(actor_of(request), node.name)
             except nodes.NodeError as error:
                 messages.error(request, str(error))
                 continue

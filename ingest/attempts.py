@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ingest.addresses import unit_or_itself
-from ingest.models import Attempt, Stream
+from ingest.models import Attempt, Stream, StreamKey
 from ingest.services import keys
 
 CONTINUES = timedelta(seconds=60)
@@ -192,6 +192,8 @@ class Attempts:
 
 
 def _create(row: AttemptRow) -> int:
+    """A stream or a key that was deleted since is left out."""
+    key = StreamKey.objects.values_list("pk", flat=True).filter(pk=row.key).first() if row.key else None
     named = Stream.objects.values_list("name", flat=True).filter(pk=row.stream).first() if row.stream else None
     made = Attempt.objects.create(
         at=row.at,
@@ -206,8 +208,8 @@ def _create(row: AttemptRow) -> int:
         reason=row.reason,
         code=row.code,
         description=row.description,
-        stream_id=row.stream,
-        key_id=row.key,
+        stream_id=row.stream if named else None,
+        key_id=key,
     )
     return int(made.pk)
 

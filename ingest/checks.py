@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from ingest.models import Application
 from ingest.server import connections_possible, tls
+from ingest.services import playlinks
 from ingest.services.paste import WILDCARDS
 
 PEPPER_CHARACTERS = 32
@@ -116,6 +117,21 @@ def public_host(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             "Nobody knows by which name encoders reach this server: the strings to paste say 127.0.0.1.",
             hint="Set RTMPWEB_RTMP_HOST to the server's host name or address.",
             id="ingest.W001",
+        )
+    ]
+
+
+@register(Tags.compatibility, deploy=True)
+def media_url(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    address = settings.MEDIA_ADDRESS
+    if address is None or settings.MEDIA_URL_BASE or (address[0] not in WILDCARDS and not settings.BEHIND_TLS):
+        return []
+    return [
+        CheckWarning(
+            "Nobody knows by which URL browsers reach the media listener: what they are given says "
+            f"{playlinks.media_base()}.",
+            hint="Set RTMPWEB_MEDIA_URL, such as to https://media.example.org, or RTMPWEB_MEDIA=off.",
+            id="ingest.W006",
         )
     ]
 

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from ingest.models import StreamKey
-from ingest.services import keys
+from ingest.models import EncoderLogin, StreamKey
+from ingest.services import encoderlogin, keys
 from ingest.validators import validate_networks
 
 if TYPE_CHECKING:
     StreamKeyBase = forms.ModelForm[StreamKey]
+    EncoderLoginBase = forms.ModelForm[EncoderLogin]
 else:
-    StreamKeyBase = forms.ModelForm
+    StreamKeyBase = EncoderLoginBase = forms.ModelForm
 
 
 class NetworksField(forms.CharField):
@@ -46,7 +47,7 @@ class StreamKeyForm(StreamKeyBase):
 
     class Meta:
         model = StreamKey
-        fields = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps", "over_limit")
+        fields = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps", "over_limit", "test_only")
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
@@ -60,3 +61,30 @@ class StreamKeyForm(StreamKeyBase):
                 if keys.find(secret=secret) is not None:
                     self.add_error("existing_key", "Another key has this secret already.")
         return cleaned
+
+
+class EncoderLoginForm(EncoderLoginBase):
+    password = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "size": 50}),
+        validators=[encoderlogin.validate_password],
+    )
+
+    class Meta:
+        model = EncoderLogin
+        fields = ("stream", "user", "label", "enabled", "expires_at")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password"].help_text = (
+            "Empty: a random one is made and shown once."
+            if self.instance.pk is None
+            else "Empty: it stays as it is. It can't be shown again."
+        )
+
+    def clean_user(self) -> str:
+        user: str = self.cleaned_data["user"]
+        if EncoderLogin.objects.filter(user=user, revoked_at__isnull=True).exclude(pk=self.instance.pk).exists():
+            raise ValidationError(encoderlogin.TAKEN)
+        return user

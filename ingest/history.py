@@ -4,6 +4,9 @@ What waits is bounded. Over the bound, events are dropped and counted; begins an
 and bans are always kept, since they are few, and no play is admitted while the bound is reached. Attempts, of which
 peers can make any number, wait apart: the same again takes no more room, and over their own bound they are dropped.
 
+Shared objects wait apart too, and are written in transactions of their own, between those of sessions: how much of them
+a second, is in `ingest.objectchanges`.
+
 A process that is killed loses what waits: at most what happened in the last moments, but, while the database is away,
 all since then. A player's session of which neither begin nor end was written is then missing from history; a
 publisher's has its row from its admission, and ends when its node is found dead.
@@ -11,7 +14,9 @@ publisher's has its row from its admission, and ends when its node is found dead
 
 import atexit
 import logging
+import math
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -24,8 +29,11 @@ from django.db import Error as AnyDatabaseError
 
 from ingest.attempts import AttemptRow, Attempts, Waiting
 from ingest.contracts import EndReason, Totals
+from ingest.contracts.recording import RecordEvent
 from ingest.models import Node, Session, StatusEvent, Stream
-from ingest.services import bans, sessions
+from ingest.objectchanges import Key, ObjectRow
+from ingest.objectchanges import Waiting as WaitingObjects
+from ingest.services import bans, objects, outbox, recordings, sessions
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +56,7 @@ class BeginRow:
     session: uuid.UUID
     app: str
     name: str
-    stream: int
+    stream: int | None
     node: str
     channel: str
     address: str
@@ -103,9 +111,18 @@ class BanRow:
     node: str
 
 
-Operation = BeginRow | EventRow | MediaRow | AttemptRow | BanRow | EndRow | DiscardRow
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """What became of a recording's file."""
+
+    session: uuid.UUID
+    at: datetime
+    event: RecordEvent
+
+
+Operation = BeginRow | EventRow | MediaRow | AttemptRow | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow
 ENDS = (EndRow, DiscardRow)
-KEPT = (BeginRow, BanRow, *ENDS)
+KEPT = (BeginRow, BanRow, RecordRow, *ENDS)
 
 
 class HistoryWriter:
@@ -116,6 +133,11 @@ class HistoryWriter:
         self._max_waiting = max_waiting
         self._waiting: deque[Operation] = deque()
         self._refused = Waiting()
+        self._objects = WaitingObjects()
+        self._sizes: dict[Key, int] = {}  # Of objects that were written just now.
+        self._objects_turn = False
+        self._hurried = 0
+        """How many wait until all is written."""
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._writing = 0
@@ -127,7 +149,12 @@ class HistoryWriter:
     @property
     def waiting(self) -> int:
         """Operations that are not written yet."""
-        return len(self._waiting) + len(self._refused) + self._writing
+        return len(self._waiting) + len(self._refused) + len(self._objects) + self._writing
+
+    @property
+    def _apart(self) -> int:
+        """What waits, of the kinds of which more of the same takes no more room."""
+        return len(self._refused) + len(self._objects)
 
     @property
     def full(self) -> bool:
@@ -136,8 +163,10 @@ class HistoryWriter:
 
     def put(self, operation: Operation) -> None:
         with self._changed:
-            if isinstance(operation, AttemptRow):
-                if not self._refused.put(operation):
+            if isinstance(operation, AttemptRow | ObjectRow):
+                if not (
+                    self._refused.put(operation) if isinstance(operation, AttemptRow) else self._objects.put(operation)
+                ):
                     self.dropped += 1
                     return
             elif self.full and not isinstance(operation, KEPT):
@@ -156,10 +185,20 @@ class HistoryWriter:
         """Whether the session's end waits to be written, or was written just now: it holds nothing any more."""
         return session in self._ending
 
+    def unwritten_object(self, app: str, name: str) -> ObjectRow | None:
+        """What the database may not have yet of a shared object."""
+        with self._changed:
+            return self._objects.of(app, name)
+
     def flush(self, timeout: float) -> bool:
         """Waits until all is written; False if the time was not enough."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self.waiting, timeout)
+            self._hurried += 1
+            self._changed.notify_all()
+            try:
+                return self._changed.wait_for(lambda: not self.waiting, timeout)
+            finally:
+                self._hurried -= 1
 
     def close(self, timeout: float) -> bool:
         """Writes what is left, for so long at most, and ends the thread. False: something was left."""
@@ -182,6 +221,8 @@ class HistoryWriter:
                     self.dropped += len(batch)
                 with self._changed:
                     self._writing = 0
+                    self._objects.written(self._sizes, time.monotonic())
+                    self._sizes = {}
                     self._forget(batch)
                     self._changed.notify_all()
         finally:
@@ -195,29 +236,44 @@ class HistoryWriter:
 
     def _take(self) -> list[Operation] | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._refused or self._closing.is_set())
+            while not (self._waiting or self._refused or self._closing.is_set()):
+                if not (wait_s := self._objects.wait_s(self._now)):
+                    break
+                self._changed.wait(min(wait_s, threading.TIMEOUT_MAX))
         self._closing.wait(GATHER_S)
         with self._changed:
-            if not self._waiting and not self._refused:
+            if not self._waiting and not self._apart:
                 return None if self._closing.is_set() else []
-            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-            batch += self._refused.take(BATCH)
+            is_turn = self._objects_turn or not (self._waiting or self._refused)
+            batch: list[Operation] = [*self._objects.take(self._now)] if is_turn else []
+            self._objects_turn = not batch
+            if not batch:
+                batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+                batch += self._refused.take(BATCH)
             self._writing = len(batch)
             return batch
 
+    @property
+    def _now(self) -> float:
+        """For objects, which wait for their time: it has come when somebody waits for us."""
+        return math.inf if self._hurried or self._closing.is_set() else time.monotonic()
+
     def _write(self, batch: list[Operation]) -> None:
-        failures = 0
+        failures, conflicts = 0, 0
         while batch:
             connection = connections["default"]
             try:
                 connection.close_if_unusable_or_obsolete()
                 with transaction.atomic():
-                    write(batch, self._attempts)
+                    self._sizes |= write(batch, self._attempts)
                 self._attempts.keep()
                 if failures:
                     logger.info("The database is back: history is written again.")
                 return
             except UNWRITABLE as error:
+                conflicts += isinstance(error, IntegrityError)
+                if conflicts == 1:  # A stream or a key that it names was deleted just then: next time that is seen.
+                    continue
                 self._write_apart(batch, error)
                 return
             except AnyDatabaseError as error:
@@ -243,17 +299,18 @@ class HistoryWriter:
             self._write([operation])
 
 
-def write(batch: Sequence[Operation], attempts: Attempts) -> None:
+def write(batch: Sequence[Operation], attempts: Attempts) -> dict[Key, int]:
     """Writes the operations in order; neighbouring events in one statement. Repeating a batch changes nothing.
 
-    Sessions begin first, all in one statement: nothing that is told of one comes before its begin. Attempts belong to
-    none.
+    Sessions begin first, all in one statement: nothing that is told of one comes before its begin. Attempts and
+    shared objects belong to none. Returns the bytes of each object that was written.
     """
     _begin([operation for operation in batch if isinstance(operation, BeginRow)])
     attempts.write([operation for operation in batch if isinstance(operation, AttemptRow)])
+    sizes = objects.save(operation for operation in batch if isinstance(operation, ObjectRow))
     events: list[StatusEvent] = []
     for operation in batch:
-        if isinstance(operation, BeginRow | AttemptRow):
+        if isinstance(operation, BeginRow | AttemptRow | ObjectRow):
             continue
         if isinstance(operation, EventRow):
             events.append(_event(operation))
@@ -261,6 +318,8 @@ def write(batch: Sequence[Operation], attempts: Attempts) -> None:
         _save(events)
         if isinstance(operation, MediaRow):
             sessions.set_media(session=operation.session, media=operation.media, metadata=operation.metadata)
+        elif isinstance(operation, RecordRow):
+            recordings.note(session=operation.session, at=operation.at, event=operation.event)
         elif isinstance(operation, BanRow):
             bans.impose(
                 address=operation.address,
@@ -280,6 +339,7 @@ def write(batch: Sequence[Operation], attempts: Attempts) -> None:
         else:
             sessions.discard(session=operation.session, silent_since=operation.silent_since)
     _save(events)
+    return sizes
 
 
 def _begin(rows: Sequence[BeginRow]) -> None:
@@ -311,6 +371,7 @@ def _begin(rows: Sequence[BeginRow]) -> None:
 def _save(events: list[StatusEvent]) -> None:
     if events:
         StatusEvent.objects.bulk_create(events, ignore_conflicts=True)
+        outbox.told(events)
         events.clear()
 
 

@@ -6,6 +6,7 @@ without a put, so that a node that died shows nothing. It is a view, never the t
 
 import asyncio
 import json
+import struct
 import time
 import weakref
 from collections import deque
@@ -16,11 +17,17 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
+from ingest import trials
 from ingest.contracts import Health, NodeFigures, StreamSnapshot
 
 EXPIRY_S = 5
 RECENT_S = 300
 """Seconds of compact samples that are kept for a chart's first paint."""
+
+THUMBNAIL_S = 900
+"""How long a stream's last picture is kept: as long as the wall shows that the stream dropped."""
+WATCHED_S = 15
+"""After somebody has looked at a stream's picture, it counts as watched."""
 
 PREFIX = "rtmpweb:live:"
 
@@ -34,13 +41,23 @@ class CompactSample(TypedDict):
     fps: float | None
     keyframe_interval: float | None
     drift_dev: float | None
+    rtt_ms: float | None
     players: int
     health: Health
+
+
+class Thumbnail(NamedTuple):
+    at_ms: int
+    """When it was taken, since the epoch."""
+    image: bytes
+    """WebP."""
 
 
 class LiveView(NamedTuple):
     nodes: list[NodeFigures]
     streams: list[StreamSnapshot]
+    trials: tuple[StreamSnapshot, ...] = ()
+    """What test-only keys publish (ingest.trials)."""
 
 
 class LiveStore(Protocol):
@@ -70,6 +87,15 @@ class LiveStore(Protocol):
     async def arecent(self, stream: int) -> list[CompactSample]:
         """`recent` for event loops."""
 
+    async def put_thumbnail(self, path: str, thumbnail: Thumbnail) -> None:
+        """Replaces the picture of the stream (app/name)."""
+
+    def thumbnail(self, path: str) -> Thumbnail | None:
+        """The stream's last picture. Whoever reads it watches the stream."""
+
+    async def awatched(self) -> list[str]:
+        """The streams whose pictures were read in the last WATCHED_S, by their paths."""
+
 
 class MemoryLiveStore:
     """For one process. Values are kept as they are put: nobody may change them afterwards."""
@@ -80,6 +106,8 @@ class MemoryLiveStore:
         self._clock = clock
         self._nodes: dict[str, tuple[float, NodeFigures, Sequence[StreamSnapshot]]] = {}
         self._samples: dict[int, tuple[float, deque[CompactSample]]] = {}
+        self._thumbnails: dict[str, tuple[float, Thumbnail]] = {}
+        self._watched: dict[str, float] = {}
 
     async def put_node(
         self, figures: NodeFigures, streams: Sequence[StreamSnapshot], *, text: str | None = None
@@ -92,7 +120,7 @@ class MemoryLiveStore:
     def read(self) -> LiveView:
         now = self._clock()
         fresh = [entry for entry in list(self._nodes.values()) if entry[0] > now]
-        return LiveView([entry[1] for entry in fresh], [stream for entry in fresh for stream in entry[2]])
+        return LiveView([entry[1] for entry in fresh], *trials.parted(stream for entry in fresh for stream in entry[2]))
 
     async def aread(self) -> LiveView:
         return self.read()
@@ -114,6 +142,26 @@ class MemoryLiveStore:
     async def arecent(self, stream: int) -> list[CompactSample]:
         return self.recent(stream)
 
+    async def put_thumbnail(self, path: str, thumbnail: Thumbnail) -> None:
+        now = self._clock()
+        self._thumbnails[path] = (now + THUMBNAIL_S, thumbnail)
+        for stale in [path for path, (until, _) in self._thumbnails.items() if until <= now]:
+            del self._thumbnails[stale]
+
+    def thumbnail(self, path: str) -> Thumbnail | None:
+        now = self._clock()
+        until, found = self._thumbnails.get(path) or (0.0, None)
+        if found is None or until <= now:
+            return None
+        self._watched[path] = now + WATCHED_S
+        return found
+
+    async def awatched(self) -> list[str]:
+        now = self._clock()
+        for path in [path for path, until in list(self._watched.items()) if until <= now]:
+            self._watched.pop(path, None)
+        return list(self._watched)
+
 
 class RedisLiveStore:
     """For several processes. A node is one value with an expiry; a stream's samples are a list of JSON texts."""
@@ -123,6 +171,7 @@ class RedisLiveStore:
     def __init__(self, url: str) -> None:
         self._url = url
         self._sync = redis.Redis.from_url(url, decode_responses=True, socket_timeout=2, socket_connect_timeout=2)
+        self._bytes = redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2)
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, redis.asyncio.Redis] = (
             weakref.WeakKeyDictionary()
         )
@@ -178,6 +227,27 @@ class RedisLiveStore:
     async def arecent(self, stream: int) -> list[CompactSample]:
         return _samples(cast("list[str]", await self._client().lrange(f"{PREFIX}samples:{stream}", 0, -1)))
 
+    async def put_thumbnail(self, path: str, thumbnail: Thumbnail) -> None:
+        value = _stamp.pack(thumbnail.at_ms) + thumbnail.image
+        await self._client().set(f"{PREFIX}thumbnail:{path}", value, ex=THUMBNAIL_S)
+
+    def thumbnail(self, path: str) -> Thumbnail | None:
+        value = cast("bytes | None", self._bytes.get(f"{PREFIX}thumbnail:{path}"))
+        if value is None:
+            return None
+        self._bytes.zadd(f"{PREFIX}watched", {path: time.time()})
+        return Thumbnail(_stamp.unpack_from(value)[0], value[_stamp.size :])
+
+    async def awatched(self) -> list[str]:
+        async with self._client().pipeline(transaction=False) as pipe:
+            pipe.zremrangebyscore(f"{PREFIX}watched", 0, time.time() - WATCHED_S)
+            pipe.zrange(f"{PREFIX}watched", 0, -1)
+            return cast("list[str]", (await pipe.execute())[1])
+
+
+_stamp = struct.Struct(">Q")
+"""Before a thumbnail's image: its at_ms."""
+
 
 def _node_keys(names: Sequence[str]) -> list[str]:
     return [f"{PREFIX}node:{name}" for name in names]
@@ -185,7 +255,9 @@ def _node_keys(names: Sequence[str]) -> list[str]:
 
 def _view(values: Sequence[str | None]) -> LiveView:
     nodes = [json.loads(value) for value in values if value is not None]
-    return LiveView([node["figures"] for node in nodes], [stream for node in nodes for stream in node["streams"]])
+    return LiveView(
+        [node["figures"] for node in nodes], *trials.parted(stream for node in nodes for stream in node["streams"])
+    )
 
 
 def _samples(texts: Sequence[str]) -> list[CompactSample]:

@@ -1,31 +1,66 @@
 """The RTMP server's configuration from the project's settings: the same for `runrtmp` and the embedded server."""
 
+from dataclasses import replace
+
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from ingest.live import QueueLimits
+from ingest.rtmp.limits import MIB, limits_for
 from ingest.server import ServerConfig
-from ingest.services import nodes
+from ingest.server.recording.settings import QUEUE, RecordingSettings
+from ingest.server.thumbs.settings import ThumbnailSettings
+from ingest.services import nodes, playlinks
 
-SETTINGS = {"rtmp": "RTMPWEB_RTMP", "rtmps": "RTMPWEB_RTMPS"}
+SETTINGS = {"rtmp": "RTMPWEB_RTMP", "rtmps": "RTMPWEB_RTMPS", "http": "RTMPWEB_MEDIA"}
 """The setting of each listener's address."""
 
+ROOM_BESIDE = 1 * MIB
+"""In a player's queue beside the longest message, which no player would be sent otherwise."""
 
-def server_config(rtmp: tuple[str, int] | None, rtmps: tuple[str, int] | None = None) -> ServerConfig:
-    """Listeners on `rtmp` and, with TLS, on `rtmps` (host, port), as RTMPWEB_* say. Raises ImproperlyConfigured."""
+
+def server_config(
+    rtmp: tuple[str, int] | None, rtmps: tuple[str, int] | None = None, media: tuple[str, int] | None = None
+) -> ServerConfig:
+    """Listeners on `rtmp`, with TLS on `rtmps`, and for FLV by HTTP on `media` (host, port), as RTMPWEB_* say. Raises
+    ImproperlyConfigured.
+    """
     if rtmps and not (settings.TLS_CERT and settings.TLS_KEY):
         raise ImproperlyConfigured(
             "RTMPWEB_RTMPS needs a certificate: name its PEM files in RTMPWEB_TLS_CERT and RTMPWEB_TLS_KEY."
         )
+    longest = settings.MAX_MESSAGE_MIB * MIB
+    limits = limits_for(longest)
     return ServerConfig(
         node=nodes.own_name(),
         rtmp=rtmp,
         rtmps=rtmps,
+        media=media,
+        media_origins=playlinks.origins(),
+        trusted_proxies=settings.TRUSTED_PROXIES,
         certificate=settings.TLS_CERT,
         certificate_key=settings.TLS_KEY,
         reconnect_url=settings.RECONNECT_URL,
         flush_ms=settings.FLUSH_MS,
         read_ms=settings.READ_MS,
+        limits=limits,
+        queue=QueueLimits(size_bytes=max(QueueLimits().size_bytes, longest + ROOM_BESIDE)),
         disk=settings.DATA_DIR,
+        recording=RecordingSettings(
+            folder=settings.RECORDINGS_DIR,
+            rotate_s=settings.RECORD_ROTATE_S,
+            rotate_bytes=settings.RECORD_ROTATE_MIB * MIB,
+            min_free_bytes=settings.RECORDINGS_MIN_FREE_MIB * MIB,
+            queue=replace(QUEUE, size_bytes=max(QUEUE.size_bytes, longest + ROOM_BESIDE)),
+            limits=limits,
+        ),
+        thumbnails=_thumbnails(settings.THUMBNAILS_S),
         max_connections=settings.MAX_CONNECTIONS,
         max_connections_per_address=settings.MAX_CONNECTIONS_PER_ADDRESS,
     )
+
+
+def _thumbnails(watched_s: int) -> ThumbnailSettings | None:
+    if not watched_s:
+        return None
+    return ThumbnailSettings(watched_s=watched_s, unwatched_s=max(watched_s, ThumbnailSettings().unwatched_s))

@@ -50,6 +50,25 @@ BANS_AND_DRAINS: dict[str, Sequence[Permission]] = {
 }
 """What came after `PERMISSIONS` were granted."""
 
+LOGINS = tuple(("ingest", "encoderlogin", f"{act}_encoderlogin") for act in ("view", "add", "change", "delete"))
+ENCODER_LOGINS: dict[str, Sequence[Permission]] = {KEY_MANAGER: LOGINS, ADMIN: LOGINS}
+"""Whoever manages keys manages these."""
+
+SEES_OBJECTS = (("ingest", "sharedobject", "view_sharedobject"),)
+DELETES_OBJECTS = (*SEES_OBJECTS, ("ingest", "sharedobject", "delete_sharedobject"))
+SHARED_OBJECTS: dict[str, Sequence[Permission]] = {OPERATOR: SEES_OBJECTS, ADMIN: DELETES_OBJECTS}
+"""What clients share may be personal: not for everyone with a role."""
+
+SEES_RECORDINGS = (("ingest", "recording", "view_recording"),)
+DELETES_RECORDINGS = tuple(("ingest", "recording", f"{act}_recording") for act in ("view", "change", "delete"))
+RECORDINGS: dict[str, Sequence[Permission]] = {
+    VIEWER: SEES_RECORDINGS,
+    OPERATOR: DELETES_RECORDINGS,
+    KEY_MANAGER: SEES_RECORDINGS,
+    ANALYST: SEES_RECORDINGS,
+    ADMIN: DELETES_RECORDINGS,
+}
+
 NAMES = {"kick_session": "Can end a live session"}
 
 

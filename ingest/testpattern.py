@@ -6,7 +6,6 @@ every user of the machine can read.
 
 import asyncio
 import os
-import struct
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 import imageio_ffmpeg
 
+from ingest.flv import FlvError, TagReader
 from ingest.rtmp import ClientConnection, Message, MessageType, RemoteProtocolError
 from ingest.rtmp.events import Event, HandshakeCompleted, ResultReceived, StatusReceived
 
@@ -25,12 +25,6 @@ ANSWER_S = 10.0
 
 STARTED = "NetStream.Publish.Start"
 RTMP_PORT = 1935
-
-FLV_HEADER_BYTES = 13
-"""The file's header and the first back pointer."""
-
-TAG = struct.Struct(">B3s3sB3s")
-"""An FLV tag's header: type, size, timestamp (low 24 bits), timestamp (high 8 bits), stream id."""
 
 SET_DATA_FRAME = b"\x02\x00\x0d@setDataFrame"
 """Before a data tag's body: the server keeps it for later players."""
@@ -87,6 +81,8 @@ async def publish(server: str, secret: str, picture: Picture, duration_s: float 
         await session.run(stream_id, ffmpeg)
     except (ConnectionError, RemoteProtocolError) as error:
         raise PublishFailed(f"The connection was lost: {type(error).__name__}.") from None
+    except FlvError as error:
+        raise PublishFailed(f"What FFmpeg wrote can't be published: {error}.") from None
     finally:
         if ffmpeg is not None and ffmpeg.returncode is None:
             ffmpeg.kill()
@@ -170,14 +166,8 @@ class _Publishing:
 
 async def flv_messages(flv: asyncio.StreamReader, stream_id: int) -> AsyncIterator[Message]:
     """The tags of an FLV file as RTMP messages: their types have the same numbers."""
-    try:
-        await flv.readexactly(FLV_HEADER_BYTES)
-        while True:
-            kind, size, low, high, _ = TAG.unpack(await flv.readexactly(TAG.size))
-            body = await flv.readexactly(int.from_bytes(size, "big"))
-            await flv.readexactly(4)
-            timestamp = int.from_bytes(low, "big") | high << 24
-            payload = SET_DATA_FRAME + body if kind == MessageType.DATA_AMF0 else body
-            yield Message(kind, timestamp, stream_id, payload)
-    except asyncio.IncompleteReadError:
-        return
+    reader = TagReader()
+    while data := await flv.read(READ_BYTES):
+        for tag in reader.feed(data):
+            payload = SET_DATA_FRAME + tag.payload if tag.type_id == MessageType.DATA_AMF0 else tag.payload
+            yield Message(tag.type_id, tag.timestamp, stream_id, payload)

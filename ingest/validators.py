@@ -10,6 +10,9 @@ APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 STREAM_NAME = re.compile(r"[^\s/?#&%\\\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,255}")
 """Any text that stands in a URL's path and in an RTMP name without being split or decoded there."""
 
+ENCODER_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""What stands in a URL, and in a query, as it is: encoders neither encode nor decode it."""
+
 DOTS = {".", ".."}
 
 
@@ -25,6 +28,15 @@ def is_stream_name(value: str) -> bool:
 def validate_stream_name(value: str) -> None:
     if not is_stream_name(value):
         raise ValidationError("Use 1 to 255 characters without blanks and without / ? # & % and the backslash.")
+
+
+def is_encoder_user(value: str) -> bool:
+    return ENCODER_USER.fullmatch(value) is not None
+
+
+def validate_encoder_user(value: str) -> None:
+    if not is_encoder_user(value):
+        raise ValidationError("Use 1 to 64 letters, digits and . _ - only, beginning with a letter or a digit.")
 
 
 def validate_networks(value: Any) -> None:

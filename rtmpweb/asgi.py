@@ -10,17 +10,20 @@ http = get_asgi_application()  # Before anything that imports a model.
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+from django.conf import settings  # noqa: E402
 
 from dashboard.routing import websocket_urlpatterns  # noqa: E402
 from dashboard.system.asgi import Watched  # noqa: E402
 from ingest.consumers import NodeConsumer, RtmpConsumer  # noqa: E402
 from rtmpweb.access import AccessLog  # noqa: E402
+from rtmpweb.proxied import Proxied  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": AccessLog(Watched(http)),
-        "websocket": AccessLog(
-            Watched(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))))
+        "http": Proxied(AccessLog(Watched(http)), settings.TRUSTED_PROXIES),
+        "websocket": Proxied(
+            AccessLog(Watched(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))))),
+            settings.TRUSTED_PROXIES,
         ),
         "rtmp": RtmpConsumer.as_asgi(),
         "rtmp.node": NodeConsumer.as_asgi(),

@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from celery import Celery
+from celery import Celery, Task
 from celery.signals import beat_embedded_init, beat_init, celeryd_init, setup_logging, worker_ready
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 
+from rtmpweb import broker
 from rtmpweb.leash import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
@@ -19,7 +21,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
 # Celery warns of root because of pickle, which is not accepted here (CELERY_ACCEPT_CONTENT).
 warnings.filterwarnings("ignore", message="You're running the worker with superuser")
 
-app = Celery("rtmpweb")
+
+class PatientTask(Task):  # type: ignore[type-arg]
+    """A database that is away, or busy for too long, is told of in one line: whatever is sent here is sent again."""
+
+    throws = (OperationalError, InterfaceError)
+
+
+broker.use()
+app: "Celery[Task[Any, Any]]" = Celery("rtmpweb", task_cls=PatientTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 

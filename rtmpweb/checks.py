@@ -126,6 +126,34 @@ def open_http(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     ]
 
 
+@register(Tags.security, deploy=True)
+def proxies(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if settings.TRUSTED_PROXIES or not settings.BEHIND_TLS:
+        return []
+    return [
+        CheckWarning(
+            "RTMPWEB_BEHIND_TLS says that there is a proxy, but nothing says which: all who log in by it are one "
+            "address, which has to wait after anybody's wrong passwords.",
+            hint="Set RTMPWEB_TRUSTED_PROXIES to the addresses by which the proxy comes.",
+            id="rtmpweb.W009",
+        )
+    ]
+
+
+@register(Tags.security)
+def authorisation(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    if bool(settings.AUTH_URL) == bool(settings.AUTH_SECRET):
+        return []
+    unset = "RTMPWEB_AUTH_SECRET" if settings.AUTH_URL else "RTMPWEB_AUTH_URL"
+    return [
+        CheckWarning(
+            f"{unset} is not set: applications that have the authorisation service asked let nobody in.",
+            hint="Set RTMPWEB_AUTH_URL and RTMPWEB_AUTH_SECRET, or neither.",
+            id="rtmpweb.W010",
+        )
+    ]
+
+
 @register(Tags.compatibility, deploy=True)
 def java(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if settings.SPARK_REMOTE:

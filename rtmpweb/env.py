@@ -9,7 +9,9 @@ import os
 import re
 import secrets
 from collections.abc import Collection
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -63,6 +65,27 @@ def number(name: str, default: float, low: float, high: float) -> float:
     return value
 
 
+def memory(name: str, default: str, low_mib: int) -> str:
+    """An amount of memory as Java takes it: a whole number, then m or g. At least `low_mib` MiB."""
+    found = text(name, default).lower()
+    match = re.fullmatch(r"([1-9]\d{0,6})([mg])", found)
+    if match is None or int(match[1]) * {"m": 1, "g": 1024}[match[2]] < low_mib:
+        raise ImproperlyConfigured(f"{name} is {found!r}: expected {low_mib}m or more, such as 1g or 1536m.")
+    return found
+
+
+MASTER = r"local(\[(\d+|\*)\])?|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*", "spark://host:7077 or local[2]"
+REMOTE = r"sc://[^\s/]+(/\S*)?", "sc://host:15002"
+
+
+def spark(name: str, pattern: str, expected: str) -> str:
+    """Where Spark is; empty when unset. It may hold a token: no error quotes it."""
+    found = text(name)
+    if found and not re.fullmatch(pattern, found):
+        raise ImproperlyConfigured(f"{name} can't be used: expected {expected}.")
+    return found
+
+
 def choice(name: str, default: str, known: Collection[str]) -> str:
     """One of a few words, however it is capitalised."""
     found = text(name, default)
@@ -75,6 +98,15 @@ def choice(name: str, default: str, known: Collection[str]) -> str:
 def words(name: str, default: str = "") -> list[str]:
     """A list, separated by commas or blanks."""
     return text(name, default).replace(",", " ").split()
+
+
+def networks(name: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Addresses and networks, as 10.0.0.0/8, separated by commas or blanks."""
+    found = words(name)
+    try:
+        return tuple(ip_network(word) for word in found)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}: expected networks, such as 10.0.0.0/8 or 127.0.0.1.") from None
 
 
 def address(name: str, default: str) -> tuple[str, int] | None:
@@ -119,6 +151,43 @@ def rtmp_base(name: str) -> str:
     if found and not re.fullmatch(r"rtmps?://[^/?#@\s]+", found):
         raise ImproperlyConfigured(f"{name} is {found!r}: expected rtmp://host:port or rtmps://host:port.")
     return found
+
+
+def http_base(name: str) -> str:
+    """http://host[:port][/path] or https://..., without a slash at its end; empty when unset."""
+    found = text(name).rstrip("/")
+    if found and not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?", found):
+        raise ImproperlyConfigured(f"{name} is {found!r}: expected a URL such as https://media.example.org.")
+    return found
+
+
+MAIL_PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
+
+
+def mail_url(name: str) -> str:
+    """smtp://, smtp+starttls:// or smtps://, then [user:password@]host[:port]; empty when unset. No error quotes it."""
+    found = text(name)
+    try:
+        if found:
+            mail_server(found)
+    except ValueError:
+        raise ImproperlyConfigured(
+            f"{name} can't be read: expected smtps://user:password@host:port, smtp+starttls://... or smtp://...; in "
+            "the password, / ? # @ : and % stand as %2F %3F %23 %40 %3A and %25."
+        ) from None
+    return found
+
+
+def mail_server(url: str) -> tuple[str, int, str, str, bool, bool]:
+    """Of a mail_url: host, port, user, password, whether TLS begins by STARTTLS, whether at once."""
+    if not url:
+        return "", 0, "", "", False, False
+    parts = urlsplit(url)
+    if parts.scheme not in MAIL_PORTS or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(url)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    port = parts.port or MAIL_PORTS[parts.scheme]
+    return parts.hostname, port, user, password, parts.scheme == "smtp+starttls", parts.scheme == "smtps"
 
 
 def kept_secret(name: str, folder: Path) -> str:

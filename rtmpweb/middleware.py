@@ -7,6 +7,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
+from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from dashboard.unavailable import OPEN_PATHS
@@ -60,6 +61,17 @@ class HostMiddleware(CommonMiddleware):
 
     def process_request(self, request: HttpRequest) -> Any:
         return None if request.path in OPEN_PATHS else super().process_request(request)
+
+
+class NoStoreMiddleware(MiddlewareMixin):
+    """What an answer says is kept by no browser and no proxy, unless its view says otherwise: pages are for who is
+    logged in now.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if not response.has_header("Cache-Control"):
+            response["Cache-Control"] = "no-store"
+        return response
 
 
 async def finished(response: HttpResponse) -> HttpResponse:

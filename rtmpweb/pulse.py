@@ -2,6 +2,7 @@
 
 import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 from celery.signals import worker_shutdown
 from django.conf import settings
@@ -13,11 +14,14 @@ from dashboard.system.heartbeats import Pulse
 KINDS = {"default": Heartbeat.Kind.WORKER_DEFAULT, "analytics": Heartbeat.Kind.WORKER_ANALYTICS}
 """By queue."""
 
+CONNECT_PORT = 15002
+"""Of Spark Connect, where none is given."""
+
 
 def worker_pulse(consumer: Any) -> Pulse:
     """Of the worker that is ready, for each queue that it takes tasks from."""
     kinds = [KINDS[queue] for queue in consumer.app.amqp.queues.consume_from if queue in KINDS]
-    pulse = Pulse(kinds, consumer.hostname, _java if Heartbeat.Kind.WORKER_ANALYTICS in kinds else dict)
+    pulse = Pulse(kinds, consumer.hostname, _spark if Heartbeat.Kind.WORKER_ANALYTICS in kinds else dict)
     worker_shutdown.connect(lambda **_: pulse.stop(), weak=False)
     return pulse
 
@@ -26,11 +30,13 @@ def beat_pulse() -> Pulse:
     return Pulse([Heartbeat.Kind.BEAT], f"beat@{socket.gethostname()}")
 
 
-def _java() -> dict[str, Any]:
-    """What stands in the way of Spark here, in words."""
-    if not settings.SPARK_REMOTE:
-        try:
-            find_java()
-        except JavaMissing as error:
-            return {"java": str(error)}
-    return {}
+def _spark() -> dict[str, Any]:
+    """Where Spark runs for this worker and with which Java; `java`: what stands in its way, in words."""
+    if settings.SPARK_REMOTE:
+        server = urlsplit(settings.SPARK_REMOTE)  # What comes after its host may be a token.
+        return {"spark": f"on the Spark Connect server {server.hostname}:{server.port or CONNECT_PORT}"}
+    place = f"on the cluster {settings.SPARK_MASTER}" if settings.SPARK_MASTER else "on its worker's machine"
+    try:
+        return {"spark": place, "java_home": str(find_java())}
+    except JavaMissing as error:
+        return {"spark": place, "java": str(error)}

@@ -30,9 +30,15 @@ RTMPS_ADDRESS = env.address("RTMPWEB_RTMPS", "off")
 TLS_CERT = env.file("RTMPWEB_TLS_CERT")
 TLS_KEY = env.file("RTMPWEB_TLS_KEY")
 MEDIA_ADDRESS = env.address("RTMPWEB_MEDIA", "127.0.0.1:8001")
-MEDIA_URL_BASE = env.text("RTMPWEB_MEDIA_URL")
+MEDIA_URL_BASE = env.http_base("RTMPWEB_MEDIA_URL")
+"""By which browsers reach the media listener; empty: by its own address."""
+MEDIA_ORIGINS = env.words("RTMPWEB_MEDIA_ORIGINS")
+"""From which pages may be played; empty: the dashboard's own."""
 FLUSH_MS = env.integer("RTMPWEB_FLUSH_MS", 0, 0, 1000)
 READ_MS = env.integer("RTMPWEB_READ_MS", 50, 0, 1000)
+THUMBNAILS_S = env.integer("RTMPWEB_THUMBNAILS_S", 5, 0, 3600)
+MAX_MESSAGE_MIB = env.integer("RTMPWEB_MAX_MESSAGE_MIB", 10, 1, 16)
+"""At 16 the length field of RTMP is the limit."""
 MAX_CONNECTIONS = env.integer("RTMPWEB_MAX_CONNECTIONS", 10_000, 1, 1_000_000)
 MAX_CONNECTIONS_PER_ADDRESS = env.integer("RTMPWEB_MAX_CONNECTIONS_PER_ADDRESS", 1_000, 1, 1_000_000)
 DRAIN_S = env.integer("RTMPWEB_DRAIN_S", 0, 0, 3600)
@@ -45,9 +51,11 @@ RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")
 
 ALLOWED_HOSTS = env.words("RTMPWEB_ALLOWED_HOSTS", "localhost 127.0.0.1 [::1]")
 CSRF_TRUSTED_ORIGINS = env.words("RTMPWEB_TRUSTED_ORIGINS")
+TRUSTED_PROXIES = env.networks("RTMPWEB_TRUSTED_PROXIES")
+"""Whose X-Forwarded-For says who asks, for pages, API and viewers."""
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "rtmpweb.adminapp.AuditedAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -71,6 +79,7 @@ MIDDLEWARE = [
     "dashboard.unavailable.UnavailableMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "rtmpweb.middleware.HostMiddleware",
+    "rtmpweb.middleware.NoStoreMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -107,7 +116,21 @@ BAN_S = env.integer("RTMPWEB_BAN_S", 600, 0, 31_536_000)
 REFUSAL_DELAY_S = env.number("RTMPWEB_REFUSAL_DELAY_S", 4.0, 0, 7)
 """With the 2 s that a decision may take it stays under what the listener waits for an answer (ServerConfig)."""
 KEEP_ATTEMPTS_DAYS = env.integer("RTMPWEB_KEEP_ATTEMPTS_DAYS", 30, 0, 36_500)
+KEEP_AUDIT_DAYS = env.integer("RTMPWEB_KEEP_AUDIT_DAYS", 400, 0, 36_500)
 KEEP_SESSIONS_DAYS = env.integer("RTMPWEB_KEEP_SESSIONS_DAYS", 400, 0, 36_500)
+
+# Telling others ------------------------------------------------------------
+PUBLIC_URL = env.http_base("RTMPWEB_URL")
+"""Of the dashboard, in messages; empty: by its own address."""
+KEEP_HOOKS_DAYS = env.integer("RTMPWEB_KEEP_HOOKS_DAYS", 30, 0, 36_500)
+WEBHOOK_PRIVATE = env.flag("RTMPWEB_WEBHOOK_PRIVATE")
+AUTH_URL = env.http_base("RTMPWEB_AUTH_URL")
+AUTH_SECRET = env.text("RTMPWEB_AUTH_SECRET")
+EMAIL_URL = env.mail_url("RTMPWEB_EMAIL_URL")
+"""It holds a password. Empty: no e-mail is sent."""
+EMAIL_HOST, EMAIL_PORT, EMAIL_HOST_USER, EMAIL_HOST_PASSWORD, EMAIL_USE_TLS, EMAIL_USE_SSL = env.mail_server(EMAIL_URL)
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.text("RTMPWEB_EMAIL_FROM", "rtmpweb@localhost")
 
 # Database ------------------------------------------------------------
 DATABASE_TIMEOUT_S = 1.5
@@ -186,8 +209,13 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     }
 )
 CELERY_TASK_DEFAULT_QUEUE = "default"
-CELERY_TASK_ROUTES = {"analytics.tasks.*": {"queue": "analytics"}}
+CELERY_TASK_ROUTES = {
+    "analytics.tasks.*": {"queue": "analytics"},
+    "analytics.reports.tasks.*": {"queue": "analytics"},
+    "analytics.reports.tasks.send_waiting": {"queue": "default"},  # It goes before the pattern.
+}
 CELERY_TASK_IGNORE_RESULT = True
+CELERY_RESULT_EXPIRES = None  # So beat has none to clean up.
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
@@ -196,12 +224,30 @@ CELERY_BEAT_SCHEDULER = "rtmpweb.schedule:Schedule"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # A worker waits for its broker as long as it takes.
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# The process that does a worker's tasks, and Spark's Java with it, is replaced now and then: no leak ever matters.
+CELERY_WORKER_MAX_TASKS_PER_CHILD = 200
+CELERY_WORKER_MAX_MEMORY_PER_CHILD = 1024 * 1024  # KiB, of the Python process: Java's is bounded by its heap.
 DJANGO_CELERY_BEAT_TZ_AWARE = True
+
+# Recordings ------------------------------------------------------------
+RECORDINGS_DIR = env.path("RTMPWEB_RECORDINGS", DATA_DIR / "recordings")
+RECORD_ROTATE_S = env.integer("RTMPWEB_RECORD_ROTATE_S", 3600, 0, 7 * 86_400)
+RECORD_ROTATE_MIB = env.integer("RTMPWEB_RECORD_ROTATE_MIB", 0, 0, 1_048_576)
+RECORDINGS_MIN_FREE_MIB = env.integer("RTMPWEB_RECORDINGS_MIN_FREE_MIB", 1024, 0, 1_048_576)
+RECORDINGS_DAYS = env.integer("RTMPWEB_RECORDINGS_DAYS", 0, 0, 36_500)
+RECORDINGS_GIB = env.integer("RTMPWEB_RECORDINGS_GIB", 0, 0, 1_048_576)
 
 # Analytics ------------------------------------------------------------
 LAKE_DIR = env.path("RTMPWEB_LAKE", DATA_DIR / "lake")
-SPARK_MASTER = env.text("SPARK_MASTER")
-SPARK_REMOTE = env.text("SPARK_REMOTE")
+KEEP_SAMPLES_DAYS = env.integer("RTMPWEB_KEEP_SAMPLES_DAYS", 30, 0, 36_500)
+KEEP_MINUTES_DAYS = env.integer("RTMPWEB_KEEP_MINUTES_DAYS", 90, 0, 36_500)
+KEEP_HOURS_DAYS = env.integer("RTMPWEB_KEEP_HOURS_DAYS", 400, 0, 36_500)
+KEEP_DAYS_DAYS = env.integer("RTMPWEB_KEEP_DAYS_DAYS", 0, 0, 36_500)
+KEEP_REPORTS_DAYS = env.integer("RTMPWEB_KEEP_REPORTS_DAYS", 400, 0, 36_500)
+SPARK_MASTER = env.spark("SPARK_MASTER", *env.MASTER)
+SPARK_REMOTE = env.spark("SPARK_REMOTE", *env.REMOTE)
+SPARK_MEMORY = env.memory("RTMPWEB_SPARK_MEMORY", "1g", 512)
+"""The heap of Spark's driver, and of each executor; Spark itself refuses less than 450 MiB."""
 
 # Time, static files ------------------------------------------------------------
 TIME_ZONE = "UTC"
@@ -222,6 +268,7 @@ STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns when it is mi
 BEHIND_TLS = env.flag("RTMPWEB_BEHIND_TLS")
 SESSION_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_SECURE = BEHIND_TLS
+CSRF_COOKIE_HTTPONLY = True  # Scripts of pages take the token from a form.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = BEHIND_TLS

@@ -6,7 +6,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from dashboard.api import api
-from dashboard.views.login import admin_login
+from dashboard.views.login import admin_login, logout
 
 admin.site.site_header = admin.site.site_title = "rtmpweb"
 admin.site.index_title = "Keys, streams, history and schedules"
@@ -18,5 +18,6 @@ urlpatterns = [
     path("", include("dashboard.urls")),
     path("api/v1/", api.urls),
     path("admin/login/", admin_login),  # Before the admin's own: there is one log-in page, with one limit on failures.
+    path("admin/logout/", logout),  # And one log-out, which is written down.
     path("admin/", admin.site.urls),
 ]

@@ -1,10 +1,12 @@
 """Headless Chromium on a server that a test (or the script of the documentation's pictures) has started."""
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.server_process import ServerProcess
 from tests.tools import require_tool
@@ -12,9 +14,28 @@ from tests.tools import require_tool
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
 
+PATIENCE_MS = 15_000
+"""How long a page's content is waited for on a busy machine, where a test names no time of its own."""
+
+FURNISH = """
+import json
+from tests.dashboard.house import furnish
+print("HOUSE", json.dumps(furnish()))
+"""
+
+
+def furnished(server: ServerProcess) -> dict[str, Any]:
+    """Puts in what a used installation has (`tests.dashboard.house`): the ids that paths of pages name."""
+    said = server.manage("shell", "--no-imports", "-c", FURNISH).splitlines()
+    (line,) = [line for line in said if line.startswith("HOUSE")]
+    ids: dict[str, Any] = json.loads(line.partition(" ")[2])
+    return ids
+
+
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
     """The machine's own Chromium; the calling test is skipped by name where there is none."""
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=require_tool("chromium"), args=OPTIONS)
         try:

@@ -1,15 +1,40 @@
 """What the whole suite shares: how it is spread over parallel workers, and the list of what could not be tested."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
 from django.conf import settings
+from xdist.scheduler import LoadScopeScheduling
 
+from tests.leftovers import settle
+from tests.migrated import Migrated, asks_database, empties_database
 from tests.tools import MISSING
 
 ONE_FORM = {"one_form", "spark", "browser", "serve", "production", "soak"}
 """Marks of tests that are not run again on PostgreSQL and Redis: most start processes that have a form of their own."""
+
+GROUPS = {
+    "tests/e2e/test_dashboard": "pages",
+    "tests/e2e/test_keys": "pages",
+    "tests/e2e/test_sessions": "pages",
+    "tests/e2e/test_stream_page": "pages",
+    "tests/e2e/test_wall": "pages",
+    "tests/e2e/": "e2e",
+    "tests/production/test_form.py": "production",
+    "tests/production/test_spark.py": "production",
+    "tests/rtmpweb/test_serve": "serve",
+    "tests/analytics/reports/": "reports",
+    "tests/analytics/test_chaos": "chaos",
+    "tests/analytics/test_oracle": "oracle",
+    "tests/analytics/test_worker": "worker",
+    "tests/analytics/": "spark",
+}
+"""{how a path begins: the group of tests that share what takes long to start}, the longest first."""
+
+
+MIGRATED = Migrated()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,6 +69,22 @@ def empty_redis(own_redis: "redis.Redis | None") -> None:
         own_redis.flushdb()
 
 
+@pytest.fixture(autouse=True)
+def nothing_goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test and its fixtures have begun is over before their tables are emptied."""
+    empties = empties_database(request.node)
+    if empties:
+        request.getfixturevalue("transactional_db")
+    yield
+    if empties:
+        settle()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    MIGRATED.prepare(item)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Names every test that was skipped for want of a program: a green run must not hide them."""
     skipped: dict[str, list[str]] = {}
@@ -60,16 +101,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"  {test}")
 
 
+def group_of(nodeid: str) -> str:
+    """What stays on one parallel worker: one of `GROUPS`, or else a file."""
+    return next((name for begin, name in GROUPS.items() if nodeid.startswith(begin)), nodeid.partition("::")[0])
+
+
+class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives each worker a group at a time. The marks of pytest-xdist's own (3.8) come to nothing with pytest 9.2."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
+    return ByGroup(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what runs in both forms. Keeps a file's tests on one parallel worker, so that its fixtures are made once;
-    `xdist_group` joins files.
-    """
+    """Marks what runs in both forms, and begins with what takes longest."""
     for item in items:
-        fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
-        asks_database = fixtures or item.get_closest_marker("django_db")
-        if asks_database and not ONE_FORM & {mark.name for mark in item.iter_markers()}:
+        if asks_database(item) and not ONE_FORM & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.both_forms)
-        if item.get_closest_marker("xdist_group") is None:
-            group = "spark" if item.get_closest_marker("spark") else item.path.stem  # One JVM is enough.
-            item.add_marker(pytest.mark.xdist_group(group))
+    order = {name: place for place, name in enumerate(dict.fromkeys(GROUPS.values()))}
+    items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))

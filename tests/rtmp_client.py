@@ -14,7 +14,7 @@ import ssl
 import struct
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from ingest.rtmp import ClientConnection, RemoteProtocolError, events
 
@@ -42,7 +42,9 @@ class RtmpClient:
         self.tls = tls
         self.port = port
         self.timeout_s = timeout_s
-        self.protocol = ClientConnection(nonce=os.urandom(NONCE_BYTES))
+        self.protocol = ClientConnection(nonce=os.urandom(NONCE_BYTES), answers_calls=True)
+        self.procedures: dict[str, Callable[..., Any]] = {}
+        """What the server may call: by name, functions of the arguments."""
         self.received: list[events.Event] = []
         self.listener: Callable[[events.Event], None] = lambda _event: None
         """Told of each event at once."""
@@ -50,7 +52,7 @@ class RtmpClient:
         self._changed = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "RtmpClient":
+    async def __aenter__(self) -> Self:
         await self.open()
         return self
 
@@ -82,9 +84,9 @@ class RtmpClient:
         self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
-    async def flush(self) -> None:
-        data = self.protocol.data_to_send()
-        if data:
+    async def flush(self, limit: int | None = None) -> None:
+        """Sends what waits; with a limit by about so many bytes at a time, so that the urgent overtakes."""
+        while data := self.protocol.data_to_send(limit):
             self._writer.write(data)
             await self._writer.drain()
 
@@ -100,6 +102,8 @@ class RtmpClient:
             while data := await self._reader.read(1 << 18):
                 arrived = self.protocol.receive_data(data)
                 for event in arrived:
+                    if isinstance(event, events.CallReceived) and event.request_id:
+                        self._answer(event)
                     self.listener(event)
                 self.received += arrived
                 self._changed.set()
@@ -111,6 +115,13 @@ class RtmpClient:
         finally:
             self.closed = True
             self._changed.set()
+
+    def _answer(self, call: events.CallReceived) -> None:
+        procedure = self.procedures.get(call.procedure)
+        if procedure is None:
+            self.protocol.fail_call(call.request_id, "NetConnection.Call.Failed", "There is no such procedure.")
+        else:
+            self.protocol.answer_call(call.request_id, procedure(*call.arguments))
 
     # --- Waiting ---
 
@@ -167,6 +178,11 @@ class RtmpClient:
         self.protocol.connect(app, tc_url or f"rtmp://{self.host}:{self.port}/{app}", **properties)
         return await self._result("connect")
 
+    async def call(self, procedure: str, *arguments: Any) -> Any:
+        """Any procedure of the server's; what it gives. Raises Refused."""
+        transaction = self.protocol.call(procedure, *arguments)
+        return (await self._result(procedure, transaction)).values[-1]
+
     async def create_stream(self) -> int:
         self.protocol.create_stream()
         result = await self._result("createStream")
@@ -208,10 +224,14 @@ class RtmpClient:
         self.protocol.send_metadata(stream_id, 0, metadata)
         await self.flush()
 
-    async def _result(self, procedure: str) -> events.ResultReceived:
+    async def _result(self, procedure: str, transaction: float | None = None) -> events.ResultReceived:
         after = len(self.received)
         await self.flush()
-        result = await self.wait_for(events.ResultReceived, lambda event: event.procedure == procedure, after=after)
+        result = await self.wait_for(
+            events.ResultReceived,
+            lambda event: event.procedure == procedure and transaction in (None, event.transaction),
+            after=after,
+        )
         if not result.succeeded:
             info = next((value for value in reversed(result.values) if isinstance(value, dict)), {})
             raise Refused(str(info.get("code", "")), str(info.get("description", "")))

@@ -3,10 +3,13 @@
 It reads one direction of a whole connection, handshake included.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 HANDSHAKE_BYTES = 1 + 1536 + 1536
+FLV_HEADER_BYTES = 13
+AGGREGATE = 22
 
 
 @dataclass
@@ -15,6 +18,8 @@ class Decoded:
     timestamp: int
     stream_id: int
     payload: bytes
+    end: int = field(default=0, compare=False)
+    """Where the bytes after it begin."""
 
 
 class _Cursor:
@@ -73,7 +78,7 @@ def decode_stream(data: bytes, at: int = HANDSHAKE_BYTES) -> list[Decoded]:
             channel["pending"] += cursor.take(min(missing, chunk_size))
             if len(channel["pending"]) == channel["length"]:
                 payload, channel["pending"] = channel["pending"], None
-                done.append(Decoded(channel["type"], channel["time"], channel["stream"], payload))
+                done.append(Decoded(channel["type"], channel["time"], channel["stream"], payload, cursor.at))
                 if channel["type"] == 1:
                     chunk_size = int.from_bytes(payload, "big") % 2**31
                 elif channel["type"] == 2:
@@ -83,3 +88,27 @@ def decode_stream(data: bytes, at: int = HANDSHAKE_BYTES) -> list[Decoded]:
     except EOFError:
         pass
     return done
+
+
+def parts_of(aggregate: Decoded) -> list[Decoded]:
+    """The messages within a message of type 22, as a reader of FLV tags sees them, moved to the aggregate's time."""
+    cursor = _Cursor(aggregate.payload, 0)
+    parts: list[Decoded] = []
+    try:
+        while cursor.at < len(aggregate.payload):
+            type_id, size = cursor.big(1), cursor.big(3)
+            low, high = cursor.big(3), cursor.big(1)
+            cursor.take(3)
+            parts.append(Decoded(type_id, high * 2**24 + low, aggregate.stream_id, cursor.take(size)))
+            cursor.take(4)
+    except EOFError:
+        pass
+    began = parts[0].timestamp if parts else 0
+    for part in parts:
+        part.timestamp = (part.timestamp - began + aggregate.timestamp) % 2**32
+    return parts
+
+
+def messages_of(clip: Path) -> list[Decoded]:
+    """Audio, video and data of an FLV file, whose tags are what an aggregate's body is."""
+    return parts_of(Decoded(AGGREGATE, 0, 0, clip.read_bytes()[FLV_HEADER_BYTES:]))

@@ -11,13 +11,19 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Ready: dashboard (http://\S+?)/?, (rtmp://[^\s/]+)")
+
+CREATE_KEYS = """
+from django.core.management import call_command
+for path in {paths!r}:
+    call_command("streamkey", "create", path, "--json")
+"""
 
 T = TypeVar("T")
 
@@ -57,7 +63,9 @@ class Installation:
         self.http = ""
         self.rtmp = ""
 
-    def manage(self, *arguments: str, environment: Mapping[str, str] = MappingProxyType({})) -> str:
+    def manage(
+        self, *arguments: str, environment: Mapping[str, str] = MappingProxyType({}), timeout_s: float = 180
+    ) -> str:
         """A management command in another process, as an operator's shell would run it."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
@@ -65,7 +73,7 @@ class Installation:
             env={**self.environment, **environment},
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=timeout_s,
         )
         assert done.returncode == 0, f"manage.py {arguments[0]} failed:\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -77,6 +85,18 @@ class Installation:
     def create_key(self, path: str, *options: str) -> dict[str, Any]:
         """`streamkey create`, its URLs pointing at this installation."""
         return self.manage_json("streamkey", "create", path, *options)
+
+    def create_keys(self, paths: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """{path: what `streamkey create PATH` says}, by one process for all, as its start is what takes time."""
+        wanted = list(paths)
+        output = self.manage("shell", "--no-imports", "-c", CREATE_KEYS.format(paths=wanted))
+        made = []
+        decoder, rest = json.JSONDecoder(), output.strip()
+        while rest:
+            key, end = decoder.raw_decode(rest)
+            made.append(key)
+            rest = rest[end:].lstrip()
+        return dict(zip(wanted, made, strict=True))
 
     def request(self, path: str, *, method: str = "GET", token: str | None = None) -> tuple[int, Any]:
         """An API call: the status and the decoded body."""
@@ -124,6 +144,10 @@ class Installation:
         return wait_for(check, timeout_s=timeout_s, what=f"{path} is {state}")
 
 
+READY_S = 120.0
+"""A first start makes the database, which takes a minute where others keep the machine busy."""
+
+
 class ServerProcess(Installation):
     """`manage.py serve` in its own data folder on free loopback ports."""
 
@@ -131,7 +155,7 @@ class ServerProcess(Installation):
         super().__init__(folder, **environment)
         self.lines: list[str] = []
 
-    def start(self, timeout_s: float = 60) -> None:
+    def start(self, timeout_s: float = READY_S) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "serve"],
             cwd=ROOT,
@@ -142,7 +166,11 @@ class ServerProcess(Installation):
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        found = wait_for(self._ready, timeout_s=timeout_s, what="the server's ready line")
+        try:
+            found = wait_for(self._ready, timeout_s=timeout_s, what="the server's ready line")
+        except AssertionError:
+            self.stop()  # Else it would go on for as long as the tests do.
+            raise
         self.http, self.rtmp = found.group(1), found.group(2)
 
     def _read(self) -> None:
@@ -185,9 +213,21 @@ def running(folder: Path, **environment: str) -> Iterator[ServerProcess]:
 
 
 @contextlib.contextmanager
-def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A client program in the background, ended (by its pid) when the block is left."""
-    started = subprocess.Popen(list(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def program(
+    *arguments: str, output: IO[bytes] | None = None, user: str | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A client program in the background, ended (by its pid) when the block is left.
+
+    `output`: where its standard output goes; else it is kept, with its errors. `user`: whom it runs as, if not as this.
+    """
+    started = subprocess.Popen(
+        list(arguments),
+        stdout=output or subprocess.PIPE,
+        stderr=subprocess.DEVNULL if output else subprocess.STDOUT,
+        text=True,
+        user=user,
+        extra_groups=None if user is None else [],
+    )
     try:
         yield started
     finally:

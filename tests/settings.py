@@ -48,6 +48,8 @@ if STORES["postgres"] in os.environ:
     os.environ["DATABASE_URL"] = os.environ[STORES["postgres"]]  # pytest-django gives each worker a name of its own.
     os.environ["REDIS_URL"] = f"{os.environ[STORES['redis']]}/{number}"
 os.environ["RTMPWEB_REFUSAL_DELAY_S"] = "0"
+# What tests have Spark do is small: most of the time would go into compiling for speed that nobody needs.
+os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 os.environ["DJANGO_SETTINGS_MODULE"] = "rtmpweb.settings"
 
 from rtmpweb.settings import *  # noqa: E402, F403

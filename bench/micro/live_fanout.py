@@ -23,7 +23,13 @@ SOUND = b"\xaf\x01" + bytes(369)
 
 def on_air() -> LiveStream:
     limits = PublishLimits(
-        max_kbps=None, over_limit="warn", idle_timeout_s=10, target_kbps=None, expect_audio=True, expect_video=True
+        max_kbps=None,
+        over_limit="warn",
+        idle_timeout_s=10,
+        first_media_timeout_s=20,
+        target_kbps=None,
+        expect_audio=True,
+        expect_video=True,
     )
     stream = Registry("bench").get_or_create("live/bench", {"stream": 1, "key": None})
     stream.start(Publisher("bench", "127.0.0.1", "bench", {"stream": 1, "key": None}, limits, 0.0), 0.0)

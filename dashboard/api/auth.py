@@ -3,8 +3,6 @@
 `auth=allow(Ability.KICK)` on an operation is its permission. Nobody known: 401. Known but not allowed: 403.
 """
 
-from dataclasses import dataclass
-
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja.errors import AuthenticationError, HttpError
@@ -12,16 +10,8 @@ from ninja.security import APIKeyCookie, HttpBearer
 from ninja.security.base import AuthBase
 
 from dashboard import tokens
+from dashboard.actors import Caller
 from dashboard.permissions import Ability, role_abilities, user_abilities
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks. A token has no user."""
-
-    name: str
-    abilities: frozenset[Ability]
-    user: User | None
 
 
 def caller_of(request: HttpRequest) -> Caller:

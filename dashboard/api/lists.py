@@ -1,11 +1,11 @@
 """What all lists share: `{"items": [...], "count": N}`, `limit` and `offset`, and filters."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, Self, TypeVar
 
 from django.db.models import Model, QuerySet
 from ninja import Field, Schema
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 
 Item = TypeVar("Item")
 Row = TypeVar("Row", bound=Model)
@@ -16,7 +16,10 @@ MAX_OFFSET = 2**31
 
 
 def _in_utc(value: datetime) -> datetime:
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("In UTC, that is before the year 1 or after the year 9999.") from None
 
 
 def _no_nul(value: str) -> str:
@@ -37,6 +40,19 @@ class Paging(Schema):
 
     limit: int = Field(LIMIT, ge=1, le=MAX_LIMIT)
     offset: int = Field(0, ge=0, le=MAX_OFFSET)
+
+
+class Times(Paging):
+    """Of a time from `from` to `to`, as addresses call them."""
+
+    since: When | None
+    until: When | None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.since and self.until and self.since >= self.until:
+            raise ValueError("`to` has to be later than `from`.")
+        return self
 
 
 class ListOf(Schema, Generic[Item]):

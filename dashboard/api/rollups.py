@@ -1,34 +1,80 @@
-"""/rollups: each stream's figures by hour and by day."""
+"""/rollups: figures by hour and by day of streams, keys, applications, encoders, nodes and broadcasts."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
 from ninja import Field, ModelSchema, Query, Router
+from pydantic import AfterValidator
 
+from analytics.metrics import Figures
 from analytics.models import FIGURES, IDENTITY, Rollup
+from dashboard.analytics.comparing import key_labels
 from dashboard.api.auth import allow
-from dashboard.api.lists import ListOf, Paging, Text, When, cut
+from dashboard.api.lists import ListOf, Text, Times, When, cut
 from dashboard.history import narrow
 from dashboard.permissions import Ability
 
 router = Router(tags=["history"])
 
-LOOKUPS = {"grain": "grain", "app": "app", "name": "name", "since": "start__gte", "until": "start__lt"}
+LOOKUPS = {
+    "by": "dimension",
+    "grain": "grain",
+    "app": "app",
+    "name": "name",
+    "value": "value",
+    "since": "start__gte",
+    "until": "start__lt",
+}
 
 
-class RollupFilters(Paging):
+def _with_name(path: str) -> str:
+    if not all(path.partition("/")):
+        raise ValueError("Give a stream as application/name; by=app&value=live is of an application.")
+    return path
+
+
+class RollupFilters(Times):
+    by: Literal["stream", "key", "app", "encoder", "node", "broadcast"] = Field(
+        "stream", description="What each row is of."
+    )
     grain: Literal["hour", "day"] = "hour"
-    stream: Text | None = Field(None, description="As application/name; none: all streams.")
+    value: Text | None = Field(
+        None,
+        description="Of this one alone: a stream's application/name; the name of an application, encoder or node; a "
+        "key's id; a broadcast's begin as the rows have it.",
+    )
+    stream: Annotated[Text, AfterValidator(_with_name)] | None = Field(
+        None, description="As application/name, of streams, keys and broadcasts; none: all streams."
+    )
     since: When | None = Field(None, alias="from", description="Hours or days that begin at this time or later.")
     until: When | None = Field(None, alias="to", description="Hours or days that begin before this time.")
 
 
 class RollupOut(ModelSchema):
-    """A stream's hour or day (UTC). Bitrates are kbit/s over its samples, one a second; null where there is none."""
+    """An hour or a day (UTC) of a stream, key, application, encoder, node or broadcast. Bitrates are kbit/s over its
+    samples, one a second. `value` is what tells it apart, `label` what pages call it. What is not defined is null: a
+    share of nothing, a mean over none. docs/analytics.md says what each figure means.
+    """
 
-    player_minutes: float
-    delivered_gb: float
+    label: str
     health: Literal["good", "warning", "bad", "none"]
+    live_h: float
+    uptime_percent: float | None
+    health_percent: float | None
+    below_percent: float | None
+    starvation_percent: float | None
+    reconnects_per_hour: float | None
+    mtbf_h: float | None = Field(description="Null without an unplanned end: then it is more than live_h.")
+    mttr_s: float | None
+    cv: float | None
+    missing_percent: float | None
+    gaps_per_hour: float | None
+    keyframe_late_percent: float | None
+    success_percent: float | None
+    average_players: float | None
+    player_minutes: float
+    player_hours: float
+    delivered_gb: float
 
     class Meta:
         model = Rollup
@@ -39,6 +85,19 @@ class RollupOut(ModelSchema):
 def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> dict[str, object]:
     """What the Spark job made of the recorded samples, the latest first."""
     app, _, name = (filters.stream or "").partition("/")
-    values = {"grain": filters.grain, "app": app, "name": name, "since": filters.since, "until": filters.until}
-    page, count = cut(narrow(Rollup.objects.order_by("-start", "app", "name"), LOOKUPS, values), filters)
-    return {"items": page, "count": count}
+    values = {**filters.dict(), "app": app, "name": name}
+    rows = Rollup.objects.defer("video_sketch").order_by("-start", "app", "name", "value")
+    page, count = cut(narrow(rows, LOOKUPS, {each: values[each] for each in LOOKUPS}), filters)
+    labels = key_labels(row.value for row in page) if filters.by == "key" else {}
+    return {"items": [_item(row, labels) for row in page], "count": count}
+
+
+def _item(row: Rollup, labels: dict[str, str]) -> dict[str, Any]:
+    figures = Figures.of([row])
+    derived = {name: getattr(figures, name) for name in DERIVED_FIELDS}
+    stored = {name: getattr(row, name) for name in STORED}
+    return {**stored, **derived, "label": labels.get(row.value, row.value)}
+
+
+STORED = (*IDENTITY, *FIGURES, "metric_version")
+DERIVED_FIELDS = tuple(name for name in RollupOut.model_fields if name not in {*STORED, "label"})

@@ -2,11 +2,25 @@
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
-from ninja import NinjaAPI
 from redis.exceptions import RedisError
 
-from dashboard.api import history, rollups, streams, system
+from dashboard.api import (
+    acts,
+    alerts,
+    audit,
+    history,
+    keys,
+    nodes,
+    recordings,
+    reports,
+    rollups,
+    samples,
+    sessions,
+    streams,
+    system,
+)
 from dashboard.api.auth import allow
+from dashboard.api.docs import Api, Page, gate
 from dashboard.permissions import Ability
 from dashboard.unavailable import failed
 
@@ -16,17 +30,28 @@ DESCRIPTION = (
     'Lists are `{"items": [...], "count": N}`, newest first; times are ISO 8601 in UTC.'
 )
 
-api = NinjaAPI(
+api = Api(
     title="rtmpweb",
     version="1",
     description=DESCRIPTION,
     urls_namespace="api-1",
+    docs=Page(),
     docs_url="/docs",
+    docs_decorator=gate,
     auth=allow(Ability.VIEW),  # For an operation that names no ability of its own: none is open by oversight.
 )
 api.add_router("", streams.router)
+api.add_router("", acts.router)
+api.add_router("", samples.router)
 api.add_router("", history.router)
+api.add_router("", sessions.router)
+api.add_router("", recordings.router)
 api.add_router("", rollups.router)
+api.add_router("", reports.router)
+api.add_router("", nodes.router)
+api.add_router("", keys.router)
+api.add_router("", audit.router)
+api.add_router("", alerts.router)
 api.add_router("", system.router)
 
 

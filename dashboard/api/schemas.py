@@ -1,11 +1,13 @@
 """The shapes of the API's answers. Times are ISO 8601 in UTC, to the millisecond; a field that is not known is null."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Field, Schema
 
 from ingest.contracts import EndReason, Health, StreamSnapshot, StreamState
+from ingest.services.playlinks import MOST_HOURS, USUAL_HOURS, PlayLink
 
 
 class IssueOut(Schema):
@@ -18,6 +20,25 @@ class IssueOut(Schema):
     expected: str
     title: str
     advice: str
+    value: float | None = Field(None, description="What was measured last, in `unit`.")
+    limit: float | None = Field(None, description="The level's limit that it passed, in `unit`.")
+    unit: str = Field("", description="Such as `s`, `%` or `a minute`; empty for a number without one.")
+
+
+class TrackOut(Schema):
+    kind: Literal["audio", "video"]
+    track: int
+    codec: str
+
+
+class SlowPlayerOut(Schema):
+    """A player that frames were dropped for."""
+
+    session_id: str
+    dropped_video: int
+    dropped_audio: int
+    sheds: int = Field(description="Times that more waited for it than may.")
+    queued_ms: int
 
 
 class StreamOut(Schema):
@@ -53,17 +74,33 @@ class StreamOut(Schema):
     ts_gap: int | None
     ts_regress: int | None
     missing_frames_est: int | None = Field(description="Missing frames, estimated from timestamps.")
+    media_faults: int | None = Field(None, description="Messages of the session whose media header makes no sense.")
+    timestamp_repairs: int | None = Field(
+        None, description="Times in the session that a clock jumped or went back; players get a time that goes on."
+    )
     slow_players: int
     dropped_frames: int = Field(description="Frames that slow players did not get.")
-    video_codec: str | None
-    audio_codec: str | None
-    width: int | None
-    height: int | None
+    thumbnail: int | None = Field(None, description="When the last picture was taken, in ms since the epoch.")
+    slowest: list[SlowPlayerOut] = Field(
+        [], description="The players that lost most and are still there, five at most."
+    )
+    video_codec: str | None = None
+    video_codec_string: str | None = Field(None, description="For browsers and manifests (RFC 6381).")
+    width: int | None = None
+    height: int | None = None
+    profile: str | None = None
+    level: str | None = None
+    bit_depth: int | None = None
+    frame_rate: float | None = Field(None, description="As the sequence header says.")
+    audio_codec: str | None = None
+    audio_codec_string: str | None = None
+    sample_rate: int | None = None
+    channels: int | None = None
+    tracks: list[TrackOut] = Field([], description="Besides the main ones, of a stream with several.")
 
     @classmethod
     def of(cls, snapshot: StreamSnapshot) -> "StreamOut":
-        fields: dict[str, Any] = dict.fromkeys(("video_codec", "audio_codec", "width", "height"))
-        return cls.model_validate(fields | snapshot["media"] | snapshot)
+        return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot)
 
 
 class SessionOut(Schema):
@@ -71,6 +108,7 @@ class SessionOut(Schema):
 
     id: str
     kind: Literal["publish", "play"]
+    is_test: bool = Field(description="Published with a key for tests only: no player got it.")
     app: str
     name: str
     address: str
@@ -136,6 +174,24 @@ class KickIn(Schema):
 class KickOut(Schema):
     session_id: str
     detail: str
+
+
+class TokenIn(Schema):
+    hours: float = Field(USUAL_HOURS, gt=0, le=MOST_HOURS, description="How long the token is valid.")
+
+
+class TokenOut(Schema):
+    """What plays the stream until the token expires; whoever has one of the URLs can."""
+
+    token: str
+    expires_at: datetime
+    play_url: str = Field(description="RTMP.")
+    flv_url: str = Field(description="FLV over HTTP; empty where the media listener is off.")
+    ws_url: str = Field(description="FLV over WebSocket; empty where the media listener is off.")
+
+    @classmethod
+    def of(cls, link: PlayLink) -> "TokenOut":
+        return cls(**asdict(link))
 
 
 class Problem(Schema):

@@ -1,19 +1,22 @@
 """/streams: what is on air, and the kick."""
 
+from datetime import timedelta
+
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.shortcuts import get_object_or_404
 from ninja import Body, Query, Router, Status
 
-from dashboard.api.auth import allow, caller_of
+from dashboard.actors import actor_of
+from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, Text, cut
-from dashboard.api.schemas import KickIn, KickOut, Problem, StreamOut
+from dashboard.api.schemas import KickIn, KickOut, Problem, StreamOut, TokenIn, TokenOut
 from dashboard.history import narrow
 from dashboard.kicking import Kick, kick_publisher
 from dashboard.permissions import Ability
-from dashboard.streams import Now
+from dashboard.streams import Now, stream_row
 from ingest.contracts import Health, StreamState
-from ingest.models import Stream
+from ingest.models import Application, Stream
+from ingest.services import acts, playlinks
 
 router = Router(tags=["streams"])
 
@@ -66,7 +69,7 @@ def _in_condition(
 )
 def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     """One stream by its public name."""
-    return StreamOut.of(Now.read().of_stream(_row(app, name)))
+    return StreamOut.of(Now.read().of_stream(stream_row(app, name)))
 
 
 @router.post(
@@ -77,14 +80,27 @@ def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
 )
 def kick(request: HttpRequest, app: str, name: str, wish: Body[KickIn | None] = None) -> Status[KickOut | Problem]:
     """Disconnect the stream's publisher: it is gone within two seconds. 409 when nobody publishes."""
-    caller, wish = caller_of(request), wish or KickIn(note="", session_id="")
+    wish = wish or KickIn(note="", session_id="")
     outcome, session = kick_publisher(
-        _row(app, name), note=wish.note, by=caller.user, by_name=caller.name, session_id=wish.session_id
+        stream_row(app, name), note=wish.note, actor=actor_of(request), session_id=wish.session_id
     )
     if outcome is Kick.ASKED and session is not None:
         return Status(202, KickOut(session_id=str(session.pk), detail="The publisher is being disconnected."))
     return Status(409, Problem(detail=REFUSALS[outcome]))
 
 
-def _row(app: str, name: str) -> Stream:
-    return get_object_or_404(Stream.objects.select_related("application"), application__name=app, name=name)
+@router.post(
+    "/streams/{app}/{name}/token",
+    response={201: TokenOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.SHARE),
+    url_name="play_token",
+)
+def play_token(
+    request: HttpRequest, app: str, name: str, wish: Body[TokenIn | None] = None
+) -> Status[TokenOut | Problem]:
+    """A signed token for playing the stream, and the URLs with it. 409 where nobody may play. It can't be revoked."""
+    row = stream_row(app, name)
+    if row.application.play_policy == Application.PlayPolicy.NONE:
+        return Status(409, Problem(detail="The application's streams can't be played."))
+    lifetime = timedelta(hours=wish.hours if wish else playlinks.USUAL_HOURS)
+    return Status(201, TokenOut.of(acts.play_link(actor_of(request), stream=row, lifetime=lifetime)))

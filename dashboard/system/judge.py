@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from django.conf import settings
+
 from analytics.models import AnalyticsRun
+from dashboard.jobs.words import advice as run_advice
 from dashboard.models import Heartbeat
 from dashboard.system.heartbeats import LATE_S
 from dashboard.system.parts import Part, State, failing, in_order, unknown
@@ -26,12 +29,8 @@ MISSING_NODE = timedelta(days=1)
 
 DISK_LOW_PERCENT = 5.0
 DRAINING = " (draining)"
-
-RUN_ADVICE: dict[str, str] = {
-    AnalyticsRun.ErrorCode.QUEUE: "Check that Redis and the analytics worker run, then run it again.",
-    AnalyticsRun.ErrorCode.LOST: "Check the memory of the analytics worker's machine; the next run takes up the rest.",
-    AnalyticsRun.ErrorCode.TIME_LIMIT: "Give Spark more cores; the next run takes up the rest.",
-}
+MEDIA_MARK = " (media)"
+"""What `Node.address` has after those of the media listener."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +116,25 @@ def _nodes(found: Found, kind: str, former: Part | None) -> Part:
     alive = [node for node in running if found.now - node.seen_at <= NODE_LATE]
     late = [node for node in running if NODE_LATE < found.now - node.seen_at <= MISSING_NODE]
     if alive and not late:
+        busy = [
+            (figures["node"], issue)
+            for figures in found.nodes or ()
+            for issue in figures.get("issues", ())
+            if issue["check"] == "node_cpu"
+        ]
+        if busy:
+            return failing(
+                kind,
+                datetime.fromtimestamp(min(issue["since"] for _, issue in busy), UTC),
+                embedded=found.embedded,
+                state=State.DEGRADED,
+                what=f"{len(busy)} of {len(alive)} media nodes {'is' if len(busy) == 1 else 'are'} at the limit",
+                effect="Media may come late to players.",
+                advice="Send new streams to another node, or drain this one.",
+                detail=", ".join(
+                    f"{node}: {issue['actual']}" for node, issue in sorted(busy, key=lambda each: each[0])
+                ),
+            )
         detail = ", ".join(f"{node.name}{DRAINING if node.state == Node.State.DRAINING else ''}" for node in alive)
         return in_order(kind, min(node.started_at for node in alive), detail)
     if found.now < found.hearing_until and not (former is not None and former.state == State.DOWN):
@@ -130,7 +148,7 @@ def _nodes(found: Found, kind: str, former: Part | None) -> Part:
             state=State.DEGRADED,
             what=f"{len(late)} of {len(late) + len(alive)} media nodes {'is' if len(late) == 1 else 'are'} missing",
             effect="Its streams are free for the other nodes; encoders come back there.",
-            advice="Look at its log. One that is gone for good: Forget, in the admin under Nodes.",
+            advice="Look at its log. One that is gone for good: Forget, on the page Nodes.",
             detail=names,
         )
     return failing(
@@ -139,6 +157,22 @@ def _nodes(found: Found, kind: str, former: Part | None) -> Part:
         embedded=found.embedded,
         detail=names,
     )
+
+
+def _media(found: Found, kind: str, former: Part | None) -> Part:
+    if settings.MEDIA_ADDRESS is None:
+        return in_order(kind, None, "Off: RTMPWEB_MEDIA turns on previews, players in browsers and downloads.")
+    if found.rows is None or found.database.state != State.OK:
+        return _unheard(kind, former)
+    running = [node for node in found.rows.nodes if node.stopped_at is None and found.now - node.seen_at <= NODE_LATE]
+    open_ = [node for node in running if MEDIA_MARK in node.address]
+    if open_:
+        told = [part for node in open_ for part in node.address.split(", ") if MEDIA_MARK in part]
+        where = ", ".join(part.removesuffix(MEDIA_MARK) for part in told)
+        return in_order(kind, min(node.started_at for node in open_), where)
+    if not running:  # What is to be said of that, the nodes' own part says.
+        return unknown(kind)
+    return failing(kind, None, embedded=found.embedded, state=State.DEGRADED, alarm=False)
 
 
 def _analytics(found: Found, kind: str, former: Part | None) -> Part:
@@ -165,7 +199,7 @@ def _analytics(found: Found, kind: str, former: Part | None) -> Part:
             run.ended_at,
             embedded=found.embedded,
             state=State.DEGRADED,
-            advice=RUN_ADVICE.get(run.error_code, ""),
+            advice=run_advice(run.error_code),
             detail=run.error,
         )
     return in_order(kind, run.ended_at if run is not None else None)
@@ -207,6 +241,7 @@ def _disk(found: Found, kind: str, former: Part | None) -> Part:
 
 LOOKS: dict[str, Callable[[Found, str, Part | None], Part]] = {
     "nodes": _nodes,
+    "media": _media,
     "worker_default": _processes,
     "worker_analytics": _processes,
     "beat": _processes,

@@ -42,6 +42,12 @@ WORDS: dict[str, Words] = {
         "Nothing can be published or played.",
         "Start `manage.py runrtmp`, or look at its log.",
     ),
+    "media": Words(
+        "Media listener",
+        "No media node sends FLV",
+        "Publishing and RTMP players go on; previews, players in browsers and downloads of recordings don't.",
+        "Look at the media nodes' logs, and at what RTMPWEB_MEDIA says there.",
+    ),
     "worker_default": Words(
         "Worker",
         "No worker takes short tasks",

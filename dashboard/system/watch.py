@@ -11,6 +11,7 @@ from functools import cache
 from django.conf import settings
 from django.utils import timezone
 
+from dashboard.streams import by_stream
 from dashboard.system import probes
 from dashboard.system.judge import HEARING, START, Found, judge
 from dashboard.system.parts import WORDS, Part, State, failing, in_order, unknown
@@ -33,6 +34,8 @@ class Report:
     parts: list[Part] = field(default_factory=list)
     nodes: list[NodeFigures] | None = None
     """Those that tick; None: not to be had."""
+    bad_streams: int | None = None
+    """How many are in bad health; None: not to be had."""
 
     def state(self, kind: str) -> State:
         return next((part.state for part in self.parts if part.kind == kind), State.OK)
@@ -133,7 +136,10 @@ class Watch:
         order = list(WORDS)
         parts = [*judge(found, former), in_order("web", self._began)]
         parts.sort(key=lambda part: order.index(part.kind))
-        return Report(now, parts, found.nodes if found.nodes is None else list(found.nodes))
+        if view is None:
+            return Report(now, parts)
+        bad = sum(stream["health"] == "bad" for stream in by_stream(view.streams).values())
+        return Report(now, parts, list(view.nodes), bad)
 
 
 def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:

@@ -1,5 +1,7 @@
 """Template filters for figures: thousands by comma, a dash where there is none."""
 
+from typing import Literal
+
 from django import template
 
 register = template.Library()
@@ -8,9 +10,9 @@ NONE = "–"
 
 
 @register.filter
-def figure(value: float | None, decimals: int = 0) -> str:
-    """A number with thousands separated."""
-    return NONE if value is None else f"{value:,.{decimals}f}"
+def figure(value: float | Literal[""] | None, decimals: int = 0) -> str:
+    """A number with thousands separated. "" is what a template makes of what is not there."""
+    return NONE if value is None or value == "" else f"{value:,.{decimals}f}"
 
 
 @register.filter

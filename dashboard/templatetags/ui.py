@@ -1,42 +1,68 @@
 """Template tags of the dashboard's look: icons, status chips, and what stands in the database in words."""
 
 from datetime import datetime
+from uuid import UUID
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+
+from ingest.models import Session
 
 register = template.Library()
 
 HEALTH_ICONS = {"good": "good", "warning": "warn", "bad": "bad", "none": "none"}
 END_WORDS = {
     "client_unpublish": "Encoder stopped",
+    "completed": "Played to its end",
+    "unreadable": "Recording unreadable",
+    "unsupported_codec": "Codec not supported",
     "tcp_reset": "Connection reset",
     "idle_timeout": "No media arrived",
     "kicked": "Kicked by an operator",
     "key_revoked": "Key revoked or disabled",
     "replaced": "Replaced by another encoder",
     "protocol_error": "Protocol error",
+    "too_slow": "Player too slow",
     "over_limit": "Over the key's bitrate limit",
+    "test_over": "Test at its end",
     "node_shutdown": "Server stopped",
     "node_lost": "Server lost",
     "lease_lost": "Lease lost",
 }
 """By end reason; static/dashboard/js/words.js says the same for what arrives live."""
+PLAYER_END_WORDS = {"client_unpublish": "Player left", "idle_timeout": "Nothing heard from it"}
+"""Those that say something else of a player; as in words.js."""
 END_ADVICE = {
     "client_unpublish": "Nothing to do, if this was meant.",
+    "completed": "Nothing to do.",
+    "unreadable": "Look at the folder of recordings and its disk: the session's description says what was wrong.",
+    "unsupported_codec": "The player can't decode what is published: use another player, or another codec.",
     "tcp_reset": "Check that the encoder is running, then its uplink.",
     "idle_timeout": "Check that the encoder is running, then its uplink.",
     "kicked": "The encoder may come back by itself; revoke its key to keep it out.",
     "key_revoked": "Give the encoder another key, if it may come back.",
     "protocol_error": "Look at the encoder's version and settings.",
+    "too_slow": "The player's network or machine takes less than the stream has: offer a lower bitrate, too.",
     "over_limit": "Lower the encoder's bitrate, or raise the limit of its key.",
+    "test_over": "Nothing: a test ends by itself. To go on air, use a key that is not for tests.",
     "node_shutdown": "Encoders come back by themselves once the server runs again.",
     "node_lost": "Look at the server's log; encoders come back by themselves.",
     "lease_lost": "Look at the database and at the server's log.",
 }
 """By end reason: the one act."""
+PLAYER_END_ADVICE = {
+    "client_unpublish": "Nothing to do.",
+    "tcp_reset": "Nothing, if the player was closed; else look at its network.",
+    "idle_timeout": "Nothing, if the player was closed; else look at its network.",
+    "kicked": "The player may come back by itself.",
+    "key_revoked": "Nothing, if this was meant.",
+    "node_shutdown": "Players that try again come back once the server runs.",
+    "node_lost": "Look at the server's log; players that try again come back.",
+}
+"""Those that are another act for a player."""
 ATTEMPT_ADVICE = {
     "unknown_app": "Correct the application in the encoder's server address, or make it.",
     "app_disabled": "Enable the application, if it is to be used again.",
@@ -47,6 +73,13 @@ ATTEMPT_ADVICE = {
     "key_expired": "Make a new key, or move its expiry.",
     "key_other_app": "Correct the application in the encoder's server address.",
     "key_other_stream": "Correct the stream's name, or use its own key.",
+    "login_wrong": "Correct the user and the password in the encoder; they are set in the admin, Encoder log-ins.",
+    "login_challenge": "Nothing, unless it goes on: then the encoder's address changes with each connection.",
+    "login_method": "Use an encoder that logs in by authmod=adobe or llnw, or a stream key.",
+    "login_disabled": "Enable the log-in, or give out another.",
+    "login_revoked": "Give out another log-in.",
+    "login_expired": "Make a new log-in, or move its expiry.",
+    "login_other_stream": "Correct the stream's name in the encoder, or leave it empty.",
     "network_not_allowed": "Add the address to the key's networks, if it is the right one.",
     "stream_disabled": "Enable the stream, if it is to be used again.",
     "stream_unknown": "Correct the stream's name in the player.",
@@ -57,8 +90,11 @@ ATTEMPT_ADVICE = {
     "token_expired": "Give the player a new play token.",
     "banned": "Correct the keys in use there, then lift the ban (admin, Bans) or let it pass.",
     "over_limit": "Lower the encoder's bitrate, or raise the limit of its key.",
+    "test_over": "Wait for a minute, then test again; or use a key that is not for tests.",
     "database_slow": "Look at the database's load.",
     "database_error": "Look at the database and at the server's log.",
+    "callback_refused": "Ask whoever runs the authorisation service, if this one should get in.",
+    "callback_failed": "Look at the authorisation service (RTMPWEB_AUTH_URL): it gave no usable answer within 2 s.",
     "draining": "Nothing, if the drain is meant: it comes back elsewhere. Else: manage.py node resume.",
     "too_many_connections": "Raise RTMPWEB_MAX_CONNECTIONS (or ..._PER_ADDRESS), or block the address.",
     "internal_error": "Look at the server's log.",
@@ -98,6 +134,48 @@ def state_chip(state: str) -> SafeString:
     return format_html('<span class="chip {}">{}{}</span>', name, icon(name), word)
 
 
+NODE_STATES = {
+    "up": ("good", "Up"),
+    "draining": ("warn", "Draining"),
+    "missing": ("bad", "Missing"),
+    "down": ("bad", "Down"),
+    "stopped": ("none", "Stopped"),
+}
+"""By a media node's state: icon, word."""
+
+
+@register.simple_tag
+def node_chip(state: str) -> SafeString:
+    """The state of a media node as icon and word."""
+    name, word = NODE_STATES[state]
+    return format_html('<span class="chip {}">{}{}</span>', name, icon(name), word)
+
+
+@register.filter
+def node_words(state: str) -> str:
+    """A media node's state as a word in a sentence."""
+    return NODE_STATES[state][1].lower()
+
+
+@register.simple_tag
+def session_link(session: UUID, words: str) -> SafeString:
+    """Leads to the session's page."""
+    return format_html('<a href="{}">{}</a>', reverse("dashboard:session", args=[session]), words)
+
+
+DELIVERIES = {"waiting": ("clock", "plain", "Waiting"), "done": ("good", "good", "Delivered")}
+"""By a delivery's state: icon, class, word."""
+
+
+@register.simple_tag
+def delivery_chip(state: str, error: str) -> SafeString:
+    """What became of a message as icon and word. One that failed and is to be tried again is said to be."""
+    name, classes, word = DELIVERIES.get(state, ("bad", "bad", "Given up"))
+    if state == "waiting" and error:
+        name, classes, word = "warn", "warn", "Failed, tried again"
+    return format_html('<span class="chip {}">{}{}</span>', classes, icon(name), word)
+
+
 @register.simple_tag
 def lasted(start: datetime, end: datetime) -> str:
     """How long something lasted: 42 s, 3 min 05 s, 1 h 38 min, 6 d 4 h."""
@@ -106,6 +184,15 @@ def lasted(start: datetime, end: datetime) -> str:
         if seconds >= large:
             return f"{seconds // large}\u00a0{large_name} {seconds % large // small}\u00a0{small_name}"
     return f"{seconds}\u00a0s"
+
+
+@register.filter
+def coded(text: str) -> SafeString:
+    """What stands between backticks as code."""
+    parts = text.split("`")
+    return format_html_join(
+        "", "{}", ((format_html("<code>{}</code>", part) if i % 2 else part,) for i, part in enumerate(parts))
+    )
 
 
 @register.filter
@@ -118,6 +205,20 @@ def ago(when: datetime) -> str:
 def end_words(reason: str) -> str:
     """A session's end reason in words."""
     return END_WORDS.get(reason, "Ended")
+
+
+@register.filter
+def ended_words(session: Session) -> str:
+    """The same of a session, which may be a player's."""
+    of_player = PLAYER_END_WORDS.get(session.end_reason) if session.kind == Session.Kind.PLAY else None
+    return of_player or end_words(session.end_reason)
+
+
+@register.filter
+def ended_advice(session: Session) -> str:
+    """What to do about its end."""
+    of_player = PLAYER_END_ADVICE.get(session.end_reason) if session.kind == Session.Kind.PLAY else None
+    return of_player or end_advice(session.end_reason)
 
 
 @register.filter

@@ -8,7 +8,8 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 
-from dashboard.permissions import Ability, user_abilities
+from dashboard import tokens
+from dashboard.permissions import NONE, Ability, role_abilities, user_abilities
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
@@ -23,6 +24,15 @@ def request_abilities(request: HttpRequest) -> frozenset[Ability]:
         found = user_abilities(request.user)
         request._abilities = found  # type: ignore[attr-defined]
     return cast(frozenset[Ability], found)
+
+
+def bearer_abilities(request: HttpRequest) -> frozenset[Ability] | None:
+    """What the bearer token of a request may do: nothing, if it opens nothing. None: the request brings none."""
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    token = tokens.find(secret=secret.strip())
+    return role_abilities(token.role) if token else NONE
 
 
 def require_ability(ability: Ability) -> Callable[[View], View]:

@@ -1,56 +1,113 @@
-"""History by hour and day, and the Spark job that makes it: the page, its progress, the button and the CSV."""
+"""History by hour and day of a stream: the page, its files, and the Spark job that makes it."""
 
-import csv
-import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.shortcuts import render
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.text import slugify
 from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
 from analytics.java import JavaMissing, find_java
-from analytics.models import FIGURES, IDENTITY, AnalyticsRun, Rollup
-from dashboard import rollups
+from analytics.models import GOP_BINS, AnalyticsRun, Grain, Rollup
+from dashboard import exports
+from dashboard.actors import actor_of
+from dashboard.analytics import files
+from dashboard.analytics.broadcasts import broadcasts
+from dashboard.analytics.columns import FURTHER
+from dashboard.analytics.happenings import Happening, happenings
+from dashboard.analytics.periods import GRAIN_WORDS, RANGE_WORDS, Completeness, Period
+from dashboard.analytics.stream import History, asked_path, paths
+from dashboard.analytics.tiles import tiles
 from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
-
-TABLE_ROWS = 200
+from ingest.services import audit
 
 UNTAKEN_AFTER = timedelta(seconds=15)
 """A run that waits longer has probably no worker."""
+
+FEW_STREAMS = 50
+"""Up to so many are chosen from a list, more by typing."""
 
 
 @require_safe
 @require_ability(Ability.VIEW)
 def analytics(request: HttpRequest) -> HttpResponse:
-    choice = rollups.Choice.of(request.GET)
-    rows = list(choice.rollups()) if choice.path else []
-    target = rollups.target_kbps(choice)
-    bars = rollups.strip(choice, rows)
+    history = History(asked_path(request.GET), Period.of(request.GET))
+    names = paths()
     context = {
         **run_context(),
-        "choice": choice,
-        "paths": rollups.paths(),
-        "ranges": rollups.RANGE_WORDS,
-        "grains": rollups.GRAIN_WORDS,
+        "history": history,
+        "period": history.period,
+        "paths": names,
+        "by_typing": len(names) > FEW_STREAMS,
+        "ranges": RANGE_WORDS,
+        "grains": GRAIN_WORDS,
         "query": request.GET.urlencode(),
-        "rows": rows[:TABLE_ROWS],
-        "more_rows": max(0, len(rows) - TABLE_ROWS),
-        "totals": rollups.totals(choice),
-        "target": target,
-        "chart": rollups.chart(choice, rows, target),
-        "bars": bars,
-        "bar_counts": {health: sum(bar.health == health for bar in bars) for health in rollups.BARS},
+        "address": urlencode({"stream": history.path, **history.period.query}),
+        "kept": urlencode({"stream": history.path}) + "&",
+        "fixed": [("stream", history.path)],
+        "chart_by_day": history.period.grain == Grain.DAY,
+        "table_by_day": history.table_grain == Grain.DAY,
+        "completeness": Completeness.of(history.period),
     }
+    if history.path and not history.is_empty:
+        context |= _shown(history)
     return render(request, "dashboard/analytics.html", context)
+
+
+def _shown(history: History) -> dict[str, Any]:
+    """What a page with figures has."""
+    figures, former, period = history.figures, history.former, history.period
+    found = happenings(history.app, history.name, history.stream, period)
+    return {
+        "tiles": tiles(figures, former, period),
+        "further": [(column, column.text_with_unit(figures), column.text_with_unit(former)) for column in FURTHER],
+        "chart": history.chart() | {"marks": [_mark(one, period) for one in found]},
+        "happenings": found,
+        "dots": [(one, f"{_place(one, period):.3f}%") for one in found],
+        "intervals": _intervals(history),
+        "refusals": sorted(figures.refusals.items(), key=lambda item: -item[1]),
+        "broadcasts": broadcasts(history.app, history.name, period),
+        "has_reports": _url("dashboard:report", 1) != "",
+        "figures": figures,
+    }
+
+
+def _place(happening: Happening, period: Period) -> float:
+    """In per cent of the period."""
+    return 100 * ((happening.at - period.since) / (period.until - period.since))
+
+
+def _mark(happening: Happening, period: Period) -> dict[str, Any]:
+    return {"at": happening.at.timestamp(), "is_line": happening.is_mark}
+
+
+def _intervals(history: History) -> list[tuple[str, int, float | None, bool]]:
+    """Of keyframe intervals: words, how many, how many per cent, whether it is longer than 4 s."""
+    total = history.figures.keyframe_intervals
+    found, below = [], 0.0
+    for name, bound in GOP_BINS.items():
+        words = f"up to {bound:g} s" if not below else f"{below:g} to {bound:g} s"
+        words = f"over {below:g} s" if bound == float("inf") else words
+        count = getattr(history.figures, name)
+        found.append((words, count, 100 * count / total if total else None, bound > 4))
+        below = bound
+    return found
+
+
+def _url(name: str, *args: Any) -> str:
+    """ "" while the part that brings the page is not installed."""
+    try:
+        return reverse(name, args=args)
+    except NoReverseMatch:
+        return ""
 
 
 @require_safe
@@ -63,44 +120,48 @@ def progress(request: HttpRequest) -> HttpResponse:
 @require_POST
 @require_ability(Ability.RUN_ANALYTICS)
 def run(request: HttpRequest) -> HttpResponse:
-    """Asks for a run and goes back to the page, which shows its progress."""
-    user = request.user
-    services.start_run(trigger=AnalyticsRun.Trigger.PAGE, user=user if isinstance(user, User) else None)
+    """Asks for a run and goes back to the page, which shows its progress; from the page of jobs (`back`) to the run."""
+    actor = actor_of(request)
+    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, user=actor.user)
+    audit.record(actor, "analytics.run", f"run {asked.pk}", kind=asked.kind)
+    if request.POST.get("back") == "jobs":
+        return HttpResponseRedirect(reverse("dashboard:job", args=[asked.pk]))
     query = request.POST.get("query", "")
     return HttpResponseRedirect(reverse("dashboard:analytics") + (f"?{query}" if query.isprintable() and query else ""))
 
 
 @require_safe
 @require_ability(Ability.VIEW)
-def export(request: HttpRequest) -> StreamingHttpResponse:
-    """The page's rollups with all their figures as CSV, oldest first."""
-    choice = rollups.Choice.of(request.GET)
-    columns = [*IDENTITY, *FIGURES]
-    rows = choice.rollups().order_by("start").values_list(*columns)
-    name = f"{slugify(choice.path.replace('/', '-')) or 'rollups'}-{choice.grain}-{choice.since:%Y%m%d}.csv"
-    return StreamingHttpResponse(
-        _lines(columns, rows.iterator()),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+def export_csv(request: HttpRequest) -> StreamingHttpResponse:
+    """The page's hours or days with all their figures, oldest first; or what `part` names: broadcasts, events."""
+    name, columns, rows = _file(request)
+    return exports.csv_answer(name, columns, ([row[column] for column in columns] for row in rows))
 
 
-def _lines(columns: list[str], rows: Iterator[tuple[Any, ...]]) -> Iterator[str]:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_cell(value) for value in row])
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
-    yield buffer.getvalue()
+@require_safe
+@require_ability(Ability.VIEW)
+def export_json(request: HttpRequest) -> StreamingHttpResponse:
+    """The same as JSON."""
+    name, _, rows = _file(request)
+    return exports.json_answer(name, rows)
 
 
-def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in {"=", "+", "-", "@"}:
-        return f"'{value}"  # Else a spreadsheet would take a stream's name for a formula.
-    return value.isoformat() if hasattr(value, "isoformat") else value
+Part = tuple[Sequence[str], Callable[[History], Iterator[dict[str, Any]]]]
+PARTS: dict[str, Part] = {
+    "rollups": (files.ROLLUP_COLUMNS, lambda history: files.rollups(history.rollups().order_by("start"))),
+    "broadcasts": (files.BROADCAST_COLUMNS, files.broadcast_rows),
+    "events": (files.EVENT_COLUMNS, files.event_rows),
+}
+"""By the address' `part`: columns and rows of the file."""
+
+
+def _file(request: HttpRequest) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
+    history = History(asked_path(request.GET), Period.of(request.GET))
+    part = request.GET.get("part", "")
+    columns, rows = PARTS.get(part, PARTS["rollups"])
+    what = part if part in PARTS and part != "rollups" else history.period.grain
+    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.since:%Y%m%d}"
+    return name, columns, rows(history)
 
 
 def run_context() -> dict[str, Any]:

@@ -3,13 +3,19 @@
 import logging
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth import views as auth_views
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse_lazy
 
+from dashboard import loginlog
+from dashboard.actors import actor_of
 from dashboard.throttle import WAIT_S, Tries
+from ingest.services import audit
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +40,7 @@ class LoginForm(AuthenticationForm):
             cleaned = super().clean()
         except ValidationError:
             logger.info("Log-in failed from %s", tries.address)
+            loginlog.failed(username, tries.address)
             left = tries.left
             if left:
                 after = f"After {left} more {'try' if left == 1 else 'tries'} this address must wait {wait}."
@@ -48,8 +55,22 @@ class LoginView(auth_views.LoginView):
     template_name = "dashboard/login.html"
     form_class = LoginForm
 
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        with transaction.atomic():
+            answer = super().form_valid(form)
+            audit.record(actor_of(self.request), "login", self.request.user.get_username())
+        return answer
 
-logout = auth_views.LogoutView.as_view()
+
+class LogoutView(auth_views.LogoutView):
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        with transaction.atomic():
+            if request.user.is_authenticated:
+                audit.record(actor_of(request), "logout", request.user.get_username())
+            return super().post(request, *args, **kwargs)
+
+
+logout = LogoutView.as_view()
 
 
 def admin_login(request: HttpRequest) -> HttpResponse:
@@ -57,3 +78,17 @@ def admin_login(request: HttpRequest) -> HttpResponse:
     if request.user.is_authenticated and not request.user.is_staff:
         raise PermissionDenied(NOT_STAFF)
     return redirect_to_login(request.GET.get("next") or "/admin/")
+
+
+class PasswordView(auth_views.PasswordChangeView):
+    """Everybody who may log in changes the own password here; the account's other sessions end."""
+
+    template_name = "dashboard/password.html"
+    success_url = reverse_lazy("dashboard:password")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        with transaction.atomic():
+            answer = super().form_valid(form)
+            audit.record(actor_of(self.request), "password.change", self.request.user.get_username())
+        messages.success(self.request, "Your password is changed. Where else you were logged in, you no longer are.")
+        return answer

@@ -6,10 +6,9 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard import tokens
 from dashboard.metrics import Exposition
-from dashboard.permissions import Ability, role_abilities
-from dashboard.views.access import request_abilities
+from dashboard.permissions import Ability
+from dashboard.views.access import bearer_abilities, request_abilities
 
 
 @cache
@@ -22,12 +21,11 @@ def exposition() -> Exposition:
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
     """Nobody known: 401. Known but not allowed: 403."""
-    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        token = tokens.find(secret=secret.strip())
-        known, abilities = token is not None, role_abilities(token.role) if token else frozenset()
-    else:
+    abilities = bearer_abilities(request)
+    if abilities is None:
         known, abilities = request.user.is_authenticated, request_abilities(request)
+    else:
+        known = bool(abilities)
     if not known:
         refused = HttpResponse("Send `Authorization: Bearer TOKEN`.\n", status=401, content_type="text/plain")
         refused["WWW-Authenticate"] = "Bearer"

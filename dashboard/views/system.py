@@ -22,6 +22,9 @@ def system(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_ability(Ability.VIEW)
 def alarms(request: HttpRequest) -> JsonResponse:
-    """`{"items": [part, ...], "count": N}`: the parts that pages warn of. While the database is away: 503, the same."""
-    items = [part.public() for part in get_watch().report().alarms]
-    return JsonResponse({"items": items, "count": len(items)})
+    """`{"items": [part, ...], "count": N, "bad_streams": N}`: the parts that pages warn of, and how many streams are in
+    bad health (null: not known). While the database is away: 503, the same.
+    """
+    report = get_watch().report()
+    items = [part.public() for part in report.alarms]
+    return JsonResponse({"items": items, "count": len(items), "bad_streams": report.bad_streams})

@@ -1,11 +1,11 @@
 """What this process knows beside the database: the sessions that are alive here, and since when it could write."""
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from ingest.contracts import StreamSnapshot
+from ingest.contracts import EndReason, Issue, MediaInfo, StreamSnapshot
 from ingest.history import get_history
 from ingest.services.leases import Standing
 
@@ -25,9 +25,22 @@ class ActiveSession:
     node: str
     address: str
     encoder: str
+    is_test: bool = False
+    """Published with a test-only key (ingest.trials): its stream's pages, the lake and the leases don't know of it."""
+    is_download: bool = False
+    """Of a recording: by its own permission, whatever becomes of the stream."""
     sequence: int = 0
     """Of its last event."""
     metadata_changes: int = 0
+    silent_since: datetime | None = None
+    """Without audio and video, as the last second told."""
+    issues: dict[str, Issue] = field(default_factory=dict)
+    """The open health issues by check, as they were told last,"""
+    media: MediaInfo = field(default_factory=MediaInfo)
+    """and what it sent then,"""
+    config: dict[str, str] = field(default_factory=dict)
+    """in words."""
+    config_changes: int = 0
 
 
 ACTIVE: dict[str, ActiveSession] = {}
@@ -43,8 +56,17 @@ def leased(node: str) -> list[tuple[uuid.UUID, int]]:
     return [
         (session.id, session.fencing)
         for session in ACTIVE.values()
-        if session.kind == "publish" and session.node == node
+        if session.kind == "publish" and session.node == node and not session.is_test
     ]
+
+
+def published(node: str) -> dict[str, int]:
+    """The streams of the node's publishers, by session."""
+    return {
+        key: session.stream
+        for key, session in ACTIVE.items()
+        if session.kind == "publish" and session.node == node and session.stream is not None
+    }
 
 
 def of_node(node: str) -> list[uuid.UUID]:
@@ -56,10 +78,16 @@ def of_snapshot(snapshot: StreamSnapshot) -> ActiveSession | None:
     return ACTIVE.get(snapshot["session_id"] or "")
 
 
+def must_end(session: uuid.UUID, reason: EndReason) -> bool:
+    """Of one that the database has an end for: a download goes on without its stream, until somebody ends it."""
+    known = ACTIVE.get(str(session))
+    return known is None or not known.is_download or reason != "key_revoked"
+
+
 def standing(session: uuid.UUID) -> Standing:
     """What this process knows of a session, whatever the database says yet."""
-    if str(session) in ACTIVE:
-        return "alive"
+    if known := ACTIVE.get(str(session)):
+        return known.silent_since or "alive"
     return "ended" if get_history().is_ending(session) else "unknown"
 
 

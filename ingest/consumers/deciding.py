@@ -12,9 +12,12 @@ from django.db import Error as AnyDatabaseError
 from django.db import OperationalError
 
 from ingest.consumers import database, journal, recorder
+from ingest.consumers.asking import Permission
 from ingest.history import DiscardRow, get_history
 from ingest.services import sessions
 from ingest.services.admission import Grant, NotYet
+from ingest.services.callback import Question
+from ingest.services.encoderlogin import Challenged
 from ingest.services.refusals import Action, Refused
 
 T = TypeVar("T")
@@ -24,7 +27,7 @@ PATIENCE = 0.9
 
 
 async def decided(action: Action, work: Callable[[float], Coroutine[Any, Any, T]]) -> T:
-    """What `work`, which gets the deadline (the loop's time), decides: else NotYet, or Refused.
+    """What `work`, which gets the deadline (the loop's time), decides: else NotYet, Challenged, or Refused.
 
     A database that fails or is too slow refuses, and so do our own faults.
     """
@@ -36,7 +39,7 @@ async def decided(action: Action, work: Callable[[float], Coroutine[Any, Any, T]
 
     try:
         return await work(started + database.LIMIT_S)
-    except (Refused, NotYet):
+    except (Refused, NotYet, Challenged):
         raise
     except database.TooSlow:
         refuse("database_slow")
@@ -52,8 +55,14 @@ async def decided(action: Action, work: Callable[[float], Coroutine[Any, Any, T]
         refuse("internal_error")
 
 
-async def admit(session: uuid.UUID, check: Callable[[], None], admit: Callable[[], Grant], deadline: float) -> Grant:
-    """Reads first, then writes; both before the deadline."""
+async def admit(
+    session: uuid.UUID,
+    check: Callable[[], Question | None],
+    admit: Callable[[], Grant],
+    permission: Permission,
+    deadline: float,
+) -> Grant:
+    """Reads first, then writes; both before the deadline, which another service that is asked in between moves."""
     loop = asyncio.get_running_loop()
 
     def discard(grant: Grant) -> None:
@@ -65,7 +74,10 @@ async def admit(session: uuid.UUID, check: Callable[[], None], admit: Callable[[
                 sessions.discard(session=undone.session, silent_since=undone.silent_since)
         get_history().put(undone)
 
-    await database.decide(check, executor=database.READ, deadline=deadline)
+    asked = await database.decide(check, executor=database.READ, deadline=deadline)
+    if asked is not None:
+        await permission.ask(asked)
+        deadline = loop.time() + database.LIMIT_S
     try:
         return await database.decide(admit, executor=database.WRITE, deadline=deadline, undo=discard)
     except AnyDatabaseError:

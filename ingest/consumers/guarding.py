@@ -17,8 +17,9 @@ from ingest.services.refusals import Action, Refused
 
 logger = logging.getLogger(__name__)
 
-GUESSES = {"key_unknown", "token_invalid"}
-"""Reasons of a refusal for which the secret may have been a guess."""
+GUESSES = {"key_unknown", "token_invalid", "login_wrong"}
+"""Reasons of a refusal for which the secret may have been a guess. A wrong password is another one each time: what is
+shown is the answer to a challenge, so whoever repeats one can't be told from whoever tries many."""
 
 _held_back: "set[tuple[str, asyncio.Future[None]]]" = set()
 """Answers that wait, with their nodes."""
@@ -45,8 +46,8 @@ async def damp(refused: Refused, peer: Peer, secret: str) -> None:
         address = clean.text(peer.address, 64)
         get_history().put(BanRow(address, datetime.fromtimestamp(now, UTC), settings.BAN_S, guesses, peer.node))
         logger.warning(
-            "%s is banned for %d s: %d different wrong keys or tokens came from it within %d minutes. If encoders of "
-            "yours are there, correct their keys, then lift the ban: manage.py ban lift %s",
+            "%s is banned for %d s: %d different wrong keys, tokens or passwords came from it within %d minutes. If "
+            "encoders of yours are there, correct their settings, then lift the ban: manage.py ban lift %s",
             address,
             settings.BAN_S,
             guesses,

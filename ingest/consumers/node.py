@@ -5,15 +5,17 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from channels.exceptions import StopConsumer
 from django.conf import settings
 
-from ingest.consumers import guarding, pages, recorder
-from ingest.consumers.active import ACTIVE, DRAINING, of_node, of_snapshot
+from ingest import trials
+from ingest.consumers import guarding, judged, pages, recorder, recordings
+from ingest.consumers.active import ACTIVE, DRAINING, of_node
 from ingest.consumers.base import ControlConsumer
+from ingest.consumers.thumbnails import Thumbnails
 from ingest.consumers.upkeep import Upkeep
+from ingest.consumers.wallfeed import WallFeed
 from ingest.contracts import (
     EndReason,
     Issue,
@@ -24,33 +26,43 @@ from ingest.contracts import (
     NodeScope,
     NodeStarted,
     NodeStopped,
+    NodeThumbnail,
     NodeTick,
     Sample,
     StreamSnapshot,
 )
 from ingest.history import get_history
 from ingest.livestore import CompactSample, get_livestore
+from ingest.services import judging
 from ingest.telemetry import TelemetryWriter, set_writer
 
 logger = logging.getLogger(__name__)
 
 SESSIONS_END_S = 2.0
 """At the stop: how long the node waits for its sessions to end,"""
+CARE_S = 1.0
+"""for what it does to its recordings, which a disk may hold up,"""
 STOP_S = 8.0
 """and for this, its state and history to be written; so that what is lost is said before the server gives it up."""
 
 
-class NodeConsumer(ControlConsumer):
+class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
     scope: NodeScope
 
     def __init__(self) -> None:
         super().__init__()
         self.telemetry: TelemetryWriter | None = None
         self.upkeep: Upkeep | None = None
+        self.care: recordings.Care | None = None
+        """Of its recordings."""
         self.shown: dict[int, StreamSnapshot] = {}
-        """The last tick's snapshots, by stream id."""
-        self.issues: dict[str, dict[str, Issue]] = {}
-        """The open health issues by session and check."""
+        """The last tick's snapshots, by stream id,"""
+        self.shown_at: float | None = None
+        """and when that was."""
+        self.issues: list[Issue] = []
+        """The node's own, of the last tick."""
+        self.wall = WallFeed()
+        self.thumbnails = Thumbnails()
         self.storing = False
         self.store_failing = False
 
@@ -62,7 +74,9 @@ class NodeConsumer(ControlConsumer):
         DRAINING.discard(self.node)
         addresses = [f"{host}:{port}" for host, port in self.scope["addresses"]]
         addresses += [f"{host}:{port} (TLS)" for host, port in self.scope["tls_addresses"]]
-        self.upkeep = Upkeep(self.node, ", ".join(addresses), self.drop, self.drain)
+        addresses += [f"{host}:{port} (media)" for host, port in self.scope["media_addresses"]]
+        self.upkeep = Upkeep(self.node, ", ".join(addresses), self.drop, self.drain, self.judge)
+        self.care = recordings.Care(self.node)
         self.telemetry = TelemetryWriter(settings.LAKE_DIR, self.node)
         set_writer(self.telemetry)
         self.spawn(asyncio.to_thread(self.telemetry.start))
@@ -72,11 +86,17 @@ class NodeConsumer(ControlConsumer):
         if self.upkeep is not None:
             for round_ in self.upkeep.due(asyncio.get_running_loop().time()):
                 self.spawn(round_)
+        if self.care is not None:
+            self.care.go_on(asyncio.get_running_loop().time())
 
     async def drop(self, session: uuid.UUID, reason: EndReason) -> None:
         """Has the server end the session, if it is still alive here."""
         if str(session) in ACTIVE:
             await self.send({"type": "node.drop", "session_id": str(session), "reason": reason})
+
+    async def judge(self, session: str, rules: judging.Rules) -> None:
+        if session in ACTIVE:
+            await self.send({"type": "node.judge", "session_id": session, "health": rules})
 
     async def drain(self, left_s: float | None) -> None:
         if left_s is None:
@@ -94,19 +114,30 @@ class NodeConsumer(ControlConsumer):
         self.start_rounds()
 
     async def _tick(self, event: NodeTick) -> None:
+        streams, _ = trials.parted(event["streams"])
+        samples = [sample for sample in event["samples"] if not trials.is_trial(sample.name)]
         if self.upkeep is not None:
-            self.upkeep.heard(event["samples"])
-        if self.telemetry is not None and event["samples"]:
-            self.telemetry.samples(event["samples"])
-        self._record_health(event["streams"])
+            self.upkeep.heard(samples)
+        if self.telemetry is not None and samples:
+            self.telemetry.samples(samples)
+        judged.tell(event["streams"])
+        issues = event["figures"].get("issues", [])
+        judged.log_node(self.node, self.issues, issues)
+        self.issues = issues
+        if self.upkeep is not None:
+            self.upkeep.issues = issues
+        self.thumbnails.stamp(event["streams"])
         for refused in event["refused"]:
             recorder.overcrowded(refused["address"], self.node, refused["count"])
-        compact = {sample.stream: _compact(sample) for sample in event["samples"]}
+        compact = {sample.stream: _compact(sample) for sample in samples}
         figures: NodeFigures = {**event["figures"], "records": self._records()}
-        await self._send_pages(figures, event["streams"], compact)
+        await self._send_pages(figures, streams, compact)
         if not self.storing:
             self.storing = True
             self.spawn(self._store(figures, event["streams"], compact))
+
+    async def node_thumbnail(self, event: NodeThumbnail) -> None:
+        self.spawn(self.thumbnails.keep(event))
 
     def _records(self) -> NodeRecords:
         history, telemetry = get_history(), self.telemetry
@@ -123,12 +154,12 @@ class NodeConsumer(ControlConsumer):
         """What changed to the wall, each stream to its own page; nothing is serialised that nobody looks at."""
         at = figures["at"]
         former, self.shown = self.shown, {snapshot["id"]: snapshot for snapshot in streams}
+        prior, self.shown_at = self.shown_at, at
         gone = [stream for stream in former if stream not in self.shown]
         if pages.watched(pages.WALL):
-            changed = [snapshot for snapshot in streams if former.get(snapshot["id"]) != snapshot]
-            cards = await pages.to_json_list(changed, whole=False)
-            text = pages.update_text(at=at, nodes=[figures], streams=cards, gone=gone)
-            pages.send(pages.WALL, "live.tick", text)
+            changes = await self.wall.changes(former, self.shown)
+            update = pages.update(self.node, at=at, prior=prior, nodes=[figures], streams=changes, gone=gone)
+            pages.send_message(pages.WALL, update)
         for stream in (*self.shown, *gone):
             group = pages.stream_group(stream)
             if pages.watched(group):
@@ -144,6 +175,8 @@ class NodeConsumer(ControlConsumer):
             text = await pages.to_json_list(streams) if store.wants_text else None
             await store.put_node(figures, streams, text=text)
             await store.append_samples(compact)
+            if watch := await self.thumbnails.watched():
+                await self.send(watch)
         except Exception as error:
             if not self.store_failing:
                 logger.warning(
@@ -157,24 +190,6 @@ class NodeConsumer(ControlConsumer):
             self.store_failing = False
         finally:
             self.storing = False
-
-    def _record_health(self, streams: Sequence[StreamSnapshot]) -> None:
-        """Issues that opened, changed their level or cleared since the last tick become events of their session."""
-        known, self.issues = self.issues, {}
-        for snapshot in streams:
-            session = of_snapshot(snapshot)
-            if session is None:
-                continue
-            before = known.get(str(session.id), {})
-            now = {issue["check"]: issue for issue in snapshot["issues"]}
-            for check, issue in now.items():
-                if check not in before or before[check]["level"] != issue["level"]:
-                    recorder.record(session, _health("health.opened", issue))
-            for check, issue in before.items():
-                if check not in now:
-                    recorder.record(session, _health("health.cleared", issue))
-            if now:
-                self.issues[str(session.id)] = now
 
     # --- The end ---
 
@@ -202,6 +217,8 @@ class NodeConsumer(ControlConsumer):
         began = loop.time()
         while of_node(self.node) and loop.time() < began + SESSIONS_END_S:  # noqa: ASYNC110 - at most 100 looks.
             await asyncio.sleep(0.02)
+        if self.care is not None:
+            await self.care.stop(CARE_S)
         if self.upkeep is not None:
             await self.upkeep.stopped()
         if not await asyncio.to_thread(get_history().flush, max(0.0, began + STOP_S - loop.time())):
@@ -216,7 +233,8 @@ class NodeConsumer(ControlConsumer):
 
     async def _forget(self) -> None:
         gone = list(self.shown)
-        pages.send(pages.WALL, "live.tick", pages.update_text(at=time.time(), nodes=[], streams="[]", gone=gone))
+        last = pages.update(self.node, at=time.time(), prior=self.shown_at, nodes=[], streams="[]", gone=gone)
+        pages.send_message(pages.WALL, last)
         try:
             await asyncio.to_thread(get_livestore().remove_node, self.node)
         except Exception as error:
@@ -231,12 +249,7 @@ def _compact(sample: Sample) -> CompactSample:
         "fps": sample.fps,
         "keyframe_interval": sample.keyframe_interval,
         "drift_dev": sample.drift_dev,
+        "rtt_ms": sample.rtt_ms,
         "players": sample.players,
         "health": sample.health,
     }
-
-
-def _health(kind: str, issue: Issue) -> recorder.Happening:
-    detail: dict[str, Any] = {name: issue[name] for name in ("actual", "expected", "advice")}
-    level = issue["level"] if kind == "health.opened" else "status"
-    return recorder.happening(kind, level=level, code=issue["check"], description=issue["title"], detail=detail)

@@ -5,8 +5,8 @@ history writer, to the lake by the telemetry writer, and to open pages by the ch
 """
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from ingest import clean
 from ingest.attempts import AttemptRow
 from ingest.consumers import journal, pages
 from ingest.consumers.active import ACTIVE, ActiveSession
-from ingest.contracts import EndReason, EventRecord, Totals
+from ingest.contracts import EndReason, EventRecord, Issue, Totals
 from ingest.history import EndRow, EventRow, get_history
 from ingest.models import Session
 from ingest.pepper import keyed_hash
@@ -32,11 +32,17 @@ Past it is the number of an end that another node found: nobody knows the number
 STARTED = "session.started"
 ENDED = "session.ended"
 
+ISSUE_DETAIL = frozenset(("level", "since", "actual", "expected", "advice", "value", "limit", "unit"))
+"""Of a health issue, in the details of its events; its check is their code, its sentence their description."""
+
 SHOWN_OF_PLAYERS = (STARTED, ENDED)
 """What pages are told of players, who may be many at once."""
 
 LAKE_ATTEMPTS_S = 100
 """Attempts that go to the lake in one second; the database counts all of them."""
+
+PAGE_ATTEMPTS_S = 5
+"""Attempts that open pages are told of in one second: they read the rows then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ def happening(
 
 
 def record(session: ActiveSession, event: Happening, *, reason: str = "", totals: Totals | None = None) -> None:
-    """Records the event under the session's next sequence number."""
+    """Records the event under the session's next sequence number. A trial's goes to the database alone."""
     if session.sequence >= MAX_EVENTS and event.kind != ENDED:
         return
     session.sequence += 1
@@ -83,6 +89,8 @@ def record(session: ActiveSession, event: Happening, *, reason: str = "", totals
             detail=detail,
         )
     )
+    if session.is_test:
+        return
     _to_lake(
         session=str(session.id),
         sequence=session.sequence,
@@ -133,11 +141,33 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     """Ends the session, once: its last event, its row, its lease."""
     if ACTIVE.pop(str(session.id), None) is None:
         return
+    for issue in session.issues.values():
+        cleared(session, issue, by=ENDED)
+    session.issues = {}
     event = happening(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
     journal.ended(session, reason, event.description, totals)
     at = datetime.fromtimestamp(event.at, UTC)
     get_history().put(EndRow(session.id, reason, event.description[:255], at, totals))
+
+
+def opened(session: ActiveSession, issue: Issue) -> None:
+    """Records that a health issue opened, or changed its level."""
+    record(session, _of_issue("health.opened", issue["level"], issue))
+    if issue["check"] == "bitrate_high" and issue["level"] == "bad":
+        record(session, _of_issue("limit.breached", issue["level"], issue))
+
+
+def cleared(session: ActiveSession, issue: Issue, *, by: str = "") -> None:
+    """Records that an issue is over: since its limits are kept again, or `by` another event."""
+    event = _of_issue("health.cleared", "status", issue)
+    lasted: dict[str, Any] = {"open_s": round(max(0.0, event.at - issue["since"]), 1)}
+    record(session, replace(event, detail={**(event.detail or {}), **lasted, **({"by": by} if by else {})}))
+
+
+def _of_issue(kind: str, level: str, issue: Issue) -> Happening:
+    detail = {name: value for name, value in issue.items() if name in ISSUE_DETAIL}
+    return happening(kind, level=level, code=issue["check"], description=issue["title"], detail=detail)
 
 
 def lost(row: Session) -> None:
@@ -153,6 +183,7 @@ def lost(row: Session) -> None:
         node=row.node.name if row.node is not None else "",
         address=row.address,
         encoder=row.encoder,
+        is_test=row.is_test,
         sequence=MAX_EVENTS + 1,
     )
     at = row.ended_at.timestamp() if row.ended_at is not None else time.time()
@@ -181,12 +212,13 @@ def took_over(session: ActiveSession, former: Replaced) -> None:
 class _EachSecond:
     """Lets so much pass in a second, and no more."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
+        self._clock = clock
         self._second = self._taken = 0
 
     def take(self) -> bool:
-        second = int(time.monotonic())
+        second = int(self._clock())
         if second != self._second:
             self._second, self._taken = second, 0
         self._taken += 1
@@ -194,6 +226,7 @@ class _EachSecond:
 
 
 _lake_attempts = _EachSecond(LAKE_ATTEMPTS_S)
+_page_attempts = _EachSecond(PAGE_ATTEMPTS_S)
 
 
 def attempt(
@@ -242,6 +275,9 @@ def attempt(
     journal.refused(
         **shown, action=action, address=row.address, encoder=row.encoder, reason=reason, description=row.description
     )
+    if pages.watched(pages.ATTEMPTS) and _page_attempts.take():
+        told = {"action": action, "address": row.address, "reason": reason, "description": row.description}
+        pages.send(pages.ATTEMPTS, "attempt.refused", pages.attempt_text(told | shown | {"at": at, "count": count}))
     if not _lake_attempts.take():
         return
     _to_lake(

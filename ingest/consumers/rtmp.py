@@ -14,12 +14,14 @@ from channels.exceptions import StopConsumer
 from django.utils import timezone
 
 from ingest import clean
-from ingest.consumers import database, deciding, guarding, recorder
+from ingest.consumers import database, deciding, guarding, recorder, recordings
 from ingest.consumers.active import DRAINING, REACH, ActiveSession, standing
-from ingest.consumers.base import ControlConsumer
+from ingest.consumers.asking import Permission
+from ingest.consumers.calls import Calls
+from ingest.consumers.login import Connecting
+from ingest.consumers.objects import Objects
 from ingest.consumers.recorder import Happening
 from ingest.contracts import (
-    ConnectEvent,
     DisconnectEvent,
     EndReason,
     MetadataEvent,
@@ -33,9 +35,12 @@ from ingest.contracts import (
     UnpublishEvent,
 )
 from ingest.history import BeginRow, MediaRow, get_history
-from ingest.models import Stream
-from ingest.services import admission, sessions
+from ingest.models import Application
+from ingest.procedures import CallContext
+from ingest.services import admission, callback, playable, sessions
 from ingest.services.admission import Grant, NotYet, Peer, PublishRequest
+from ingest.services.callback import Question
+from ingest.services.playable import Playable, PlayGrant
 from ingest.services.refusals import Action, Refused
 
 T = TypeVar("T")
@@ -49,22 +54,21 @@ MAX_ATTEMPTS = 20
 MAX_METADATA = 50
 """Changes of a session's metadata that are recorded: some encoders repeat it at every change of bitrate."""
 
-PLAYS: database.Together[Stream] = database.Together()
+PLAYS: database.Together[Playable] = database.Together()
 
 
-class RtmpConsumer(ControlConsumer):
+class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
     scope: RtmpScope
 
     def __init__(self) -> None:
         super().__init__()
         self.streams: dict[int, ActiveSession] = {}
         """The sessions of this connection by message stream id."""
+        self.coming: dict[str, tuple[int, ActiveSession]] = {}
+        """By session id: what is to take the place of what a message stream plays (play2)."""
         self.buffered: deque[Happening] = deque(maxlen=MAX_BUFFERED)
         self.attempts = 0
         self.had_session = False
-        self.app_is_known = False
-        self.action: Action = "connect"
-        """What the client would do next; for a connection that breaks before it does."""
 
     @property
     def peer(self) -> Peer:
@@ -75,10 +79,18 @@ class RtmpConsumer(ControlConsumer):
             channel=getattr(self, "channel_name", ""),
         )
 
-    # --- Decisions ---
+    @property
+    def call_context(self) -> CallContext:
+        return CallContext(
+            app=self.scope["app"],
+            address=self.scope["client"][0],
+            node=self.scope["node"],
+            flash_ver=self.scope["flash_ver"],
+            sessions=tuple(session.id for session in self.streams.values()),
+            authenticated=self.authenticated,
+        )
 
-    async def rtmp_connect(self, event: ConnectEvent) -> None:
-        self.spawn(self._connect(event))
+    # --- Decisions ---
 
     async def rtmp_publish(self, event: PublishEvent) -> None:
         self.spawn(self._publish(event))
@@ -86,41 +98,24 @@ class RtmpConsumer(ControlConsumer):
     async def rtmp_play(self, event: PlayEvent) -> None:
         self.spawn(self._play(event))
 
-    async def _connect(self, event: ConnectEvent) -> None:
-        def check() -> None:
-            admission.connect(
-                app=self.scope["app"],
-                credential=event["credential"],
-                address=self.scope["client"][0],
-                now=timezone.now(),
-            )
-
-        async def decide(deadline: float) -> None:
-            if event["credential"]:
-                guarding.hear("connect", self.scope["client"][0])
-            await database.decide(check, executor=database.READ, deadline=deadline)
-
-        try:
-            await self._decided("connect", decide)
-        except Refused as refused:
-            self._attempt(refused, name="")
-            await guarding.damp(refused, self.peer, event["credential"])
-            await self.send({"type": "rtmp.reject", "code": refused.code, "description": refused.description})
-            return
-        self.action = "publish"
-        self.app_is_known = True
-        await self.send({"type": "rtmp.accept"})
-
     async def _publish(self, event: PublishEvent) -> None:
         self.action = "publish"
-        request = PublishRequest(self.scope["app"], event["name"], event["credential"], event["credential_is_name"])
+        request = PublishRequest(
+            self.scope["app"],
+            event["name"],
+            event["credential"],
+            event["credential_is_name"],
+            event["publish_type"],
+            self.login,
+        )
         peer = self.peer
         session_id = uuid.uuid4()
+        permission = Permission(peer, session_id)
         asked_at = timezone.now()
 
-        def check() -> None:
+        def check() -> Question | None:
             now = timezone.now()
-            admission.check_publish(
+            return admission.check_publish(
                 request=request,
                 address=peer.address,
                 now=now,
@@ -143,7 +138,7 @@ class RtmpConsumer(ControlConsumer):
 
         async def decide(deadline: float) -> Grant:
             guarding.hear("publish", peer.address)
-            return await deciding.admit(session_id, check, admit, deadline)
+            return await deciding.admit(session_id, check, admit, permission, deadline)
 
         while True:
             try:
@@ -156,7 +151,10 @@ class RtmpConsumer(ControlConsumer):
                 return
         if grant.lost is not None:
             recorder.lost(grant.lost)
+        self.authenticated = self.authenticated or grant.labels["key"] is not None
         session = self._open(event["stream_id"], "publish", grant)
+        if grant.record is not None:
+            recordings.expect(session)
         if grant.replaced is not None:
             recorder.took_over(session, grant.replaced)
         answer: PublishAccept = {
@@ -169,6 +167,8 @@ class RtmpConsumer(ControlConsumer):
             "record": grant.record,
         }
         await self.send(answer)
+        if grant.record is None and event["publish_type"] != "live":
+            await self.send(recordings.not_recorded(event["stream_id"]))
         if grant.replaced is not None:  # One on this server is gone already: the accept displaced it.
             former = grant.replaced
             await sessions.send_stop(channel=former.channel, session_id=former.session, reason="replaced")
@@ -176,31 +176,45 @@ class RtmpConsumer(ControlConsumer):
     async def _play(self, event: PlayEvent) -> None:
         self.action = "play"
         app, name, credential = self.scope["app"], event["name"], event["credential"]
+        wanted = playable.wanted_by(event["start"])
+        by_http = self.scope["scheme"] == "http"
+        session_id = uuid.uuid4()
 
-        def check() -> Stream:
-            return admission.check_play(app=app, name=name, credential=credential, now=timezone.now())
+        def check() -> Playable:
+            now = timezone.now()
+            return playable.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
 
-        async def decide(deadline: float) -> Stream:
+        async def decide(deadline: float) -> Playable:
             if credential:
                 guarding.hear("play", self.scope["client"][0])
             if get_history().full:  # Nothing may begin that could not be recorded.
                 raise database.TooSlow
-            return await PLAYS.ask((app, name, credential), check, deadline)
+            found = await PLAYS.ask((app, name, credential, wanted, by_http), check, deadline)
+            if not found.is_permitted:
+                about = callback.question("play", found.application, name=found.name, stream=found.stream)
+                await Permission(self.peer, session_id).ask(about)
+            return found
 
         try:
-            stream = await self._decided("play", decide)
+            found = await self._decided("play", decide)
         except Refused as refused:
             await self._reject(event, refused)
             return
-        grant = admission.admit_play(session=uuid.uuid4(), stream=stream)
-        self._open(event["stream_id"], "play", grant)
+        if found.application.play_policy == Application.PlayPolicy.TOKEN:
+            self.authenticated = True
+        grant = playable.grant(session=session_id, playable=found)
+        self._open(event["stream_id"], "play", grant, beside=bool(event["transition"]))
         answer: PlayAccept = {
             "type": "rtmp.play.accept",
             "request_id": event["request_id"],
             "path": grant.path,
             "session_id": str(grant.session),
             "labels": grant.labels,
+            "recording": grant.recording,
+            "start_unit": grant.start_unit,
         }
+        if grant.is_preview:
+            answer["preview"] = True
         await self.send(answer)
 
     async def _decided(self, action: Action, work: Callable[[float], Coroutine[Any, Any, T]]) -> T:
@@ -209,7 +223,7 @@ class RtmpConsumer(ControlConsumer):
         return await deciding.decided(action, work)
 
     async def _reject(self, event: PublishEvent | PlayEvent, refused: Refused) -> None:
-        self._attempt(refused, name=event["name"] if refused.reason != "banned" else "")
+        self.record_refusal(refused, name=event["name"] if refused.reason != "banned" else "")
         await guarding.damp(refused, self.peer, event["credential"])
         await self.send(
             {
@@ -217,10 +231,11 @@ class RtmpConsumer(ControlConsumer):
                 "request_id": event["request_id"],
                 "code": refused.code,
                 "description": refused.description,
+                "passes": refused.passes,
             }
         )
 
-    def _attempt(self, refused: Refused, *, name: str) -> None:
+    def record_refusal(self, refused: Refused, *, name: str) -> None:
         self.attempts += 1
         self.app_is_known = self.app_is_known or refused.app_is_known
         if self.attempts <= MAX_ATTEMPTS:
@@ -239,23 +254,34 @@ class RtmpConsumer(ControlConsumer):
 
     # --- Sessions ---
 
-    def _open(self, stream_id: int, kind: Literal["publish", "play"], grant: Grant) -> ActiveSession:
+    def _open(
+        self, stream_id: int, kind: Literal["publish", "play"], grant: Grant | PlayGrant, *, beside: bool = False
+    ) -> ActiveSession:
+        """`beside`: what the message stream does goes on until the server says that it has ended (play2)."""
+        said = self.scope["flash_ver"]
+        if isinstance(grant, PlayGrant) and grant.is_preview:
+            said = f"Preview: {said}"
         session = ActiveSession(
             id=grant.session,
             kind=kind,
             app=grant.app,
             name=grant.name,
-            stream=grant.labels["stream"],
+            stream=grant.labels["stream"] or None,
             key=grant.labels["key"],
             fencing=grant.fencing,
             node=self.scope["node"],
             address=self.scope["client"][0],
-            encoder=clean.text(self.scope["flash_ver"], 255),
+            encoder=clean.text(said, 255),
+            is_test=isinstance(grant, Grant) and grant.trial is not None,
+            is_download=isinstance(grant, PlayGrant) and grant.is_download,
         )
         former = self.streams.get(stream_id)
-        if former is not None:  # The server ends the former use of a message stream first; never leave one open.
-            recorder.end(former, "client_unpublish")
-        self.streams[stream_id] = session
+        if beside and former is not None:
+            self.coming[str(session.id)] = (stream_id, session)
+        else:
+            if former is not None:  # The server ends the former use of a message stream first; never leave one open.
+                recorder.end(former, "client_unpublish")
+            self.streams[stream_id] = session
         self.had_session = True
         recorder.begin(session)
         if kind == "play":  # A publisher's row was written with its lease.
@@ -264,7 +290,7 @@ class RtmpConsumer(ControlConsumer):
                     session=session.id,
                     app=session.app,
                     name=session.name,
-                    stream=grant.labels["stream"],
+                    stream=session.stream,
                     node=session.node,
                     channel=self.peer.channel,
                     address=clean.text(session.address, 64),
@@ -306,14 +332,26 @@ class RtmpConsumer(ControlConsumer):
         self._close(event)
 
     def _close(self, event: UnpublishEvent | StopEvent) -> None:
+        _, gone = self.coming.pop(event["session_id"], (0, None))
+        if gone is not None:
+            recorder.end(gone, event["reason"], event["description"], event["totals"])
         for stream_id, session in list(self.streams.items()):
             if str(session.id) == event["session_id"]:
                 del self.streams[stream_id]
                 recorder.end(session, event["reason"], event["description"], event["totals"])
+                self._come(stream_id)
+
+    def _come(self, stream_id: int) -> None:
+        """What was to take the place of what has ended, does."""
+        for session_id, (place, session) in list(self.coming.items()):
+            if place == stream_id:
+                del self.coming[session_id]
+                self.streams[stream_id] = session
 
     async def rtmp_disconnect(self, event: DisconnectEvent) -> None:
         reason = event["reason"]
-        if not self.had_session and not self.attempts:
+        shared = self.shares and reason in ("tcp_reset", "node_shutdown")
+        if not (self.had_session or self.served or shared or self.challenged or self.attempts):
             recorder.attempt(
                 action=self.action,
                 peer=self.peer,
@@ -332,19 +370,24 @@ class RtmpConsumer(ControlConsumer):
         self._end_all("node_shutdown", "")
 
     def _end_all(self, reason: EndReason, description: str) -> None:
-        while self.streams:
-            _, session = self.streams.popitem()
+        for session in (*self.streams.values(), *(session for _, session in self.coming.values())):
             recorder.end(session, reason, description)
+        self.streams.clear()
+        self.coming.clear()
 
     # --- From the channel layer ---
 
     async def session_stop(self, message: dict[str, Any]) -> None:
         """Ends one session. A connection that has no other is closed whole: OBS heeds nothing less."""
+        session_id: str = message["session_id"]
         found = [
-            stream_id for stream_id, session in self.streams.items() if str(session.id) == message.get("session_id")
+            stream_id
+            for stream_id, session in (*self.streams.items(), *self.coming.values())
+            if str(session.id) == session_id
         ]
         reason: EndReason = message.get("reason", "kicked")
-        if found and len(self.streams) == 1:
+        if found and len(self.streams) == 1 and session_id not in self.coming:
             await self.send({"type": "rtmp.close", "reason": reason})
         elif found:
-            await self.send({"type": "rtmp.stream.stop", "stream_id": found[0], "reason": reason})
+            stop = {"stream_id": found[0], "session_id": session_id, "reason": reason}
+            await self.send({"type": "rtmp.stream.stop", **stop})

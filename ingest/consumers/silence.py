@@ -34,8 +34,10 @@ class Silences:
 
     def heard(self, samples: Sequence[Sample]) -> None:
         """The samples of a second, in order; a session without any has ended."""
-        known = ((ACTIVE.get(sample.session), _since(sample)) for sample in samples)
-        self._heard = {session.id: since for session, since in known if session is not None}
+        self._heard = {}
+        for sample in samples:
+            if session := ACTIVE.get(sample.session):
+                session.silent_since = self._heard[session.id] = _since(sample)
         self._told = {session: at for session, at in self._told.items() if session in self._heard}
 
     def change(self) -> Change:

@@ -17,10 +17,10 @@ from django.utils import timezone
 
 from ingest import migrated
 from ingest.consumers import database, recorder
-from ingest.consumers.active import REACH, leased, of_node
+from ingest.consumers.active import REACH, leased, must_end, of_node, published
 from ingest.consumers.silence import Change, Silences
-from ingest.contracts import EndReason, Sample
-from ingest.services import bans, leases, nodes, revocation
+from ingest.contracts import EndReason, Issue, Sample
+from ingest.services import bans, judging, leases, nodes, revocation
 from ingest.services.guard import get_guard
 
 logger = logging.getLogger(__name__)
@@ -44,14 +44,22 @@ Drop = Callable[[uuid.UUID, EndReason], Coroutine[Any, Any, None]]
 DrainFor = Callable[[float | None], Coroutine[Any, Any, None]]
 """Takes how long what is live may go on, in seconds; None: the node is to take connections again."""
 
+JudgeBy = Callable[[str, judging.Rules], Coroutine[Any, Any, None]]
+"""Takes a session and its stream's own rules of health."""
+
 
 class Upkeep:
     """One node's rounds. `start` comes first and is repeated until the database has taken it."""
 
-    def __init__(self, node: str, address: str, drop: Drop, drain: DrainFor) -> None:
+    def __init__(self, node: str, address: str, drop: Drop, drain: DrainFor, judge: JudgeBy) -> None:
         self.node = node
+        self._judge = judge
+        self._rules: dict[str, judging.Rules] = {}
+        """Of health: what each session's stream is judged by, as was told last."""
         self._drain = drain
         self._drain_told: nodes.Drain | None = None
+        self.issues: Sequence[Issue] = ()
+        """The node's own, as of the last tick."""
         self._drains = False
         self._address = address
         self._drop = drop
@@ -146,13 +154,21 @@ class Upkeep:
             logger.warning("Closed %d sessions that a former process of this node left open.", len(started.left))
 
     async def _revocations(self) -> None:
-        def read() -> tuple[list[tuple[uuid.UUID, EndReason]], nodes.Drain | None]:
-            self._read_bans()
-            return revocation.due(node=self.node, now=timezone.now()), nodes.drain(name=self.node)
+        streams = published(self.node)
 
-        due, drain = await database.run(read, executor=database.READ)
+        def read() -> tuple[list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, judging.Rules]]:
+            self._read_bans()
+            due = revocation.due(node=self.node, now=timezone.now())
+            return due, nodes.drain(name=self.node), judging.rules(streams=set(streams.values())) if streams else {}
+
+        due, drain, rules = await database.run(read, executor=database.READ)
+        former, self._rules = self._rules, {key: rules.get(stream, {}) for key, stream in streams.items()}
+        for key, found in self._rules.items():
+            if found != former.get(key, {}):
+                await self._judge(key, found)
         for session, reason in due:
-            await self._drop(session, reason)
+            if must_end(session, reason):
+                await self._drop(session, reason)
         if drain is not None and drain != self._drain_told:
             await self._drain(drain.left_s(timezone.now()))
         elif drain is None and self._drains:
@@ -172,7 +188,7 @@ class Upkeep:
         def renew() -> list[tuple[uuid.UUID, EndReason]]:
             now = timezone.now()
             with transaction.atomic():
-                back = nodes.seen(name=self.node, now=now)
+                back = nodes.seen(name=self.node, now=now, issues=self.issues)
                 if state is not None:
                     state(name=self.node, now=now)
                 lost = leases.renew(node=row, held=held, now=now)

@@ -1,8 +1,27 @@
 """ASGI: the scope of a connection, what its application receives, and what that sends."""
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
+from ingest.contracts.objects import ObjectAccess
+from ingest.contracts.recording import RecordOrder
 from ingest.contracts.vocabulary import EndReason, Labels, MediaInfo, Totals
+
+
+class ClientCapabilities(TypedDict, total=False):
+    """What the client said in `connect` that it can do, by the names of the specifications.
+
+    What is no value of their tables counts as not said, and is not there.
+    """
+
+    fpad: bool
+    objectEncoding: int
+    audioCodecs: int
+    videoCodecs: int
+    videoFunction: int
+    fourCcList: list[str]
+    videoFourCcInfoMap: dict[str, int]
+    audioFourCcInfoMap: dict[str, int]
+    capsEx: int
 
 
 class RtmpScope(TypedDict):
@@ -10,7 +29,7 @@ class RtmpScope(TypedDict):
 
     type: Literal["rtmp"]
     asgi: dict[str, str]
-    scheme: Literal["rtmp", "rtmps"]
+    scheme: Literal["rtmp", "rtmps", "http", "ws"]
     client: tuple[str, int]
     server: tuple[str, int]
     app: str
@@ -18,16 +37,32 @@ class RtmpScope(TypedDict):
     query: dict[str, str]
     flash_ver: str
     connect: dict[str, Any]
-    capabilities: dict[str, Any]
+    capabilities: ClientCapabilities
     node: str
 
 
 # --- What it receives ---
 
 
+class LoginAnswer(TypedDict):
+    """What the app's query says where it has `authmod`: unmasked, "" for what it left out."""
+
+    authmod: str
+    user: str
+    salt: str
+    opaque: str
+    nonce: str
+    challenge: str
+    cnonce: str
+    nc: str
+    response: str
+    app: str  # As the client knows the application: for llnw it is part of what is hashed.
+
+
 class ConnectEvent(TypedDict):
     type: Literal["rtmp.connect"]
     credential: str  # The `key` of the app's query, unmasked, or "".
+    login: LoginAnswer | None
 
 
 class PublishEvent(TypedDict):
@@ -53,6 +88,7 @@ class PlayEvent(TypedDict):
     start: float
     duration: float
     reset: bool
+    transition: Literal["", "switch", "swap"]  # Of play2: what plays goes on until this begins.
 
 
 class StatusEventMessage(TypedDict):
@@ -92,6 +128,36 @@ class StopEvent(TypedDict):
     totals: Totals
 
 
+class CallEvent(TypedDict):
+    """The client calls a procedure. The connection goes on meanwhile."""
+
+    type: Literal["rtmp.call"]
+    request_id: int | None  # None: no answer is wanted.
+    stream_id: int
+    procedure: str
+    command_object: Any
+    arguments: list[Any]
+
+
+class LengthEvent(TypedDict):
+    """getStreamLength, as players ask it before they play. The connection goes on meanwhile."""
+
+    type: Literal["rtmp.length"]
+    request_id: int
+    name: str
+    credential: str
+    query: dict[str, str]
+
+
+class InvokeResult(TypedDict):
+    """What the client answered to `rtmp.invoke`; without values if it didn't in time, or is gone."""
+
+    type: Literal["rtmp.invoke.result"]
+    request_id: int
+    succeeded: bool  # _result, not _error.
+    values: list[Any]
+
+
 class DisconnectEvent(TypedDict):
     """The last event of a connection. Without a `connect` before it, its scope has an empty app."""
 
@@ -103,21 +169,34 @@ class DisconnectEvent(TypedDict):
 # --- What it sends ---
 
 
+class HealthRule(TypedDict):
+    """A health check as a stream's own settings want it. None: as the table of checks says."""
+
+    enabled: bool
+    warning: float | None
+    bad: float | None
+    hold_s: float | None
+
+
 class PublishLimits(TypedDict):
     max_kbps: int | None
     over_limit: Literal["warn", "close"]  # What follows a bitrate that stays over max_kbps.
     idle_timeout_s: float
+    first_media_timeout_s: float
     target_kbps: int | None
     expect_audio: bool
     expect_video: bool
+    health: NotRequired[dict[str, HealthRule]]  # By check; those that are left out are judged as the table says.
+    publishes: NotRequired[list[float]]  # When the stream's latest publishes began, this one not, on any node.
 
 
 class Accept(TypedDict):
     type: Literal["rtmp.accept"]
+    shared_objects: NotRequired[ObjectAccess]  # "none" if it is left out.
 
 
 class Reject(TypedDict):
-    """The server answers `_error` with the code and closes. Also `rtmp.challenge`, for encoder log-in."""
+    """The server answers `_error` with the code and closes."""
 
     type: Literal["rtmp.reject"]
     code: str
@@ -131,7 +210,7 @@ class PublishAccept(TypedDict):
     session_id: str
     labels: Labels
     limits: PublishLimits
-    record: bool
+    record: RecordOrder | None
 
 
 class PublishReject(TypedDict):
@@ -141,18 +220,70 @@ class PublishReject(TypedDict):
     description: str
 
 
+class RecordedFile(TypedDict):
+    """A recording that may be played."""
+
+    recording: int  # The Recording row's id.
+    name: str  # As players ask for it, without a prefix.
+    file: str  # Its absolute path: FLV.
+    duration_ms: int
+    disposition: NotRequired[str]  # It is to be downloaded, by HTTP: the response's Content-Disposition.
+
+
 class PlayAccept(TypedDict):
+    """The server chooses: a start of -1 is live, 0 and above the recording, -2 what is live, else the recording."""
+
     type: Literal["rtmp.play.accept"]
     request_id: int
     path: str
     session_id: str
     labels: Labels
+    recording: RecordedFile | None
+    start_unit: Literal["ms", "s"]  # Of a start and a duration of 0 and above.
+    preview: NotRequired[bool]  # An operator's look at what is live, which is not counted among its players.
 
 
 class PlayReject(TypedDict):
     type: Literal["rtmp.play.reject"]
     request_id: int
     code: str
+    description: str
+    passes: NotRequired[bool]  # The same may be accepted in a moment; left out: no.
+
+
+class CallResult(TypedDict):
+    type: Literal["rtmp.result"]
+    request_id: int
+    value: Any
+
+
+class CallError(TypedDict):
+    type: Literal["rtmp.error"]
+    request_id: int
+    code: str
+    description: str
+
+
+class LengthResult(TypedDict):
+    type: Literal["rtmp.length.result"]
+    request_id: int
+    seconds: float  # 0 for what is live, unknown or refused.
+
+
+class Invoke(TypedDict):
+    """Call a procedure of the client's."""
+
+    type: Literal["rtmp.invoke"]
+    request_id: int | None  # None: no answer is wanted.
+    procedure: str
+    arguments: list[Any]
+
+
+class Challenge(TypedDict):
+    """As `rtmp.reject` with NetConnection.Connect.Rejected, but neither the end nor a refusal: the client comes back
+    with what `description` asks for."""
+
+    type: Literal["rtmp.challenge"]
     description: str
 
 
@@ -164,10 +295,11 @@ class Close(TypedDict):
 
 
 class StreamStop(TypedDict):
-    """End one message stream's publishing or playing."""
+    """End one message stream's publishing or playing; with `session_id` that session, also if it is only to come."""
 
     type: Literal["rtmp.stream.stop"]
     stream_id: int
+    session_id: NotRequired[str]
     reason: EndReason
 
 

@@ -43,6 +43,7 @@ class Sample:
     ts_gap: int
     ts_regress: int
     missing_frames_est: int
+    media_faults: int  # Audio and video messages whose header makes no sense, or is cut off.
     idle_ms: int
     rtt_ms: float | None
     retrans: int | None
@@ -52,18 +53,33 @@ class Sample:
     slow_players: int
     dropped_frames: int
     health: Health
+    encoder: str | None  # As it names itself; None in files of earlier versions.
+    target_kbps: int | None  # The video's, as the stream's settings say, else its metadata.
 
 
 class Issue(TypedDict):
     """An open health issue."""
 
-    check: str
+    check: str  # One of ingest.live.health.CHECK_CODES.
     level: Literal["warning", "bad"]
     since: float
     actual: str
     expected: str
     title: str
     advice: str
+    value: float  # What was measured last,
+    limit: float  # the level's limit that it passed,
+    unit: str  # and the unit of both, such as "s", "%" or "a minute"; "" for a number without one.
+
+
+class SlowPlayer(TypedDict):
+    """A player that frames were dropped for. Totals of its session."""
+
+    session_id: str
+    dropped_video: int
+    dropped_audio: int
+    sheds: int  # Times that a bound of its queue was passed.
+    queued_ms: int
 
 
 class StreamSnapshot(TypedDict):
@@ -99,8 +115,12 @@ class StreamSnapshot(TypedDict):
     ts_gap: int | None
     ts_regress: int | None
     missing_frames_est: int | None
+    media_faults: int | None  # Since the session began, as one is worth a look.
+    timestamp_repairs: int | None  # The same: clocks that were set, and messages held so that players' time goes on.
     slow_players: int
     dropped_frames: int
+    slowest: list[SlowPlayer]  # Those that lost most and are still there, five at most.
+    thumbnail: NotRequired[int | None]  # Added by the node's application: when the last picture was taken, in ms.
     media: MediaInfo
     metadata: dict[str, Any]
 
@@ -113,6 +133,9 @@ class PlayerSample(TypedDict):
     out_bytes: int
     dropped_frames: int
     queued_ms: int
+    dropped_video: NotRequired[int]  # Of live streams: what of the dropped frames was pictures,
+    dropped_audio: NotRequired[int]  # what was sound,
+    sheds: NotRequired[int]  # and in how many times it was dropped.
 
 
 class RefusedConnections(TypedDict):
@@ -144,6 +167,7 @@ class NodeFigures(TypedDict):
     loop_delay_ms: float  # How late the tick's own timer fired, the largest of the second.
     cpu_percent: float | None
     disk_free_percent: float | None
+    issues: NotRequired[list[Issue]]  # Of the node: ingest.live.health.NODE_CHECK_CODES; earlier versions tell none.
     records: NotRequired[NodeRecords]  # Added by the node's application.
 
 

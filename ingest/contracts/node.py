@@ -2,6 +2,7 @@
 
 from typing import Literal, TypedDict
 
+from ingest.contracts.connection import HealthRule
 from ingest.contracts.figures import NodeFigures, PlayerSample, RefusedConnections, Sample, StreamSnapshot
 from ingest.contracts.vocabulary import EndReason
 
@@ -14,6 +15,7 @@ class NodeScope(TypedDict):
     node: str
     addresses: list[tuple[str, int]]
     tls_addresses: list[tuple[str, int]]
+    media_addresses: list[tuple[str, int]]
 
 
 # --- What it receives ---
@@ -42,6 +44,16 @@ class NodeResumed(TypedDict):
     type: Literal["node.resumed"]
 
 
+class NodeThumbnail(TypedDict):
+    """A picture of a live stream's last keyframe."""
+
+    type: Literal["node.thumbnail"]
+    path: str
+    session_id: str  # Of the publisher.
+    at_ms: int  # When it was taken, since the epoch; grows with each of a stream.
+    image: bytes  # WebP.
+
+
 class NodeStopped(TypedDict):
     type: Literal["node.stopped"]
 
@@ -60,5 +72,20 @@ class NodeDrain(TypedDict):
     grace_s: float  # Until what is still live is ended.
 
 
+class NodeJudge(TypedDict):
+    """The stream's own rules of health have changed."""
+
+    type: Literal["node.judge"]
+    session_id: str
+    health: dict[str, HealthRule]  # As in the publish answer.
+
+
 class NodeResume(TypedDict):
     type: Literal["node.resume"]
+
+
+class NodeWatch(TypedDict):
+    """Thumbnails of these streams are looked at, from now on until the next such message: they are made more often."""
+
+    type: Literal["node.watch"]
+    paths: list[str]

@@ -3,13 +3,16 @@
 Times named `now` are monotonic seconds, those named `wall` seconds since the Unix epoch.
 """
 
+from ingest.live.dropping import QueueLimits
 from ingest.live.limit import LimitSettings
+from ingest.live.passage import Passage
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.registry import Registry
+from ingest.live.settings import LiveSettings
 from ingest.live.shared import OUT_CHUNK_SIZE, SharedMessage
-from ingest.live.stream import Busy, LiveSettings, LiveStream, NotPublishing
-from ingest.live.subscriber import QueueLimits, Subscriber
-from ingest.live.tick import Tick, tick
+from ingest.live.stream import Busy, LiveStream, NotPublishing
+from ingest.live.subscriber import Subscriber
+from ingest.live.tick import Tick, Told
 
 __all__ = [
     "OUT_CHUNK_SIZE",
@@ -18,6 +21,7 @@ __all__ = [
     "LiveSettings",
     "LiveStream",
     "NotPublishing",
+    "Passage",
     "Publisher",
     "QueueLimits",
     "Registry",
@@ -25,5 +29,5 @@ __all__ = [
     "SocketFigures",
     "Subscriber",
     "Tick",
-    "tick",
+    "Told",
 ]

@@ -2,7 +2,7 @@
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ingest.live.shared import Kind, SharedMessage
 
@@ -55,8 +55,12 @@ class HeaderCache:
         self._headers.clear()
         self._restamped_at = None
 
+    def of(self, kind: Kind) -> list[bytes]:
+        """The payloads of one kind."""
+        return [message.payload for message in self._headers.values() if message.kind == kind]
+
     def at(self, timestamp: int) -> list[SharedMessage]:
-        """All of them, stamped with the time of what follows them. Shared among the players that join there."""
+        """All of them, with the time of what follows them, but for metadata. Shared among who joins there."""
         if self._restamped_at != timestamp:
             ordered = sorted(self._headers.items(), key=lambda item: (ORDER[item[0][0]], item[0][1]))
             self._restamped = [message.at(timestamp) for _, message in ordered]
@@ -104,6 +108,15 @@ class PictureCache:
         """The keyframe's timestamp."""
         return _record.unpack_from(self._buffer)[3] if self._count else None
 
+    def keyframe(self, after: float, most_bytes: int) -> tuple[float, bytes] | None:
+        """When it arrived, and its payload; None unless that was after `after` and it has at most so many bytes."""
+        if not self._count:
+            return None
+        _, _, _, _, arrived, size = _record.unpack_from(self._buffer)
+        if arrived <= after or size > most_bytes:
+            return None
+        return arrived, bytes(self._buffer[_record.size : _record.size + size])
+
     def add(
         self, kind: Kind, timestamp: int, payload: bytes, arrived: float, is_frame: bool, is_keyframe: bool = False
     ) -> None:
@@ -136,3 +149,18 @@ class PictureCache:
     def clear(self) -> None:
         self._begin()
         self._buffer = bytearray()
+
+
+class Keyframe(NamedTuple):
+    """What it takes to decode one picture: payloads of video messages."""
+
+    arrived: float
+    headers: list[bytes]
+    """Of all tracks, in no order."""
+    payload: bytes
+
+
+def last_keyframe(headers: HeaderCache, pictures: PictureCache, after: float, most_bytes: int) -> Keyframe | None:
+    """As `PictureCache.keyframe`."""
+    found = pictures.keyframe(after, most_bytes)
+    return Keyframe(found[0], headers.of("video"), found[1]) if found else None

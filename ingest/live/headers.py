@@ -1,9 +1,8 @@
-"""What a stream is, as its headers and frames tell (contracts.MediaInfo): codecs, resolution, profile, rate, channels.
+"""What a header or frame tells of a stream (contracts.MediaInfo): codecs, resolution, profile, rate, channels.
 
 Messages come from a peer. One that can't be read gives the codec alone; nothing here raises.
 """
 
-import math
 from typing import Any, Final, cast
 
 from ingest.contracts import MediaInfo
@@ -11,39 +10,28 @@ from ingest.live.media import Tag
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.media import read_audio, read_video
 
-VIDEO_FIELDS: Final = ("video_codec", "width", "height", "profile")
-AUDIO_FIELDS: Final = ("audio_codec", "sample_rate", "channels")
+VIDEO_FIELDS: Final = (
+    *("video_codec", "video_codec_string", "width", "height", "profile", "level", "bit_depth", "frame_rate"),
+)
+AUDIO_FIELDS: Final = ("audio_codec", "audio_codec_string", "sample_rate", "channels")
 
 TOLD_BY_KEYFRAMES: Final = frozenset({"VP8", "VP9", "H.263", "Screen", "Screen 2"})
 """Codecs whose keyframes alone tell the resolution, so that it may change with each."""
-
-MAX_READINGS_PER_S: Final = 20
-"""Of a stream's headers and keyframes. A peer can make one cost over a millisecond; real headers come with keyframes at
-the most. What goes over it is relayed like any, and not read."""
-
-
-class Readings:
-    """How many there were in this second of a stream's time."""
-
-    __slots__ = ("_count", "_since")
-
-    def __init__(self) -> None:
-        self._since = -math.inf
-        self._count = 0
-
-    def allows(self, now: float) -> bool:
-        """Whether one more is within the bound; it is counted."""
-        if now - self._since >= 1.0:
-            self._since, self._count = now, 0
-        self._count += 1
-        return self._count <= MAX_READINGS_PER_S
 
 
 def describe_video(known: MediaInfo, tag: Tag, payload: bytes) -> MediaInfo:
     """All `VIDEO_FIELDS` that are known now, from a sequence header or a keyframe; a keyframe adds to its header."""
     config = video_config(read_video(payload)) or VideoConfig(tag.codec)
-    profile = f"{config.profile} {config.level}" if config.profile and config.level else config.profile
-    found = _info(video_codec=config.codec, width=config.width, height=config.height, profile=profile)
+    found = _info(
+        video_codec=config.codec,
+        video_codec_string=config.codec_string,
+        width=config.width,
+        height=config.height,
+        profile=config.profile,
+        level=config.level,
+        bit_depth=config.bit_depth,
+        frame_rate=config.fps,
+    )
     if tag.is_sequence_start or known.get("video_codec") != config.codec:
         return found
     return _info(**{**found, **_part(known, VIDEO_FIELDS), **_part(found, ("width", "height"))})
@@ -54,7 +42,12 @@ def describe_audio(known: MediaInfo, tag: Tag, payload: bytes) -> MediaInfo:
     config = audio_config(read_audio(payload)) or AudioConfig(tag.codec)
     # AAC is known by its profile, which its frames don't tell.
     codec = (config.codec == "AAC" and config.profile) or config.codec
-    found = _info(audio_codec=codec, sample_rate=config.sample_rate, channels=config.channels)
+    found = _info(
+        audio_codec=codec,
+        audio_codec_string=config.codec_string,
+        sample_rate=config.sample_rate,
+        channels=config.channels,
+    )
     before = known.get("audio_codec", "")
     if tag.is_sequence_start or not (before == codec or (codec == "AAC" and codec in before)):
         return found

@@ -10,11 +10,12 @@ Layouts: FLV 10.1, annex E.4.2.1 (audio) and E.4.3.1 (video); Enhanced RTMP v2, 
     audio, legacy     format (4) rate (2) size (1) channels (1) [packet type (8): AAC]
     audio, enhanced   9 (4) packet type (4) [ModEx]* [multitrack] FourCC
 
-The payload comes from a peer: whatever it holds gives a Tag, and never an exception.
+The payload comes from a peer: whatever it holds gives a Tag, and never an exception. Faulty is what `ingest.rtmp.media`
+finds a fault in.
 """
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from ingest.rtmp.limits import DEFAULT_LIMITS
@@ -22,12 +23,14 @@ from ingest.rtmp.media.kinds import (
     AAC,
     AUDIO_CODECS,
     AUDIO_FOURCC,
+    COMPOSITION_FOURCC,
     EX_AUDIO,
     PACKETISED_VIDEO,
     VIDEO_CODECS,
     VIDEO_FOURCC,
     AudioPacket,
     FrameType,
+    MultitrackType,
     VideoPacket,
     codec_name,
 )
@@ -51,20 +54,31 @@ class Tag:
     """Track id of the message's (first) track; 0 where there are no tracks."""
     slot: int = 0
     """Which header it replaces: the track and the kind of header, as one number."""
+    is_faulty: bool = False
+    """Its header makes no sense, or is cut off. What is told of it is what stands before the fault."""
+    is_notable: bool = False
+    """Faulty, or of a track of several."""
 
 
 UNKNOWN: Final = Tag("unknown")
+FAULTY: Final = Tag("unknown", is_faulty=True, is_notable=True)
 
 FOURCC: Final = VIDEO_FOURCC | AUDIO_FOURCC
 
 COMMAND: Final = int(FrameType.COMMAND)
 MAX_MOD_EX: Final = DEFAULT_LIMITS.mod_ex_per_message
 """Extensions of one message that are followed; each takes at least 3 bytes of a peer's payload."""
+MAX_TRACKS: Final = DEFAULT_LIMITS.tracks_per_message
+
+COMPOSED_BYTES: Final = 8
+"""Of the longest header without extensions and tracks, that of CodedFrames with a composition time."""
+LEGACY_COMPOSED_BYTES: Final = 5
+"""The same of a message with a codec id."""
 
 
 def video_tag(payload: bytes) -> Tag:
     """What a message of type 9 holds."""
-    return _COMMON_VIDEO.get(payload[:2]) or _read_video(payload)
+    return (len(payload) >= LEGACY_COMPOSED_BYTES and _COMMON_VIDEO.get(payload[:2])) or _read_video(payload)
 
 
 def audio_tag(payload: bytes) -> Tag:
@@ -73,14 +87,16 @@ def audio_tag(payload: bytes) -> Tag:
 
 
 def _read_video(payload: bytes) -> Tag:
-    if len(payload) < 2:
+    if not payload:
         return UNKNOWN
     first = payload[0]
     if first >= 0x80:
-        return _enhanced(payload, first & 15, first >> 4 & 7, VideoPacket.MULTITRACK)
-    if first & 15 in PACKETISED_VIDEO:
-        return UNKNOWN  # The packet types that there are stand in _COMMON_VIDEO.
-    return _legacy_video(first)
+        tag = _EXTENDED_VIDEO.get(payload[:5]) if len(payload) >= COMPOSED_BYTES else None
+        return tag or _enhanced(payload, first & 15, first >> 4 & 7, VideoPacket.MULTITRACK)
+    if first >> 4 == COMMAND:
+        return _legacy_video(first) if len(payload) > 1 else FAULTY
+    # The packet types that there are stand in _COMMON_VIDEO.
+    return FAULTY if first & 15 in PACKETISED_VIDEO else _legacy_video(first)
 
 
 def _read_audio(payload: bytes) -> Tag:
@@ -88,8 +104,10 @@ def _read_audio(payload: bytes) -> Tag:
         return SILENCE
     sound_format = payload[0] >> 4
     if sound_format == EX_AUDIO:
-        return _enhanced(payload, payload[0] & 15, None, AudioPacket.MULTITRACK)
-    return _legacy_audio(sound_format)
+        tag = _EXTENDED_AUDIO.get(payload[:5])
+        return tag or _enhanced(payload, payload[0] & 15, None, AudioPacket.MULTITRACK)
+    # Those of AAC stand in _COMMON_AUDIO.
+    return FAULTY if sound_format == AAC else _legacy_audio(sound_format)
 
 
 SILENCE: Final = Tag("", is_frame=True)
@@ -97,7 +115,9 @@ SILENCE: Final = Tag("", is_frame=True)
 
 @cache
 def _legacy_video(first: int) -> Tag:
-    return _tag(VIDEO_CODECS.get(first & 15, "unknown"), VideoPacket.CODED_FRAMES, first >> 4)
+    codec = VIDEO_CODECS.get(first & 15)
+    tag = _tag(codec or "unknown", VideoPacket.CODED_FRAMES, first >> 4)
+    return tag if codec or first >> 4 == COMMAND else _faulty(tag, is_whole=True)
 
 
 @cache
@@ -108,9 +128,8 @@ def _legacy_audio(sound_format: int) -> Tag:
 def _enhanced(payload: bytes, packet_type: int, frame_type: int | None, multitrack: int) -> Tag:
     """`frame_type` is None for audio; `multitrack` is the packet type that says so in this kind of message."""
     at = 1
-    for _ in range(MAX_MOD_EX):
-        if packet_type != VideoPacket.MOD_EX:
-            break
+    count = 0
+    while packet_type == VideoPacket.MOD_EX:
         # ModEx: size - 1 (1 byte, or FF and 2 bytes), data, then type (4 bits) and the next packet type (4).
         size = payload[at] + 1 if at < len(payload) else 0
         at += 1
@@ -118,15 +137,20 @@ def _enhanced(payload: bytes, packet_type: int, frame_type: int | None, multitra
             size = int.from_bytes(payload[at : at + 2], "big") + 1
             at += 2
         at += size
-        if at >= len(payload):
-            return UNKNOWN
+        count += 1
+        if at >= len(payload) or count > MAX_MOD_EX:
+            return FAULTY
         packet_type = payload[at] & 15
         at += 1
     if packet_type == multitrack and (frame_type != COMMAND or _is_track_metadata(payload, at)):
         return _multitrack(payload, at, frame_type, multitrack)
     if frame_type == COMMAND and packet_type != VideoPacket.METADATA:
-        return UNKNOWN
-    return _fourcc_tag(payload[at : at + 4], packet_type, frame_type)
+        return UNKNOWN if at < len(payload) else FAULTY
+    fourcc = payload[at : at + 4]
+    if len(fourcc) < 4:
+        return FAULTY
+    tag = _fourcc_tag(fourcc, packet_type, frame_type)
+    return _faulty(tag) if at + 4 + _composition_bytes(fourcc, packet_type, frame_type) > len(payload) else tag
 
 
 def _is_track_metadata(payload: bytes, at: int) -> bool:
@@ -134,19 +158,48 @@ def _is_track_metadata(payload: bytes, at: int) -> bool:
     return at + 1 < len(payload) and payload[at] & 15 == VideoPacket.METADATA
 
 
+def _composition_bytes(fourcc: bytes, packet_type: int, frame_type: int | None) -> int:
+    is_composed = frame_type is not None and packet_type == VideoPacket.CODED_FRAMES and fourcc in COMPOSITION_FOURCC
+    return 3 if is_composed else 0
+
+
 def _multitrack(payload: bytes, at: int, frame_type: int | None, multitrack: int) -> Tag:
-    """Type (4 bits) and packet type (4), then [FourCC] track id [size (24)] body; only the first track is looked at."""
-    if at >= len(payload):
-        return UNKNOWN
-    kind, packet_type = payload[at] >> 4, payload[at] & 15
-    if packet_type in (multitrack, VideoPacket.MOD_EX):
-        return UNKNOWN
-    fourcc = payload[at + 1 : at + 5]
+    """Type (4 bits) and packet type (4), then [FourCC] track id [size (24)] body; the tag is the first track's."""
     if at + 5 >= len(payload):
-        return UNKNOWN
-    track = payload[at + 5]
+        return FAULTY
+    kind, packet_type = payload[at] >> 4, payload[at] & 15
+    if packet_type in (multitrack, VideoPacket.MOD_EX) or kind > MultitrackType.MANY_TRACKS_MANY_CODECS:
+        return FAULTY
+    fourcc = payload[at + 1 : at + 5]
+    composition = _composition_bytes(fourcc, packet_type, frame_type)
+    make = _known_track_tag if fourcc in FOURCC else _track_tag
+    tag = make(fourcc, packet_type, frame_type, payload[at + 5], kind)
+    if kind == MultitrackType.ONE_TRACK:
+        return _faulty(tag) if at + 6 + composition > len(payload) else tag
+    has_codecs = kind == MultitrackType.MANY_TRACKS_MANY_CODECS
+    is_composed = has_codecs and frame_type is not None and packet_type == VideoPacket.CODED_FRAMES
+    at += 1 if has_codecs else 5
+    header, end = 8 if has_codecs else 4, len(payload)
+    for number in range(MAX_TRACKS):
+        if is_composed:
+            composition = 3 if payload[at : at + 4] in COMPOSITION_FOURCC else 0
+        at += header
+        size = int.from_bytes(payload[at - 3 : at], "big")
+        at += size
+        if at > end or size < composition:
+            return _faulty(tag, is_whole=number > 0)
+        if at == end:
+            return tag
+    return _faulty(tag, is_whole=True)
+
+
+def _track_tag(fourcc: bytes, packet_type: int, frame_type: int | None, track: int, kind: int) -> Tag:
     tag = _fourcc_tag(fourcc, packet_type, frame_type)
-    return replace(tag, track=track, slot=tag.slot | track << 4 | kind << 12)
+    slot = tag.slot | track << 4 | kind << 12
+    return replace(tag, track=track, slot=slot, is_notable=True)
+
+
+_known_track_tag: Final = lru_cache(maxsize=1024)(_track_tag)
 
 
 def _fourcc_tag(fourcc: bytes, packet_type: int, frame_type: int | None) -> Tag:
@@ -158,6 +211,13 @@ def _fourcc_tag(fourcc: bytes, packet_type: int, frame_type: int | None) -> Tag:
 @cache
 def _known_fourcc_tag(fourcc: bytes, packet_type: int, frame_type: int | None) -> Tag:
     return _tag(FOURCC[fourcc], packet_type, frame_type)
+
+
+def _faulty(tag: Tag, *, is_whole: bool = False) -> Tag:
+    """`is_whole`: what the tag is about is there, so that it may be decoded all the same."""
+    if is_whole:
+        return replace(tag, is_faulty=True, is_notable=True)
+    return Tag(tag.codec, track=tag.track, slot=tag.slot, is_faulty=True, is_notable=True)
 
 
 HEADERS: Final = (VideoPacket.SEQUENCE_START, VideoPacket.METADATA, VideoPacket.MPEG2TS_SEQUENCE_START)
@@ -189,5 +249,17 @@ _COMMON_AUDIO: Final = {
     bytes((AAC << 4 | rest, packet_type)): _tag("AAC", packet_type, None)
     for rest in range(16)
     for packet_type in (VideoPacket.SEQUENCE_START, VideoPacket.CODED_FRAMES)
+}
+_EXTENDED_VIDEO: Final = {
+    bytes((0x80 | frame_type << 4 | packet_type,)) + fourcc: _known_fourcc_tag(fourcc, packet_type, frame_type)
+    for frame_type in range(8)
+    if frame_type != COMMAND
+    for packet_type in range(VideoPacket.MULTITRACK)
+    for fourcc in VIDEO_FOURCC
+}
+_EXTENDED_AUDIO: Final = {
+    bytes((EX_AUDIO << 4 | packet_type,)) + fourcc: _known_fourcc_tag(fourcc, packet_type, None)
+    for packet_type in range(AudioPacket.MULTITRACK)
+    for fourcc in AUDIO_FOURCC
 }
 """What nearly every message begins with, so that one look-up tells all of it."""

@@ -4,6 +4,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ingest.live.shared import METADATA_SLOT
 from ingest.rtmp import amf0
 
 MAX_DEPTH: Final = 4
@@ -11,6 +12,34 @@ MAX_VALUES: Final = 256
 """Of one message, those inside of others included."""
 MAX_TEXT: Final = 256
 """Characters of a text or of a name."""
+
+
+METADATA: Final = "onMetaData"
+MAX_FRAMES: Final = 8
+"""Kept under names of a publisher's own."""
+MAX_FRAME_BYTES: Final = 64 * 1024
+
+
+class DataFrames:
+    """What a publisher wants its players to have when they come later (@setDataFrame), until it clears it: a slot of
+    the header cache for each name."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, int] = {}
+
+    def slot(self, name: str, size_bytes: int) -> int | None:
+        """None: it is too much, and relayed like other data."""
+        if name == METADATA:
+            return METADATA_SLOT
+        if name not in self._slots and (len(self._slots) >= MAX_FRAMES or size_bytes > MAX_FRAME_BYTES):
+            return None
+        return self._slots.setdefault(name, len(self._slots) + 1)
+
+    def find(self, name: Any) -> int | None:
+        return METADATA_SLOT if name == METADATA else self._slots.get(name) if isinstance(name, str) else None
+
+    def clear(self) -> None:
+        self._slots.clear()
 
 
 def sanitise(value: Any) -> dict[str, Any]:

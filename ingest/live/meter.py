@@ -8,15 +8,21 @@ from collections import deque
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from ingest import clean
 from ingest.contracts import Health, Sample, Totals
 from ingest.live.publisher import Publisher, SocketFigures
-from ingest.live.timeline import Timeline, difference
+from ingest.live.timeline import Timeline
 from ingest.live.windows import Mean, Rate, Slope
+from ingest.rtmp.timestamps import difference
 
 SHOWN_SECONDS: Final = 5
 """Bitrates and frame rates are shown as means over so many samples."""
 DRIFT_SECONDS: Final = 60
+PACE_SECONDS: Final = 10
+MOST_ENCODER: Final = 255
+"""Characters of how the encoder names itself."""
 KEYFRAME_INTERVALS: Final = 5
+"""Whose largest is in a sample; the checks look at twice as many."""
 
 
 @dataclass(slots=True)
@@ -33,6 +39,7 @@ class Counters:
     ts_gap: int = 0
     ts_regress: int = 0
     missing_frames_est: int = 0
+    media_faults: int = 0
     out_bytes: int = 0
     dropped_frames: int = 0
     elapsed_ms: int = 0
@@ -49,6 +56,23 @@ class Audience:
     slow_players: int = 0
     out_bytes: int = 0
     dropped_frames: int = 0
+
+
+@dataclass(slots=True)
+class Second:
+    """What the latest second brought, and the figures of its end; None: not measured (yet)."""
+
+    grown: dict[str, int]
+    audience: Audience
+    rtt_ms: float | None
+    retrans: int | None
+    fps: float | None = None
+    """Mean of 5 s, as `fps_media`."""
+    fps_media: float | None = None
+    drift: float | None = None
+    drift_dev: float | None = None
+    pace: float | None = None
+    """Seconds of media a second, mean of 10 s."""
 
 
 class Shown:
@@ -74,20 +98,27 @@ class Meter:
         self.last_keyframe: float | None = None
         self.video_line = Timeline()
         self.audio_line = Timeline()
-        self.keyframe_intervals: deque[float] = deque(maxlen=KEYFRAME_INTERVALS)
+        self.keyframe_intervals: deque[float] = deque(maxlen=2 * KEYFRAME_INTERVALS)
         """Seconds of DTS."""
+        self.is_paused = False
+        """By the publisher's wish: what doesn't come is not missed."""
         self.latest: Sample | None = None
         self.shown = Shown()
         self._publisher = publisher
+        self._encoder = clean.text(publisher.encoder, MOST_ENCODER)
         self._counters = Counters()
         self._read = Counters()
         self._audience = audience
         self._socket = self._ask_socket()
+        self._idle_from = now
+        self._idle_before_s = 0.0
+        """Its silence when its latest pause began."""
         self._first_video = now
         self._first_audio = now
         self._keyframe_dts = 0
         self._drifts = Mean(DRIFT_SECONDS)
         self._media_rate = Slope(SHOWN_SECONDS)
+        self._pace = Slope(PACE_SECONDS)
         self._sequence = 0
         self._wall_offset = publisher.started - now
 
@@ -126,19 +157,39 @@ class Meter:
             self.audio_line.add(timestamp)
             self.last_audio = now
 
+    def fault(self) -> None:
+        """The header of an audio or video message makes no sense, or is cut off."""
+        self._counters.media_faults += 1
+
     def data(self, size: int) -> None:
         """A message of type 18 or 15."""
         self._counters.data_bytes += size
 
+    def pause(self, now: float) -> None:
+        self._idle_before_s = self.idle_s(now)
+        self.is_paused = True
+
+    def go_on(self, now: float) -> None:
+        """Its silence before counts on."""
+        self.is_paused = False
+        self._idle_from = now - self._idle_before_s
+
     # --- Figures of now ---
+
+    @property
+    def media_faults(self) -> int:
+        """Since the session began."""
+        return self._counters.media_faults
 
     @property
     def has_media(self) -> bool:
         return self.last_media is not None
 
     def idle_s(self, now: float) -> float:
-        """Since the last audio or video message, or since the session began."""
-        return now - (self.started if self.last_media is None else self.last_media)
+        """Since the last audio or video message, or since the session began, without pauses; 0 in one."""
+        if self.is_paused:
+            return 0.0
+        return now - (self._idle_from if self.last_media is None else max(self.last_media, self._idle_from))
 
     def open_gop_age(self, now: float) -> float | None:
         """Seconds of wall time since the last keyframe, or since the first video where none came."""
@@ -175,6 +226,22 @@ class Meter:
         return None
 
     @property
+    def behind_ms(self) -> float | None:
+        """The drift without clocks that were set: how far media is behind real time, since the session began."""
+        drift = self.drift
+        return None if drift is None else drift + self._main_line.jumped
+
+    @property
+    def is_ahead(self) -> bool:
+        """More time of media has come than has passed."""
+        behind = self.behind_ms
+        return behind is not None and behind < 0
+
+    @property
+    def _main_line(self) -> Timeline:
+        return self.audio_line if self.last_video is None else self.video_line
+
+    @property
     def av_skew(self) -> int | None:
         """Latest video DTS - latest audio DTS, ms."""
         if not self.video_line.frames or not self.audio_line.frames:
@@ -190,18 +257,13 @@ class Meter:
 
     # --- Once a second ---
 
-    def sample(
-        self,
-        now: float,
-        *,
-        node: str,
-        app: str,
-        name: str,
-        audience: Audience,
-        health: Health,
-        claimed_fps: float | None = None,
-    ) -> Sample:
-        """What happened since the last one, which may be less than a second ago when the session ends."""
+    def begin_anew(self) -> None:
+        """Nothing came for a while: what drifts, and how fast, is measured from here on."""
+        self._drifts.clear()
+        self._pace.clear()
+
+    def measure(self, now: float, audience: Audience, claimed_fps: float | None) -> Second:
+        """What happened since the last time, which may be less than a second ago when the session ends."""
         socket = self._ask_socket()
         grown = self._advance(now, audience, socket)
         elapsed_ms = grown["elapsed_ms"]
@@ -217,13 +279,34 @@ class Meter:
             rate.add(grown[counter], elapsed_ms)
         line = self.video_line
         line.settle(claimed_fps)
-        fps = fps_media = None
+        second = Second(grown, audience, socket.rtt_ms, retrans)
         if line.frames:
             # The time before the first frame is no time without frames.
             shown.fps.add(grown["video_frames"], min(elapsed_ms, round((now - self._first_video) * 1000)))
-            fps = shown.fps.per_second
-            fps_media = self._media_rate.add(line.frames, line.dts / 1000)
-        drift = self.drift
+            second.fps = shown.fps.per_second
+            second.fps_media = self._media_rate.add(line.frames, line.dts / 1000)
+        behind = self.behind_ms
+        if behind is not None:
+            second.drift = self.drift
+            second.drift_dev = behind - self._drifts.add(behind)
+            main = self._main_line
+            second.pace = self._pace.add((main.dts - main.jumped) / 1000, now)
+        return second
+
+    def sample(
+        self,
+        now: float,
+        second: Second,
+        *,
+        node: str,
+        app: str,
+        name: str,
+        health: Health,
+        target_kbps: int | None,
+    ) -> Sample:
+        """Of the second that was measured just now."""
+        grown, audience, drift_dev = second.grown, second.audience, second.drift_dev
+        elapsed_ms = grown["elapsed_ms"]
         intervals = self.keyframe_intervals
         self._sequence += 1
         labels = self._publisher.labels
@@ -239,21 +322,23 @@ class Meter:
             video_kbps=_kbps(grown["video_bytes"], elapsed_ms),
             audio_kbps=_kbps(grown["audio_bytes"], elapsed_ms),
             wire_kbps=_kbps(grown["wire_bytes"], elapsed_ms),
-            fps=_rounded(fps, 2),
-            fps_media=_rounded(fps_media, 2),
+            fps=_rounded(second.fps, 2),
+            fps_media=_rounded(second.fps_media, 2),
             keyframe_interval=intervals[-1] if intervals else None,
-            keyframe_interval_max=max(intervals, default=None),
+            keyframe_interval_max=max(list(intervals)[-KEYFRAME_INTERVALS:], default=None),
             open_gop_age=_rounded(self.open_gop_age(now), 3),
-            drift=_rounded(drift, 1),
-            drift_dev=None if drift is None else round(drift - self._drifts.add(drift), 1) + 0.0,
+            drift=_rounded(second.drift, 1),
+            drift_dev=None if drift_dev is None else round(drift_dev, 1) + 0.0,
             av_skew=self.av_skew,
             idle_ms=round(self.idle_s(now) * 1000),
-            rtt_ms=socket.rtt_ms,
-            retrans=retrans,
+            rtt_ms=second.rtt_ms,
+            retrans=second.retrans,
             players=audience.players,
             slow_players=audience.slow_players,
             out_kbps=_kbps(grown["out_bytes"], elapsed_ms),
             health=health,
+            encoder=self._encoder,
+            target_kbps=target_kbps,
             **grown,
         )
         return self.latest

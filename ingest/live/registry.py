@@ -1,7 +1,8 @@
 """All live streams of a node."""
 
 from ingest.contracts import Labels
-from ingest.live.stream import LiveSettings, LiveStream
+from ingest.live.settings import LiveSettings
+from ingest.live.stream import LiveStream
 
 
 class Registry:

@@ -2,6 +2,7 @@
 
 from typing import Final, Literal
 
+from ingest.live.disposable import is_disposable
 from ingest.rtmp.chunks import CSID_AUDIO, CSID_DATA, CSID_VIDEO
 from ingest.rtmp.chunks.writer import encode_message
 from ingest.rtmp.messages.message import Message, MessageType
@@ -21,11 +22,18 @@ WIRE: Final = {
 }
 """Message type and chunk stream of each kind."""
 
+METADATA_AT: Final = 0
+"""The time of all onMetaData: they say what the stream is, not what happens at a time. FFmpeg takes those of another
+time for a track of subtitles, and other servers send them so."""
+METADATA_SLOT: Final = 0
+"""Theirs among the data that are kept."""
+
 
 class SharedMessage:
     """One media or data message. Immutable but for the bytes that it keeps."""
 
     __slots__ = (
+        "_disposable",
         "_others",
         "arrived",
         "is_frame",
@@ -36,6 +44,7 @@ class SharedMessage:
         "payload",
         "size",
         "slot",
+        "tag",
         "timestamp",
         "wire",
         "wire_id",
@@ -70,7 +79,24 @@ class SharedMessage:
         self.wire_id = -1
         self.wire = b""
         """What `encoded` gives for `wire_id`, once it was asked for: saves nearly every player a call."""
+        self.tag: bytes | None = None
+        """As a tag of an FLV file, with its size behind it, once somebody has made it."""
         self._others: dict[int, bytes] | None = None
+        self._disposable: bool | None = None
+
+    @property
+    def is_metadata(self) -> bool:
+        """onMetaData: they are of no time."""
+        return self.kind == "data" and self.is_header and self.slot == METADATA_SLOT
+
+    @property
+    def is_disposable(self) -> bool:
+        """A frame that no other refers to. Found out once, and only if some player is slow."""
+        found = self._disposable
+        if found is None:
+            found = self.is_video and self.is_frame and not self.is_keyframe and is_disposable(self.payload)
+            self._disposable = found
+        return found
 
     def encoded(self, stream_id: int) -> bytes:
         """The message in chunks under a type 0 header, on this message stream."""
@@ -91,7 +117,9 @@ class SharedMessage:
         return encoded
 
     def at(self, timestamp: int) -> "SharedMessage":
-        """The same message at another time."""
+        """The same message at another time, if it is of any."""
+        if self.is_metadata:
+            return self
         return SharedMessage(
             self.kind,
             timestamp,

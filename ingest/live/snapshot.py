@@ -1,12 +1,18 @@
 """What a card of the wall and the API show of a stream (contracts.StreamSnapshot)."""
 
-from ingest.contracts import Sample, StreamSnapshot
+from heapq import nlargest
+from typing import Final
+
+from ingest.contracts import Sample, SlowPlayer, StreamSnapshot
 from ingest.live.stream import LiveStream
+
+SLOWEST: Final = 5
+"""Players that a snapshot names."""
 
 
 def snapshot(stream: LiveStream) -> StreamSnapshot:
     """As of the latest tick. Metrics are null unless the stream is live; bitrates and fps are 5 s means."""
-    publisher, health, meter = stream.publisher, stream.health, stream.meter
+    publisher, meter = stream.publisher, stream.meter
     state = stream.state
     sample: Sample | None = meter.latest if meter is not None and state == "live" else None
     shown = meter.shown if meter is not None and sample is not None else None
@@ -16,8 +22,8 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         name=stream.name,
         state=state,
         health=stream.health_word,
-        issues=list(health.issues) if health else [],
-        players=len(stream.subscribers),
+        issues=stream.issues,
+        players=stream.player_count,
         session_id=publisher.session_id if publisher else None,
         node=stream.node,
         since=publisher.started if publisher else None,
@@ -41,8 +47,21 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         ts_gap=sample.ts_gap if sample else None,
         ts_regress=sample.ts_regress if sample else None,
         missing_frames_est=sample.missing_frames_est if sample else None,
+        media_faults=meter.media_faults if meter is not None and sample is not None else None,
+        timestamp_repairs=stream.time.repairs if sample else None,
         slow_players=sample.slow_players if sample else 0,
         dropped_frames=sample.dropped_frames if sample else 0,
+        slowest=[
+            SlowPlayer(
+                session_id=each.session_id,
+                dropped_video=each.dropped_video,
+                dropped_audio=each.dropped_audio,
+                sheds=each.sheds,
+                queued_ms=each.pending_ms,
+            )
+            for each in nlargest(SLOWEST, stream.subscribers, key=lambda each: each.dropped_frames)
+            if each.dropped_frames
+        ],
         media=stream.media,
         metadata=stream.metadata,
     )

@@ -1,44 +1,32 @@
 """A live stream in memory: one publisher, its cached start for late players, and the fan-out to all players.
 
-Players outlive publishers. When one leaves they are kept, and the next one's timestamps are shifted so that the
-players' time goes on; where no player has a timeline yet, timestamps are relayed as they are.
+Players outlive publishers. When one leaves they are kept, and their time goes on with the next one's (see `repair`).
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from math import inf
 from typing import Any, Final
 
-from ingest.contracts import Health, Labels, MediaInfo, Sample, StreamState, Totals
-from ingest.live.cache import CacheLimits, HeaderCache, PictureCache
-from ingest.live.headers import (
-    AUDIO_FIELDS,
-    TOLD_BY_KEYFRAMES,
-    VIDEO_FIELDS,
-    Readings,
-    describe_audio,
-    describe_video,
-)
-from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine
-from ingest.live.limit import BitrateLimit, LimitSettings
+from ingest.contracts import Health, HealthRule, Issue, Labels, MediaInfo, Sample, StreamState, Totals
+from ingest.live.cache import HeaderCache, Keyframe, PictureCache, last_keyframe
+from ingest.live.description import Description, MediaKind
+from ingest.live.headers import TOLD_BY_KEYFRAMES
+from ingest.live.judging import Judging
 from ingest.live.media import Tag, audio_tag, video_tag
-from ingest.live.metadata import claimed, sanitise
-from ingest.live.meter import Audience, Meter
+from ingest.live.metadata import METADATA, DataFrames, claimed, sanitise
+from ingest.live.meter import Meter, Second
 from ingest.live.publisher import Publisher
-from ingest.live.shared import Kind, SharedMessage
-from ingest.live.subscriber import QueueLimits, Subscriber, offer
-from ingest.live.timeline import WRAP, difference
+from ingest.live.queue import offer
+from ingest.live.repair import PlayersTime
+from ingest.live.settings import LiveSettings
+from ingest.live.shared import METADATA_AT, METADATA_SLOT, Kind, SharedMessage
+from ingest.live.subscriber import Subscriber
+from ingest.live.takers import Several, Takers
+from ingest.rtmp.media.kinds import NO_TRACK
 
-METADATA: Final = "onMetaData"
 CLEAR: Final = "@clearDataFrame"
 NOT_RELAYED: Final = frozenset({"|RtmpSampleAccess", "onStatus", "onPlayStatus"})
 """Data messages by which a server speaks to its players: a publisher's would end or mute them."""
-
-SMALLEST_STEP_MS: Final = 40
-"""Between the last message of one publisher and the first of the next, on the players' timeline."""
-SETTLING_S: Final = 10.0
-"""For so long after a change of publisher, a message that would go back before the change is held at it."""
-
-FRESH_TRACK: Final = 256
-"""More than any track id."""
 
 MOST_FPS, MOST_KBPS = 1000, 1_000_000
 """What metadata may claim and be believed."""
@@ -52,19 +40,6 @@ class NotPublishing(LookupError):  # noqa: N818
     """The session does not publish the stream (any more)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveSettings:
-    cache: CacheLimits = field(default_factory=CacheLimits)
-    queue: QueueLimits = field(default_factory=QueueLimits)
-    absence_s: float = 60.0
-    """How long a stream without publisher and players is kept, and the longest gap put into the players' timeline."""
-    checks: tuple[Check, ...] = CHECKS
-    warm_up_s: float = WARM_UP_S
-    """For so long a new session's health is not judged."""
-    limit: LimitSettings = field(default_factory=LimitSettings)
-    """How a key's bitrate limit is measured and held."""
-
-
 class LiveStream:
     """`audio`, `video` and `data` are the media path; everything else is rare."""
 
@@ -75,30 +50,30 @@ class LiveStream:
         self.node = node
         self.publisher: Publisher | None = None
         self.meter: Meter | None = None
-        self.health: HealthEngine | None = None
-        self.limit: BitrateLimit | None = None
+        self.judging: Judging | None = None
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
-        self.media = MediaInfo()
-        """What the sequence headers say; likewise."""
-        self.subscribers: tuple[Subscriber, ...] = ()
+        self._takers = Takers()
         self.idle_since: float | None = None
         """Since when there has been neither publisher nor player, as the registry saw it."""
         self._settings = settings
         self._headers = HeaderCache()
+        self._frames = DataFrames()
         self._pictures = PictureCache(settings.cache)
         self._finished: list[Sample] = []
-        self._departed = Audience()
-        self._video_track = self._audio_track = FRESH_TRACK
-        self._audio_form = -1
-        self._readings = Readings()
-        self._last_timestamp = 0
-        self._last_arrival = 0.0
-        self._shift = 0
-        self._must_rebase = False
-        self._before_first_frame = True
-        self._floor = 0
-        self._settled_at = 0.0
+        self._video_track = self._audio_track = NO_TRACK
+        self._description = Description(self._tell)
+        self._begin_time(None)
+
+    @property
+    def media(self) -> MediaInfo:
+        """What headers and frames say. Replaced as a whole, never changed in place."""
+        return self._description.media
+
+    @property
+    def fourccs(self) -> dict[MediaKind, str]:
+        """By which codecs sound and picture are sent; not those sent by a codec id. Replaced as a whole."""
+        return self._description.fourccs
 
     # --- The publisher ---
 
@@ -109,15 +84,15 @@ class LiveStream:
         self._forget()
         self.publisher = publisher
         self.labels = publisher.labels
-        self.meter = Meter(publisher, now, self.audience(now))
-        self.health = HealthEngine(now, self._settings.checks, warm_up_s=self._settings.warm_up_s)
-        self.limit = BitrateLimit(publisher.limits, self._settings.limit)
-        self._video_track = self._audio_track = FRESH_TRACK
-        self._audio_form = -1
-        self._shift = 0
-        self._must_rebase = any(subscriber.has_media for subscriber in self.subscribers)
-        self._before_first_frame = True
-        for subscriber in self.subscribers:
+        self.meter = Meter(publisher, now, self._takers.audience(now))
+        self.judging = Judging(publisher, self.meter, self._settings, now)
+        self._video_track = self._audio_track = NO_TRACK
+        arrival = self.time.latest_arrival
+        if arrival is not None and any(subscriber.has_media for subscriber in self.subscribers):
+            self._begin_time((self.time.latest, arrival))
+        else:
+            self._begin_time(None)
+        for subscriber in self._takers.everyone:
             subscriber.wait_for_keyframe()
 
     def stop(self, session_id: str, now: float) -> Totals:
@@ -129,18 +104,34 @@ class LiveStream:
         if publisher is None or meter is None or publisher.session_id != session_id:
             raise NotPublishing(session_id)
         try:
-            self._finished.append(self._sample(meter, now))
+            self._finished.append(self._sample(meter, self._measure(meter, now), now))
         finally:  # Whatever happens, the name is free for the next publisher.
-            self.publisher = self.meter = self.health = self.limit = None
+            self.publisher = self.meter = self.judging = None
             self._forget()
         return meter.totals
+
+    def pause(self, now: float) -> None:
+        """The publisher pauses: it is awaited, and not silent."""
+        if self.meter is not None:
+            self.meter.pause(now)
+
+    def go_on(self, now: float) -> None:
+        """The publisher's pause is over."""
+        if self.meter is not None:
+            self.meter.go_on(now)
+
+    def _begin_time(self, follows: tuple[int, float] | None) -> None:
+        self.time = PlayersTime(round(self._settings.absence_s * 1000), follows=follows)
+        self._video_time = self.time.track("video", 0)
+        self._audio_time = self.time.track("audio", 0)
 
     def _forget(self) -> None:
         """What a player can't use any more once its publisher is gone."""
         self._headers.clear()
+        self._frames.clear()
         self._pictures.clear()
         self.metadata = {}
-        self.media = MediaInfo()
+        self._description.clear()
 
     # --- The media path ---
 
@@ -151,23 +142,23 @@ class LiveStream:
             return
         tag = video_tag(payload)
         # The lowest track stands for the stream: others add to the bitrate, not to frames and keyframes.
-        is_main = tag.track <= self._video_track
-        if is_main:
-            self._video_track = tag.track
+        is_main = tag.track == self._video_track or self._becomes_main("video", tag)
         is_keyframe = tag.is_keyframe and is_main
         is_frame = tag.is_frame and is_main
         meter.video(timestamp, len(payload), now, is_frame, is_keyframe)
+        if tag.is_notable:
+            self._note("video", tag, payload, now)
         if tag.is_header:
             self._header("video", tag, timestamp, payload, now)
-            if is_main and tag.is_sequence_start and self._readings.allows(now):
-                self._describe(describe_video(self.media, tag, payload), VIDEO_FIELDS)
+            if is_main and tag.is_sequence_start:
+                self._description.video(tag, payload, now)
             return
-        if is_keyframe and ("width" not in self.media or tag.codec in TOLD_BY_KEYFRAMES) and self._readings.allows(now):
-            self._describe(describe_video(self.media, tag, payload), VIDEO_FIELDS)
-        at = self._timeline(timestamp, now, is_frame=tag.is_frame)
+        if is_keyframe and ("width" not in self.media or tag.codec in TOLD_BY_KEYFRAMES):
+            self._description.video(tag, payload, now)
+        at = self._video_time.at(timestamp, now) if is_frame else self._time_beside("video", tag, timestamp, now)
         self._pictures.add("video", at, payload, now, is_frame, is_keyframe)
-        if self.subscribers:
-            offer(SharedMessage("video", at, payload, now, is_frame, is_keyframe), self.subscribers)
+        if self._takers.video:
+            offer(SharedMessage("video", at, payload, now, is_frame, is_keyframe), self._takers.video)
 
     def audio(self, timestamp: int, payload: bytes, now: float) -> None:
         """A message of type 8. An empty one is relayed: it stands for silence."""
@@ -175,86 +166,95 @@ class LiveStream:
         if meter is None:
             return
         tag = audio_tag(payload)
-        is_main = tag.track <= self._audio_track
-        if is_main:
-            self._audio_track = tag.track
+        is_main = tag.track == self._audio_track or self._becomes_main("audio", tag)
         is_frame = tag.is_frame and is_main
         meter.audio(timestamp, len(payload), now, is_frame)
+        if tag.is_notable:
+            self._note("audio", tag, payload, now)
         if tag.is_header:
             self._header("audio", tag, timestamp, payload, now)
-            if is_main and self._readings.allows(now):
-                self._audio_form = payload[0]
-                self._describe(describe_audio(self.media, tag, payload), AUDIO_FIELDS)
+            if is_main:
+                self._description.audio(tag, payload, now)
             return
-        if payload and payload[0] != self._audio_form and is_main and self._readings.allows(now):
+        if payload and payload[0] != self._description.audio_form and is_main:
             # Formats without a header tell what they are in each message.
-            self._audio_form = payload[0]
-            self._describe(describe_audio(self.media, tag, payload), AUDIO_FIELDS)
-        at = self._timeline(timestamp, now, is_frame=tag.is_frame)
+            self._description.audio(tag, payload, now)
+        at = self._audio_time.at(timestamp, now) if is_frame else self._time_beside("audio", tag, timestamp, now)
         self._pictures.add("audio", at, payload, now, is_frame)
-        if self.subscribers:
-            offer(SharedMessage("audio", at, payload, now, is_frame), self.subscribers)
+        if self._takers.audio:
+            offer(SharedMessage("audio", at, payload, now, is_frame), self._takers.audio)
 
-    def data(self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float) -> None:
-        """A data message: `name` with its `values`, and `payload` as it is to be relayed."""
+    def data(
+        self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float, *, kept: bool = False
+    ) -> None:
+        """A data message: `name` with its `values`, and `payload` as it is to be relayed; `kept`: for later players."""
         meter = self.meter
         if meter is None:
             return
         meter.data(len(payload))
+        if name == CLEAR:
+            self._clear_data(values[0] if values else METADATA)
+        elif name in NOT_RELAYED:
+            return
+        elif (kept or name == METADATA) and (slot := self._frames.slot(name, len(payload))) is not None:
+            self._header("data", Tag("", is_header=True, slot=slot), timestamp, payload, now)
+            if name == METADATA:
+                self.metadata = sanitise(values[0] if values else None)
+                self._tell()
+        else:
+            at = self.time.beside(timestamp)
+            self._pictures.add("data", at, payload, now, is_frame=False)
+            offer(SharedMessage("data", at, payload, now), self._takers.data)
+
+    def _clear_data(self, name: Any) -> None:
+        slot = self._frames.find(name)
+        if slot is not None:
+            self._headers.drop("data", slot)
         if name == METADATA:
-            self._header("data", METADATA_TAG, timestamp, payload, now)
-            self.metadata = sanitise(values[0] if values else None)
-            self._tell()
-        elif name == CLEAR:
-            self._headers.drop("data", METADATA_TAG.slot)
             self.metadata = {}
             self._tell()
-        elif name not in NOT_RELAYED:
-            at = self._timeline(timestamp, now, is_frame=False)
-            self._pictures.add("data", at, payload, now, is_frame=False)
-            offer(SharedMessage("data", at, payload, now), self.subscribers)
+
+    def _becomes_main(self, kind: MediaKind, tag: Tag) -> bool:
+        """Whether the track is lower than the main one so far."""
+        is_video = kind == "video"
+        if tag.is_faulty or tag.track > (self._video_track if is_video else self._audio_track):
+            return False
+        if is_video:
+            self._video_track = tag.track
+            self._video_time = self.time.track(kind, tag.track, is_main=True)
+        else:
+            self._audio_track = tag.track
+            self._audio_time = self.time.track(kind, tag.track, is_main=True)
+        self._tell_tracks()
+        return True
+
+    def _note(self, kind: MediaKind, tag: Tag, payload: bytes, now: float) -> None:
+        """A faulty message, or one of several tracks."""
+        if tag.is_faulty and self.meter is not None:
+            self.meter.fault()
+        if self._description.several(kind, tag, payload, now):
+            self._tell_tracks()
+
+    def _tell_tracks(self) -> None:
+        self._description.tell_tracks(self._video_track, self._audio_track)
 
     def _header(self, kind: Kind, tag: Tag, timestamp: int, payload: bytes, now: float) -> None:
-        at = self._timeline(timestamp, now, is_frame=False)
-        if self._before_first_frame:
-            # Who joins now is given the headers with the time that they came with, not the former publisher's.
-            self._last_timestamp = at
         is_kept = self._headers.takes(kind, tag.slot)
+        is_metadata = is_kept and kind == "data" and tag.slot == METADATA_SLOT
+        at = METADATA_AT if is_metadata else self.time.beside(timestamp)
         message = SharedMessage(kind, at, payload, now, is_header=is_kept, slot=tag.slot)
         if not is_kept:
             self._pictures.add(kind, at, payload, now, is_frame=False)
         elif self._headers.put(message) and kind != "data":
             # The cached group of pictures was coded under the former header.
             self._pictures.clear()
-        offer(message, self.subscribers)
+        offer(message, self._takers.of(kind))
 
-    def _timeline(self, timestamp: int, now: float, *, is_frame: bool) -> int:
-        """The players' timestamp for the publisher's."""
-        if self._must_rebase:
-            if not is_frame:
-                # Headers often carry a time that has nothing to do with the first frame's.
-                return self._last_timestamp
-            away_ms = min(round((now - self._last_arrival) * 1000), round(self._settings.absence_s * 1000))
-            self._floor = (self._last_timestamp + max(away_ms, SMALLEST_STEP_MS)) % WRAP
-            self._shift = (self._floor - timestamp) % WRAP
-            self._settled_at = now + SETTLING_S
-            self._must_rebase = False
-        if self._shift:
-            timestamp = (timestamp + self._shift) % WRAP
-            if now < self._settled_at and difference(timestamp, self._floor) < 0:
-                timestamp = self._floor
-        if is_frame:
-            self._last_timestamp = timestamp
-            self._last_arrival = now
-            self._before_first_frame = False
-        return timestamp
-
-    def _describe(self, info: MediaInfo, replaced: tuple[str, ...]) -> None:
-        """Take over what a header says, in place of the fields that it replaces; tell when that changes anything."""
-        media = MediaInfo(**{**{key: value for key, value in self.media.items() if key not in replaced}, **info})  # type: ignore[typeddict-item]
-        if media != self.media:
-            self.media = media
-            self._tell()
+    def _time_beside(self, kind: MediaKind, tag: Tag, timestamp: int, now: float) -> int:
+        """The players' time of what is no frame of the main track."""
+        if tag.is_frame:
+            return self.time.track(kind, tag.track).at(timestamp, now)
+        return self.time.beside(timestamp)
 
     def _tell(self) -> None:
         if self.publisher is not None and self.publisher.described is not None:
@@ -262,102 +262,135 @@ class LiveStream:
 
     # --- Players ---
 
-    def subscribe(self, subscriber: Subscriber, now: float) -> None:
-        """A player joins: it is given the headers and the group of pictures so far, or waits for a publisher."""
-        pictures = self._pictures
-        starts_at = pictures.starts_at
-        headers = self._headers.at(self._last_timestamp if starts_at is None else starts_at)
-        subscriber.begin([*headers, *pictures.messages], now, at_keyframe=starts_at is not None)
-        self.subscribers = (*self.subscribers, subscriber)
+    @property
+    def subscribers(self) -> Several:
+        """The players."""
+        return self._takers.players
+
+    @property
+    def player_count(self) -> int:
+        """Without those that are not counted."""
+        return self._takers.count
+
+    def subscribe(self, subscriber: Subscriber, now: float, *, cached: bool = True) -> None:
+        """A player joins: it is given the headers and the group of pictures so far, or waits for a publisher.
+
+        Without what is `cached` it is given what comes from now on; `headers_at` has what was before.
+        """
+        if cached:
+            self._begin(subscriber, now)
+        else:
+            subscriber.begin((), now, at_keyframe=False)
+        self._takers.join(subscriber)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """The player leaves. What it was sent stays in the stream's figures."""
-        if subscriber in self.subscribers:
-            self.subscribers = tuple(other for other in self.subscribers if other is not subscriber)
-            self._departed = _joined(self._departed, (subscriber,))
+        self._takers.leave(subscriber)
 
-    def audience(self, now: float) -> Audience:
-        """The players' figures, those that left included in what was sent and dropped."""
-        slow = sum(1 for subscriber in self.subscribers if subscriber.slow_since(now) is not None)
-        return _joined(self._departed, self.subscribers, players=len(self.subscribers), slow_players=slow)
+    def tap(self, subscriber: Subscriber, now: float) -> None:
+        """Media go to `subscriber` too, from the last keyframe on; it counts as no player and keeps no stream."""
+        self._begin(subscriber, now)
+        self._takers.tap(subscriber)
+
+    def untap(self, subscriber: Subscriber) -> None:
+        self._takers.untap(subscriber)
+
+    def mute(self, subscriber: Subscriber, kinds: frozenset[Kind], now: float) -> None:
+        """The player is sent none of these kinds any more, of what waits for it neither, and all of the others.
+
+        What it is sent again begins with the headers that have changed meanwhile, video then at its next keyframe.
+        """
+        if kinds == subscriber.muted.keys():
+            return
+        wanted = self._takers.mute(subscriber, kinds, now)
+        subscriber.forget(kinds)
+        if wanted:
+            headers = self.headers_at(self.time.latest)
+            subscriber.catch_up(header for header in headers if header.arrived >= wanted.get(header.kind, inf))
+        if "video" in wanted:
+            subscriber.wait_for_keyframe()
+
+    def headers_at(self, timestamp: int) -> list[SharedMessage]:
+        """The newest header of each kind and slot, stamped so."""
+        return self._headers.at(timestamp)
+
+    def keyframe(self, after: float, most_bytes: int) -> Keyframe | None:
+        """The last one of the main track, if it arrived after `after` and has at most so many bytes."""
+        return last_keyframe(self._headers, self._pictures, after, most_bytes)
+
+    def _begin(self, subscriber: Subscriber, now: float) -> None:
+        pictures = self._pictures
+        starts_at = pictures.starts_at
+        headers = self._headers.at(self.time.latest if starts_at is None else starts_at)
+        subscriber.begin([*headers, *pictures.messages], now, at_keyframe=starts_at is not None)
 
     # --- Once a second ---
 
     @property
     def state(self) -> StreamState:
-        if self.meter is not None and self.meter.has_media:
+        if self.meter is not None and self.meter.has_media and not self.meter.is_paused:
             return "live"
         return "waiting" if self.publisher is not None or self.subscribers else "offline"
 
     @property
+    def issues(self) -> list[Issue]:
+        """The open ones, worst first."""
+        return self.judging.health.issues if self.judging is not None else []
+
+    @property
     def health_word(self) -> Health:
         """The worst open issue; none while there is nothing to judge."""
-        if self.meter is None or self.health is None or not (self.meter.has_media or self.health.issues):
+        if self.meter is None or self.judging is None or not (self.meter.has_media or self.issues):
             return "none"
-        return self.health.worst
+        return self.judging.health.worst
 
     @property
     def target_kbps(self) -> int | None:
-        """Of the video: what the key says, else what the metadata claims."""
+        """Of the video: what the stream's settings say, else what the metadata claims."""
         if self.publisher is None:
             return None
-        target = self.publisher.limits["target_kbps"] or claimed(self.metadata, "videodatarate", most=MOST_KBPS)
+        target = self.publisher.limits["target_kbps"] or self._claimed_kbps
         return round(target) if target else None
+
+    @property
+    def _claimed_kbps(self) -> float | None:
+        return claimed(self.metadata, "videodatarate", most=MOST_KBPS)
 
     def tick(self, now: float, wall: float) -> list[Sample]:
         """Samples since the last tick: the last ones of sessions that ended, and one of the session that goes on."""
         samples, self._finished = self._finished, []
-        meter, health, limit, publisher = self.meter, self.health, self.limit, self.publisher
-        if meter is not None and health is not None and limit is not None and publisher is not None:
+        meter, judging = self.meter, self.judging
+        if meter is not None and judging is not None:
             meter.set_wall(now, wall)
-            health.update(
-                Figures(
-                    idle_s=meter.idle_s(now),
-                    no_audio_s=meter.without_audio_s if publisher.limits["expect_audio"] else None,
-                    no_video_s=meter.without_video_s if publisher.limits["expect_video"] else None,
-                    keyframe_intervals=tuple(meter.keyframe_intervals),
-                    open_gop_s=meter.open_gop_s,
-                    sent_kbps=limit.kbps,
-                    max_kbps=limit.max_kbps,
-                ),
-                now,
-                wall,
-            )
-            sample = self._sample(meter, now)
-            limit.add(sample.wire_bytes, sample.elapsed_ms, now)
-            samples.append(sample)
+            second = self._measure(meter, now)
+            judging.judge(now, wall, second, self._claimed_kbps)
+            samples.append(self._sample(meter, second, now))
         return samples
+
+    def judge_by(self, rules: Mapping[str, HealthRule]) -> None:
+        """The stream's own rules of health have changed."""
+        if self.judging is not None:
+            self.judging.follow(rules)
 
     def breach(self, now: float) -> str:
         """Why the publisher's session must end now, as a sentence; "" while it need not."""
-        return self.limit.breach(now) if self.limit is not None else ""
+        return self.judging.limit.breach(now) if self.judging is not None else ""
 
-    def _sample(self, meter: Meter, now: float) -> Sample:
+    def _measure(self, meter: Meter, now: float) -> Second:
+        return meter.measure(now, self._takers.audience(now), claimed(self.metadata, "framerate", most=MOST_FPS))
+
+    def _sample(self, meter: Meter, second: Second, now: float) -> Sample:
         return meter.sample(
             now,
+            second,
             node=self.node,
             app=self.app,
             name=self.name,
-            audience=self.audience(now),
             health=self.health_word,
-            claimed_fps=claimed(self.metadata, "framerate", most=MOST_FPS),
+            target_kbps=self.target_kbps,
         )
 
     @property
     def is_idle(self) -> bool:
         """Nobody publishes or plays, and no sample waits to be handed out."""
         return self.publisher is None and not self.subscribers and not self._finished
-
-
-METADATA_TAG: Final = Tag("", is_header=True)
-
-
-def _joined(
-    before: Audience, subscribers: tuple[Subscriber, ...], *, players: int = 0, slow_players: int = 0
-) -> Audience:
-    return Audience(
-        players=players,
-        slow_players=slow_players,
-        out_bytes=before.out_bytes + sum(subscriber.sent_bytes for subscriber in subscribers),
-        dropped_frames=before.dropped_frames + sum(subscriber.dropped_frames for subscriber in subscribers),
-    )

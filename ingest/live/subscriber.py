@@ -1,73 +1,26 @@
-"""One player's queue: bounded in messages, bytes and seconds, and what is dropped when a bound is passed.
+"""A player of a live stream, or who takes what one would: what it begins with, takes, and is not sent.
 
-The path of every message to every player goes through `offer`, so it costs an append and a few additions, and the
-player is woken only when its queue was empty. All that is rare (shedding, joining) is kept out of it.
-
-What goes first, until the queue is within its bounds again:
-1. video before the newest queued keyframe;
-2. all video, and what follows up to the next keyframe;
-3. the oldest audio and data, down to half of the bounds;
-4. headers that a newer one of their kind follows.
-So what a player gets stays in order, video always continues at a keyframe, and the newest headers are never lost.
+What waits for it is bounded by its queue. A player that is sent less than all kinds of messages is in fewer of the
+stream's tuples.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Callable, Collection, Iterable
 from math import inf
 from typing import Final
 
 from ingest.contracts import Totals
-from ingest.live.shared import SharedMessage
+from ingest.live.dropping import QueueLimits
+from ingest.live.queue import Gate, PlayerQueue, offer
+from ingest.live.shared import Kind, SharedMessage
 
 SLOW_MS: Final = 2000
 """A player whose queue spans more is slow."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLimits:
-    messages: int = 1024
-    size_bytes: int = 8 * 1024 * 1024
-    seconds: float = 10.0
-    """Age of the oldest queued video frame, by arrival: timestamps can't defeat it. Audio is bounded by the others."""
+class Subscriber(PlayerQueue):
+    """`take` empties the queue."""
 
-
-class Gate(IntEnum):
-    """Whether video may pass."""
-
-    OPEN = 0
-    JOINING = 1  # Waits for the first keyframe; what is withheld doesn't count as dropped.
-    SHED = 2  # Waits for the next keyframe after a drop.
-
-
-class Subscriber:
-    """A player of a live stream. `take` empties it; `wake` is called when it is no longer empty.
-
-    `wake` must not change the stream's subscribers: it only notes that there is something to write.
-    """
-
-    __slots__ = (
-        "_audio",
-        "_bytes_limit",
-        "_gate",
-        "_is_raised",
-        "_keyframes",
-        "_messages_limit",
-        "_oldest_video",
-        "_queue",
-        "_seconds_limit",
-        "_slow_since",
-        "_video",
-        "_wake",
-        "dropped_frames",
-        "joined",
-        "limits",
-        "pending_bytes",
-        "sent_bytes",
-        "session_id",
-        "stream_id",
-    )
+    __slots__ = ("_slow_since", "is_counted", "muted", "sent_bytes", "session_id", "stream_id")
 
     def __init__(
         self,
@@ -76,29 +29,18 @@ class Subscriber:
         wake: Callable[["Subscriber"], object],
         *,
         session_id: str = "",
+        is_counted: bool = True,
     ) -> None:
+        super().__init__(limits, wake)
         self.stream_id = stream_id
         """The message stream that the player plays on."""
         self.session_id = session_id
-        self.limits = limits
-        self.joined = 0.0
-        self.pending_bytes = 0
-        """Payload bytes in the queue."""
+        self.is_counted = is_counted
+        """Among the stream's players: an operator's look is not, though what it is sent is."""
         self.sent_bytes = 0
         """Bytes taken, chunk headers included."""
-        self.dropped_frames = 0
-        self._wake = wake
-        self._queue: deque[SharedMessage] = deque()
-        self._gate = Gate.JOINING
-        self._oldest_video = inf
-        self._messages_limit = limits.messages
-        self._bytes_limit = limits.size_bytes
-        self._seconds_limit = limits.seconds
-        self._is_raised = False
-        # Frames put into the queue and not dropped from it since.
-        self._video = 0
-        self._audio = 0
-        self._keyframes = 0
+        self.muted: dict[Kind, float] = {}
+        """The kinds that it is not sent, and since when. The stream's: see `LiveStream.mute`."""
         self._slow_since: float | None = None
 
     # --- The stream's side ---
@@ -116,15 +58,33 @@ class Subscriber:
             self.pending_bytes += message.size
             self._count(message, 1)
         self._is_raised = True
-        self._messages_limit = self.limits.messages + len(self._queue)
-        self._bytes_limit = self.limits.size_bytes + self.pending_bytes
+        self._burst = (len(self._queue), self.pending_bytes)
+        self._set_limits()
         self._find_oldest_video()
         if was_empty and self._queue:
             self._wake(self)
 
     def wait_for_keyframe(self) -> None:
-        """Another publisher begins: what it sends can't be decoded before its first keyframe."""
+        """Another publisher begins, or video is wanted again: it can't be decoded before its next keyframe."""
         self._gate = Gate.JOINING
+
+    def catch_up(self, headers: Iterable[SharedMessage]) -> None:
+        """What the player was not sent while it was muted, and needs for what follows."""
+        for header in headers:
+            offer(header, (self,))
+
+    def forget(self, kinds: Collection[Kind]) -> None:
+        """What is queued of these kinds is not wanted any more, but for headers."""
+        kept = [message for message in self._queue if message.is_header or message.kind not in kinds]
+        if len(kept) < len(self._queue):
+            self._keep(kept)
+
+    def withdraw(self) -> list[SharedMessage]:
+        """All that is queued, as if the player had never been given it."""
+        queued = list(self._queue)
+        self._keep(())
+        self._settle()
+        return queued
 
     @property
     def has_media(self) -> bool:
@@ -155,9 +115,26 @@ class Subscriber:
         self.pending_bytes = 0
         self._oldest_video = inf
         if self._is_raised:
-            self._is_raised = False
-            self._messages_limit = self.limits.messages
-            self._bytes_limit = self.limits.size_bytes
+            self._settle()
+        return taken
+
+    def take_messages(self, max_bytes: int) -> list[SharedMessage]:
+        """As `take`, for who writes them in another form: messages of about so many bytes of payload, one at least.
+
+        `sent_bytes` counts their payloads.
+        """
+        queue = self._queue
+        taken: list[SharedMessage] = []
+        size = 0
+        while queue and (not taken or size + queue[0].size <= max_bytes):
+            message = queue.popleft()
+            size += message.size
+            taken.append(message)
+        self.sent_bytes += size
+        self.pending_bytes -= size
+        self._find_oldest_video()
+        if not queue:
+            self._settle()
         return taken
 
     def _take_part(self, max_bytes: int) -> list[bytes]:
@@ -173,28 +150,6 @@ class Subscriber:
         self.sent_bytes += sum(map(len, taken))
         return taken
 
-    @property
-    def pending_messages(self) -> int:
-        return len(self._queue)
-
-    @property
-    def pending_ms(self) -> int:
-        """How long it took for what is queued to arrive."""
-        queue = self._queue
-        return round((queue[-1].arrived - queue[0].arrived) * 1000) if queue else 0
-
-    @property
-    def sent_video(self) -> int:
-        return self._video - sum(1 for message in self._queue if message.is_video and message.is_frame)
-
-    @property
-    def sent_audio(self) -> int:
-        return self._audio - sum(1 for message in self._queue if message.is_frame and not message.is_video)
-
-    @property
-    def sent_keyframes(self) -> int:
-        return self._keyframes - sum(1 for message in self._queue if message.is_keyframe)
-
     def slow_since(self, now: float) -> float | None:
         """Since when the queue spans more than 2 s, as far as it was asked; to be asked about once a second."""
         if self.pending_ms <= SLOW_MS:
@@ -205,135 +160,19 @@ class Subscriber:
 
     def totals(self, now: float) -> Totals:
         """Of the player's session so far; frames are those that were taken."""
+        frames = [message for message in self._queue if message.is_frame]
+        video = sum(message.is_video for message in frames)
         return Totals(
             bytes_in=0,
             bytes_out=self.sent_bytes,
-            video_frames=self.sent_video,
-            audio_frames=self.sent_audio,
-            keyframes=self.sent_keyframes,
+            video_frames=self._video - video,
+            audio_frames=self._audio - (len(frames) - video),
+            keyframes=self._keyframes - sum(message.is_keyframe for message in frames),
             dropped_frames=self.dropped_frames,
             duration_ms=round((now - self.joined) * 1000),
         )
 
-    # --- Dropping ---
-
-    def _is_over(self) -> bool:
-        queue = self._queue
-        return (
-            self.pending_bytes > self._bytes_limit
-            or len(queue) > self._messages_limit
-            or queue[-1].arrived - self._oldest_video > self._seconds_limit
-        )
-
-    def _shed(self) -> None:
-        """A bound was passed: drop what the module's table says, in its order, until the queue is within them."""
-        for kept in (self._from_newest_keyframe, self._without_video, self._without_old_audio, self._newest_headers):
-            if not self._queue or not self._is_over():
-                return
-            self._replace(kept())
-
-    def _from_newest_keyframe(self) -> Iterator[SharedMessage]:
-        queue = self._queue
-        newest = max((at for at, message in enumerate(queue) if message.is_keyframe), default=0)
-        for at, message in enumerate(queue):
-            if at >= newest or not message.is_video or message.is_header:
-                yield message
-
-    def _without_video(self) -> Iterator[SharedMessage]:
-        self._gate = Gate.SHED
-        return (message for message in self._queue if not message.is_video or message.is_header)
-
-    def _without_old_audio(self) -> Iterator[SharedMessage]:
-        size, count = self.pending_bytes, len(self._queue)
-        for message in self._queue:
-            fits = size <= self._bytes_limit // 2 and count <= self._messages_limit // 2
-            if fits or message.is_header:
-                yield message
-            else:
-                size -= message.size
-                count -= 1
-
-    def _newest_headers(self) -> Iterator[SharedMessage]:
-        newest = {(message.kind, message.slot): message for message in self._queue if message.is_header}
-        for message in self._queue:
-            if not message.is_header or newest[message.kind, message.slot] is message:
-                yield message
-
-    def _replace(self, kept: Iterable[SharedMessage]) -> None:
-        for message in self._queue:
-            self._count(message, -1)
-        self.dropped_frames += sum(message.is_frame for message in self._queue)
-        self._queue = deque(kept)
-        self.dropped_frames -= sum(message.is_frame for message in self._queue)
-        for message in self._queue:
-            self._count(message, 1)
-        self.pending_bytes = sum(message.size for message in self._queue)
-        self._find_oldest_video()
-
-    def _count(self, message: SharedMessage, step: int) -> None:
-        if message.is_frame:
-            if message.is_video:
-                self._video += step
-                self._keyframes += step * message.is_keyframe
-            else:
-                self._audio += step
-
-    def _find_oldest_video(self) -> None:
-        """What was there before the player counts from when it joined."""
-        first = next((message.arrived for message in self._queue if message.is_video and not message.is_header), inf)
-        self._oldest_video = max(first, self.joined)
-
-
-def offer(message: SharedMessage, subscribers: Iterable[Subscriber]) -> None:
-    """Put the message into each queue, or drop it there. The hot loop: see the module's docstring."""
-    if message.is_video and not message.is_header:
-        _offer_video(message, subscribers)
-        return
-    size = message.size
-    frames = int(message.is_frame)
-    for subscriber in subscribers:
-        queue = subscriber._queue
-        subscriber._audio += frames
-        if queue:
-            queue.append(message)
-            subscriber.pending_bytes += size
-            if subscriber.pending_bytes > subscriber._bytes_limit or len(queue) > subscriber._messages_limit:
-                subscriber._shed()
-        else:
-            queue.append(message)
-            subscriber.pending_bytes = size
-            subscriber._wake(subscriber)
-
-
-def _offer_video(message: SharedMessage, subscribers: Iterable[Subscriber]) -> None:
-    size = message.size
-    arrived = message.arrived
-    frames = int(message.is_frame)
-    is_keyframe = message.is_keyframe
-    for subscriber in subscribers:
-        if subscriber._gate:
-            if not is_keyframe:
-                if subscriber._gate is Gate.SHED:
-                    subscriber.dropped_frames += frames
-                continue
-            subscriber._gate = Gate.OPEN
-        if is_keyframe:
-            subscriber._keyframes += 1
-        subscriber._video += frames
-        queue = subscriber._queue
-        if queue:
-            queue.append(message)
-            subscriber.pending_bytes += size
-            if subscriber._oldest_video > arrived:
-                subscriber._oldest_video = arrived
-            if (
-                subscriber.pending_bytes > subscriber._bytes_limit
-                or len(queue) > subscriber._messages_limit
-                or arrived - subscriber._oldest_video > subscriber._seconds_limit
-            ):
-                subscriber._shed()
-        else:
-            queue.append(message)
-            subscriber.pending_bytes = size
-            subscriber._oldest_video = arrived
-            subscriber._wake(subscriber)
+    def is_too_slow(self, now: float) -> bool:
+        """Whether it stays over its bounds."""
+        patience, last = self.limits.patience_s, self.last_shed
+        return last is not None and now - last <= patience <= last - self._over_since

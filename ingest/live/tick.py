@@ -1,39 +1,59 @@
 """Once a second: what a node tells of all its streams."""
 
-from typing import NamedTuple
+from collections import deque
+from dataclasses import dataclass, field
 
 from ingest.contracts import PlayerSample, Sample, StreamSnapshot
 from ingest.live.registry import Registry
 from ingest.live.snapshot import snapshot
+from ingest.live.stream import LiveStream
 
 
-class Tick(NamedTuple):
-    samples: list[Sample]
-    streams: list[StreamSnapshot]
-    players: list[PlayerSample]
-    breaches: list[tuple[str, str]]
+@dataclass(slots=True)
+class Told:
+    """What the streams have to tell."""
+
+    samples: list[Sample] = field(default_factory=list)
+    streams: list[StreamSnapshot] = field(default_factory=list)
+    players: list[PlayerSample] = field(default_factory=list)
+    breaches: list[tuple[str, str]] = field(default_factory=list)
     """Publishers that stayed over their key's limit: the session's id, and why it must end."""
 
 
-def tick(registry: Registry, now: float, wall: float) -> Tick:
-    """`now` is monotonic, `wall` since the epoch, both in seconds. Streams long idle are forgotten."""
-    registry.discard_idle(now)
-    streams = registry.streams.values()
-    samples = [sample for stream in streams for sample in stream.tick(now, wall)]
-    players = [
-        PlayerSample(
-            session_id=subscriber.session_id,
-            path=stream.path,
-            out_bytes=subscriber.sent_bytes,
-            dropped_frames=subscriber.dropped_frames,
-            queued_ms=subscriber.pending_ms,
+class Tick:
+    """One second's round of all streams. It is made in portions, since media has to be served between two of them.
+
+    Streams long idle are forgotten as it begins; one that comes after that is told of in the next.
+    """
+
+    def __init__(self, registry: Registry, now: float) -> None:
+        """`now` is monotonic, in seconds."""
+        registry.discard_idle(now)
+        self._left = deque(registry.streams.values())
+        self.told = Told()
+
+    def go_on(self, now: float, wall: float, most: int | None = None) -> bool:
+        """The next streams, so many at most (None: all). Whether that was the last. `wall`: seconds since the epoch."""
+        for _ in range(len(self._left) if most is None else min(most, len(self._left))):
+            self._add(self._left.popleft(), now, wall)
+        return not self._left
+
+    def _add(self, stream: LiveStream, now: float, wall: float) -> None:
+        told = self.told
+        told.samples += stream.tick(now, wall)
+        told.players += (
+            PlayerSample(
+                session_id=subscriber.session_id,
+                path=stream.path,
+                out_bytes=subscriber.sent_bytes,
+                dropped_frames=subscriber.dropped_frames,
+                queued_ms=subscriber.pending_ms,
+                dropped_video=subscriber.dropped_video,
+                dropped_audio=subscriber.dropped_audio,
+                sheds=subscriber.sheds,
+            )
+            for subscriber in stream.subscribers
         )
-        for stream in streams
-        for subscriber in stream.subscribers
-    ]
-    breaches = [
-        (stream.publisher.session_id, breach)
-        for stream in streams
-        if stream.publisher is not None and (breach := stream.breach(now))
-    ]
-    return Tick(samples, [snapshot(stream) for stream in streams], players, breaches)
+        if stream.publisher is not None and (breach := stream.breach(now)):
+            told.breaches.append((stream.publisher.session_id, breach))
+        told.streams.append(snapshot(stream))

@@ -4,8 +4,7 @@ from collections import deque
 from statistics import median
 from typing import Final
 
-WRAP: Final = 1 << 32
-HALF: Final = 1 << 31
+from ingest.rtmp.timestamps import difference
 
 GAP_MS: Final = 500
 GAP_FRAMES: Final = 3
@@ -22,11 +21,6 @@ MEASURED_STEPS: Final = 32
 FEWEST_STEPS: Final = 3
 
 
-def difference(later: int, earlier: int) -> int:
-    """Milliseconds between two timestamps by serial arithmetic: right across the wrap, negative when time goes back."""
-    return (later - earlier + HALF) % WRAP - HALF
-
-
 class Timeline:
     """The frames of one track: their decoding times, and what is irregular in them."""
 
@@ -37,6 +31,7 @@ class Timeline:
         "dts",
         "frames",
         "gaps",
+        "jumped",
         "last",
         "missing",
         "nominal_fps",
@@ -51,6 +46,8 @@ class Timeline:
         """Milliseconds from the first frame to the latest, as the timestamps count them; not wrapped."""
         self.gaps = 0
         self.regressions = 0
+        self.jumped = 0
+        """Milliseconds of `dts` by which clocks were set, forwards less backwards."""
         self.missing = 0
         """Estimated from steps longer than a frame's."""
         self.nominal_fps: float | None = None
@@ -78,6 +75,8 @@ class Timeline:
             self.regressions += 1
         elif step > self._gap_ms:
             self.gaps += 1
+        if abs(step) > JUMP_MS:
+            self.jumped += step
         fps = self.nominal_fps
         if fps is not None and step * fps >= MISSING_FRAMES * 1000 and step <= JUMP_MS:
             self.missing += round(step * fps / 1000) - 1

@@ -11,6 +11,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from ingest.models import Application, Stream
+from ingest.services import acts
+from ingest.services.audit import Actor
 from ingest.validators import validate_stream_name
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -50,8 +52,8 @@ def split_path(path: str) -> tuple[str, str]:
     return app, name
 
 
-def stream_of(path: str, *, make: bool = False) -> Stream:
-    """The stream APP/NAME; with `make`, one that isn't there yet is made in its application."""
+def stream_of(path: str, *, make: Actor | None = None) -> Stream:
+    """The stream APP/NAME; with `make`, who makes one that isn't there yet in its application."""
     app, name = split_path(path)
     application = Application.objects.filter(name=app).first()
     if application is None:
@@ -59,13 +61,13 @@ def stream_of(path: str, *, make: bool = False) -> Stream:
     stream = Stream.objects.select_related("application").filter(application=application, name=name).first()
     if stream is not None:
         return stream
-    if not make:
+    if make is None:
         raise CommandError(f"There is no stream {path!r}.")
     try:
         validate_stream_name(name)
     except ValidationError as error:
         raise CommandError(f"{name!r} can't be a stream's name. {' '.join(error.messages)}") from None
-    return Stream.objects.create(application=application, name=name)
+    return acts.make_stream(make, application, name)
 
 
 def iso(when: datetime | None) -> str | None:

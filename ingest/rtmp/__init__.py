@@ -12,6 +12,7 @@ from ingest.rtmp import amf0, events
 from ingest.rtmp.chunks.writer import encode_message
 from ingest.rtmp.client import ClientConnection
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.flow import SendingWindow
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import Message, MessageType
 from ingest.rtmp.messages.user_control import UserControl
@@ -27,6 +28,7 @@ __all__ = [
     "MessageType",
     "Phase",
     "RemoteProtocolError",
+    "SendingWindow",
     "ServerConnection",
     "UserControl",
     "amf0",

@@ -3,25 +3,30 @@
 Each call queues one command and gives its transaction id; `ResultReceived` and `StatusReceived` tell what came of it.
 """
 
+from functools import partial
 from typing import Any, Final
 
-from ingest.rtmp.connection import ANSWERS, COMMON_HANDLERS, COMMON_USER_CONTROL, Connection
-from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.bundles import BUNDLES
+from ingest.rtmp.calls import ANSWERS, RESULTS
+from ingest.rtmp.capabilities import NOTHING, Capabilities, read_capabilities
+from ingest.rtmp.connection import COMMON_HANDLERS, Connection
+from ingest.rtmp.control import CONTROL, PINGS, on_reported
+from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.events import (
     AudioReceived,
-    ResultReceived,
     StatusReceived,
-    UserControlReceived,
     VideoReceived,
 )
-from ingest.rtmp.handshake import ClientHandshake
+from ingest.rtmp.handshake import ClientHandshake, Scheme
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
-from ingest.rtmp.messages import media, user_control
+from ingest.rtmp.messages import media
+from ingest.rtmp.messages.aggregate import Part, encode_aggregate
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.data import SET_DATA_FRAME, encode_data
 from ingest.rtmp.messages.message import MessageType
 from ingest.rtmp.messages.user_control import UserControl
-from ingest.rtmp.states import Phase, Step
+from ingest.rtmp.messages.values import text
+from ingest.rtmp.states import Step
 
 FLASH_VERSION: Final = "FMLE/3.0 (compatible; rtmpweb)"
 """Servers tell encoders from players by the beginning."""
@@ -29,33 +34,41 @@ FLASH_VERSION: Final = "FMLE/3.0 (compatible; rtmpweb)"
 
 class ClientConnection(Connection):
     def __init__(
-        self, limits: Limits = DEFAULT_LIMITS, *, nonce: bytes, epoch_ms: int = 0, window: int = 2_500_000
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        nonce: bytes,
+        epoch_ms: int = 0,
+        window_bytes: int = 2_500_000,
+        digest: Scheme | None = None,
+        answers_calls: bool = False,
     ) -> None:
-        """`nonce`: 1528 random bytes for C1. C0 and C1 are queued at once."""
-        handshake = ClientHandshake(nonce, epoch_ms)
-        super().__init__(limits, handshake, window=window, compress=True)
-        self._out.append(handshake.begin())
-        self._calls: dict[float, str] = {}
-        """Procedures by the transaction ids of what was called and isn't answered."""
-        self._last_transaction = 0
+        """`nonce`: 1528 random bytes for C1. C0 and C1 are queued at once. `answers_calls`: see the attribute.
+
+        `digest`: handshake with digests, as Flash Player does, in that scheme.
+        """
+        handshake = ClientHandshake(nonce, epoch_ms, digest)
+        super().__init__(limits, handshake, window_bytes=window_bytes, compress=True)
+        self._handshake_out.append(handshake.begin())
+        self.answers_calls = answers_calls
+        self._asked_amf3 = False
+        self.server_capabilities = NOTHING
+        """What the server said in its answer to `connect` that it can do."""
 
     # --- NetConnection (section 7.2.1) ---
 
-    def connect(self, app: str, tc_url: str, **properties: Any) -> float:
-        """After HandshakeCompleted. `properties` are added to the command object (`objectEncoding=0`, ...)."""
-        self._move(Step.ASK)
-        command_object = {"app": app, "type": "nonprivate", "flashVer": FLASH_VERSION, "tcUrl": tc_url, **properties}
-        return self._call(0, "connect", command_object)
+    def connect(
+        self, app: str, tc_url: str, *arguments: Any, offer: Capabilities = NOTHING, **properties: Any
+    ) -> float:
+        """After HandshakeCompleted. `offer` and `properties` are added to the command object, `arguments` follow it.
 
-    def call(self, procedure: str, *arguments: Any, stream_id: int = 0, command_object: Any = None) -> float:
-        """Any procedure of the server's."""
-        self._require_open()
-        return self._call(stream_id, procedure, command_object, *arguments)
-
-    def notify(self, procedure: str, *arguments: Any, stream_id: int = 0) -> None:
-        """A call with transaction id 0, which wants no answer."""
-        self._require_open()
-        self._send_command(stream_id, procedure, 0, None, *arguments)
+        With `objectEncoding=3` commands and data go out as types 17 and 15 if the server answers that it knows them.
+        """
+        self.move(Step.ASK)
+        known = {"app": app, "type": "nonprivate", "flashVer": FLASH_VERSION, "tcUrl": tc_url}
+        command_object = {**known, **offer.properties(), **properties}
+        self._asked_amf3 = command_object.get("objectEncoding") == 3
+        return self._call(0, "connect", command_object, *arguments)
 
     def release_stream(self, name: str) -> float:
         return self.call("releaseStream", name)
@@ -69,6 +82,10 @@ class ClientConnection(Connection):
     def create_stream(self) -> float:
         """The last of the result's values is the message stream's id."""
         return self.call("createStream")
+
+    def close_connection(self) -> None:
+        """`close`: the server ends all streams and closes."""
+        self.notify("close")
 
     def delete_stream(self, stream_id: int) -> float:
         return self.call("deleteStream", float(stream_id))
@@ -102,75 +119,75 @@ class ClientConnection(Connection):
         self.send_message(media.video(stream_id, timestamp, payload))
 
     def send_data(self, stream_id: int, timestamp: int, name: str, *values: Any) -> None:
-        self.send_message(encode_data(stream_id, timestamp, name, *values))
+        self.send_message(encode_data(stream_id, timestamp, name, *values, amf3=self.amf3))
+
+    def send_aggregate(self, stream_id: int, *parts: Part) -> None:
+        """Audio, video and data in one message, which has the timestamp of the first."""
+        self.send_message(encode_aggregate(stream_id, parts))
 
     def send_metadata(self, stream_id: int, timestamp: int, metadata: dict[str, Any]) -> None:
         """onMetaData, which the server keeps for later players."""
         self.send_data(stream_id, timestamp, SET_DATA_FRAME, "onMetaData", metadata)
 
+    def drop_media(self, stream_id: int) -> None:
+        """Forgets audio and video that wait, as when publishing ends at once. Abort Message gives up what is sent in
+        part (section 5.4.2); a server that overlooks it must not be sent more media then."""
+        self._outbox.abort(stream_id)
+
     # --- What the server sends ---
 
-    def _on_result(self, stream_id: int, command: Command) -> None:
-        procedure = self._calls.pop(command.transaction, None)
-        if procedure is None:
-            # Some servers answer calls that wanted no answer.
-            return
-        succeeded = command.name == "_result"
-        if procedure == "connect":
-            self._move(Step.ACCEPT if succeeded else Step.REJECT)
-        values = [command.command_object, *command.arguments]
-        self._events.append(ResultReceived(procedure, command.transaction, succeeded, values))
+    def _on_connected(self, succeeded: bool, command: Command) -> None:
+        self.move(Step.ACCEPT if succeeded else Step.REJECT)
+        info = command.argument(0)
+        self.server_capabilities = _server_capabilities(command.command_object, info, self.limits)
+        self.amf3 = self._asked_amf3 and isinstance(info, dict) and info.get("objectEncoding") == 3
 
     def _on_status(self, stream_id: int, command: Command) -> None:
         info = command.argument(0)
         if not isinstance(info, dict):
             raise RemoteProtocolError("an onStatus without its object")
-        level, code, description = (
-            text if isinstance(text := info.get(name), str) else "" for name in ("level", "code", "description")
-        )
+        level, code, description = (text(info.get(name)) for name in ("level", "code", "description"))
         self._events.append(StatusReceived(stream_id, level, code, description, info))
 
     def _on_audio(self, timestamp: int, stream_id: int, payload: bytes) -> None:
-        self._require_connected()
+        self.require_connected()
         self._events.append(AudioReceived(stream_id, timestamp, payload))
 
     def _on_video(self, timestamp: int, stream_id: int, payload: bytes) -> None:
-        self._require_connected()
+        self.require_connected()
         self._events.append(VideoReceived(stream_id, timestamp, payload))
 
-    def _on_data(self, timestamp: int, stream_id: int, payload: bytes) -> None:
-        self._require_connected()
-        self._report_data(timestamp, stream_id, payload)
-
-    def _on_stream_event(self, payload: bytes) -> None:
-        event = UserControlReceived(user_control.read_event(payload), user_control.read_number(payload))
-        self._events.append(event)
-
-    def _require_open(self) -> None:
-        if self.phase is not Phase.CONNECTED:
-            raise LocalProtocolError("the connection is not accepted yet")
-
-    def _call(self, stream_id: int, procedure: str, command_object: Any, *arguments: Any) -> float:
-        self._last_transaction += 1
-        self._calls[self._last_transaction] = procedure
-        self._send_command(stream_id, procedure, self._last_transaction, command_object, *arguments)
-        return self._last_transaction
+    def _on_data(self, timestamp: int, stream_id: int, payload: bytes, *, type_id: int = MessageType.DATA_AMF0) -> None:
+        self.require_connected()
+        self._report_data(type_id, timestamp, stream_id, payload)
 
     handlers = {
         **COMMON_HANDLERS,
+        **CONTROL,
+        **BUNDLES,
         MessageType.AUDIO: _on_audio,
         MessageType.VIDEO: _on_video,
         MessageType.DATA_AMF0: _on_data,
-        MessageType.DATA_AMF3: _on_data,
+        MessageType.DATA_AMF3: partial(_on_data, type_id=MessageType.DATA_AMF3),
     }
     user_control_handlers = {
-        **COMMON_USER_CONTROL,
-        UserControl.STREAM_BEGIN: _on_stream_event,
-        UserControl.STREAM_EOF: _on_stream_event,
-        UserControl.STREAM_DRY: _on_stream_event,
-        UserControl.STREAM_IS_RECORDED: _on_stream_event,
-        UserControl.BUFFER_EMPTY: _on_stream_event,
-        UserControl.BUFFER_READY: _on_stream_event,
+        **PINGS,
+        UserControl.STREAM_BEGIN: on_reported,
+        UserControl.STREAM_EOF: on_reported,
+        UserControl.STREAM_DRY: on_reported,
+        UserControl.STREAM_IS_RECORDED: on_reported,
+        UserControl.SWF_VERIFY_REQUEST: on_reported,
+        UserControl.BUFFER_EMPTY: on_reported,
+        UserControl.BUFFER_READY: on_reported,
     }
     opening_commands = ANSWERS
-    commands = {"_result": _on_result, "_error": _on_result, "onStatus": _on_status}
+    commands = {**RESULTS, "onStatus": _on_status}
+
+
+def _server_capabilities(properties: Any, info: Any, limits: Limits) -> Capabilities:
+    """In the first object of the answer; some servers have them in the second one."""
+    said: dict[str, Any] = {}
+    for part in (info, properties):
+        if isinstance(part, dict):
+            said |= part
+    return read_capabilities(said, limits)

@@ -7,15 +7,30 @@ What may hold a stream key, or is long, is left out of the representations, so a
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+from ingest.rtmp.capabilities import NOTHING, Capabilities
+from ingest.rtmp.handshake import Proof
+from ingest.rtmp.messages.shared_object import SharedObjectEvent
+from ingest.rtmp.messages.user_control import UserControl
+
+Transition = Literal["", "switch", "swap"]
 
 
 @dataclass(slots=True)
 class HandshakeCompleted:
-    """C0, C1 and C2 have arrived (RTMP 1.0, section 5.2). C2's content is never judged."""
+    """C0, C1 and C2 have arrived (RTMP 1.0, section 5.2), or S0, S1 and S2. What C2 or S2 hold ends no connection."""
 
     version: int
-    """C0: the version that the client asked for."""
+    """C0: the version that the client asked for; S0: that the server chose."""
+    proof: Proof = Proof.NONE
+    """What came of the digests that the peer sent."""
+    echoed: bool = False
+    """Whether the peer's second part answers our first, by its time and random bytes or by its signature.
+
+    If so, the time from our first part to this event is a round trip. Who fills its second part in another way may have
+    sent it without waiting for ours.
+    """
 
 
 # --- NetConnection (section 7.2.1) ---
@@ -33,17 +48,38 @@ class ConnectRequested:
     properties: dict[str, Any] = field(repr=False)
     """The whole command object."""
     arguments: list[Any] = field(default_factory=list, repr=False)
+    """The optional user arguments."""
+    capabilities: Capabilities = NOTHING
+    """What the properties say that the client can do."""
 
 
 @dataclass(slots=True)
 class CallReceived:
-    """A command that no other event covers. Already answered: unknown procedures get `_error` Call.Failed."""
+    """`call`: a command that no other event covers. The connection goes on meanwhile.
 
+    The shell answers by `answer_call` or `fail_call`, unless `request_id` is 0: then no answer is wanted, or the
+    connection has refused it already (`Connection.answers_calls`).
+    """
+
+    request_id: int
     stream_id: int
     procedure: str
     transaction: float
     command_object: Any = field(repr=False)
     arguments: list[Any] = field(repr=False)
+
+
+@dataclass(slots=True)
+class LengthRequested:
+    """`getStreamLength`: `answer_call` with the seconds. The connection goes on meanwhile."""
+
+    request_id: int
+    name: str = field(repr=False)
+
+
+@dataclass(slots=True)
+class CloseRequested:
+    """`close`; comes after what ended its streams. Nothing more is read."""
 
 
 @dataclass(slots=True)
@@ -80,9 +116,10 @@ class PublishStopped:
 
 @dataclass(slots=True)
 class PlayRequested:
-    """`start` and `duration` are as sent, in the client's unit; -2 and -1 where it sent none.
+    """`play`, the next item of a playlist, or `play2` to something else than what plays.
 
-    A start <= -1000 is already divided by 1000. `reset` is False where it sent none.
+    `start` and `duration` are as sent, in the client's unit; -2 and -1 where it sent none. A start <= -1000 is already
+    divided by 1000. `reset` is False where it sent none.
     """
 
     request_id: int
@@ -91,12 +128,45 @@ class PlayRequested:
     start: float
     duration: float
     reset: bool
+    follows: bool = False
+    """An item of a playlist behind the first: what played on the message stream is over."""
+    transition: Transition = ""
+    """Of play2: how to go over from what plays, which goes on meanwhile. Else ""."""
 
 
 @dataclass(slots=True)
 class PlayStopped:
     stream_id: int
     command: str
+
+
+@dataclass(slots=True)
+class PauseRequested:
+    """`pause`, on a message stream that plays or publishes. The shell answers by a status, or `send_error`."""
+
+    stream_id: int
+    transaction: float
+    paused: bool
+    milliseconds: float
+    """Of the client's time: where it pauses, or wants to go on."""
+
+
+@dataclass(slots=True)
+class SeekRequested:
+    """`seek`, on a message stream that plays."""
+
+    stream_id: int
+    transaction: float
+    milliseconds: float
+
+
+@dataclass(slots=True)
+class ReceiveRequested:
+    """`receiveAudio` and `receiveVideo`, on a message stream that plays."""
+
+    stream_id: int
+    kind: Literal["audio", "video"]
+    wanted: bool
 
 
 @dataclass(slots=True)
@@ -138,7 +208,7 @@ class DataReceived:
     """Message type 18 (or 15) on a publishing stream, with `@setDataFrame` already taken off.
 
     `name` is the handler's ('onMetaData', 'onCuePoint', ...), `values` what follows it, and `payload` the AMF0 body
-    [name, *values] to relay.
+    [name, *values] to relay. What came in AMF3 is AMF0 in both (see `amf0.Plain`).
     """
 
     stream_id: int
@@ -146,6 +216,21 @@ class DataReceived:
     name: str
     values: list[Any]
     payload: bytes = field(repr=False)
+    kept: bool = False
+    """Whether `@setDataFrame` came before it."""
+
+
+# --- Shared objects (section 7.1.3) ---
+
+
+@dataclass(slots=True)
+class SharedObjectReceived:
+    """Message type 19 (or 16). Its events are in the order in which they happened."""
+
+    name: str = field(repr=False)
+    version: int
+    persistent: bool
+    events: list[SharedObjectEvent] = field(repr=False)
 
 
 # --- Control (sections 5.4 and 7.1.7) ---
@@ -170,6 +255,18 @@ class PingAnswered:
 
 
 @dataclass(slots=True)
+class UserControlReceived:
+    """A user control event that the connection does nothing about by itself (StreamBegin, StreamEOF, ...).
+
+    A server gets one of them, the answer to a request for SWF verification.
+    """
+
+    event: UserControl
+    values: tuple[int | bytes, ...]
+    """As `messages.user_control.LAYOUTS` has them: mostly the message stream's id."""
+
+
+@dataclass(slots=True)
 class UnknownMessage:
     """A message type or user control event that is not understood: never a reason to disconnect."""
 
@@ -178,7 +275,7 @@ class UnknownMessage:
     payload: bytes = field(repr=False)
 
 
-# --- Client side ---
+# --- Answers, and what only a client gets ---
 
 
 @dataclass(slots=True)
@@ -202,28 +299,26 @@ class StatusReceived:
     info: dict[str, Any]
 
 
-@dataclass(slots=True)
-class UserControlReceived:
-    """A user control event that the client connection doesn't answer by itself (StreamBegin, StreamEOF, ...)."""
-
-    event: int
-    value: int
-
-
 Event = (
     HandshakeCompleted
     | ConnectRequested
     | CallReceived
+    | LengthRequested
+    | CloseRequested
     | StreamCreated
     | StreamDeleted
     | PublishRequested
     | PublishStopped
     | PlayRequested
     | PlayStopped
+    | PauseRequested
+    | SeekRequested
+    | ReceiveRequested
     | StatusSent
     | AudioReceived
     | VideoReceived
     | DataReceived
+    | SharedObjectReceived
     | BufferLengthSet
     | AcknowledgementReceived
     | PingAnswered

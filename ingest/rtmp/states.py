@@ -9,6 +9,7 @@ A message stream, from createStream to deleteStream (section 7.2.2):
 
     IDLE -> PUBLISH_ASKED -> PUBLISHING -> IDLE
     IDLE -> PLAY_ASKED -> PLAYING -> IDLE
+    PLAYING -> PLAY_ASKED: the next item of its playlist; SWITCH_ASKED: play2, while what plays goes on
 
 `*_ASKED` and DECIDING last while our side decides, and nothing that the peer sends is processed then.
 """
@@ -53,13 +54,20 @@ class StreamState(Enum):
     PUBLISHING = auto()
     PLAY_ASKED = auto()
     PLAYING = auto()
+    SWITCH_ASKED = auto()
 
 
 class StreamStep(Enum):
-    """What moves a message stream on. `STOP` is the peer's (closeStream, FCUnpublish, ...) or our own."""
+    """What moves a message stream on. `STOP` is the peer's (closeStream, FCUnpublish, ...) or our own.
+
+    `FOLLOW`: what played is over, and the playlist goes on; `SKIP`: the item that was asked for can't be played.
+    """
 
     PUBLISH = auto()
     PLAY = auto()
+    FOLLOW = auto()
+    SKIP = auto()
+    SWITCH = auto()
     ACCEPT = auto()
     REJECT = auto()
     STOP = auto()
@@ -75,5 +83,11 @@ STREAM_STATES: Final[dict[tuple[StreamState, StreamStep], StreamState]] = {
     (StreamState.PLAY_ASKED, StreamStep.ACCEPT): StreamState.PLAYING,
     (StreamState.PLAY_ASKED, StreamStep.REJECT): StreamState.IDLE,
     (StreamState.PLAYING, StreamStep.STOP): StreamState.IDLE,
+    (StreamState.PLAYING, StreamStep.FOLLOW): StreamState.PLAY_ASKED,
+    (StreamState.PLAY_ASKED, StreamStep.SKIP): StreamState.PLAYING,
+    (StreamState.PLAYING, StreamStep.SWITCH): StreamState.SWITCH_ASKED,
+    (StreamState.SWITCH_ASKED, StreamStep.ACCEPT): StreamState.PLAYING,
+    (StreamState.SWITCH_ASKED, StreamStep.REJECT): StreamState.PLAYING,
+    (StreamState.SWITCH_ASKED, StreamStep.STOP): StreamState.PLAY_ASKED,  # What played has ended: now a play like any.
 }
 """What is missing is illegal: the peer gets an error status, our own side LocalProtocolError."""

@@ -3,8 +3,12 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ingest.addresses import Network
 from ingest.live import LiveSettings, QueueLimits
+from ingest.live.objects import ObjectLimits
 from ingest.rtmp import Limits
+from ingest.server.recording.settings import RecordingSettings
+from ingest.server.thumbs.settings import ThumbnailSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +21,40 @@ class Deadlines:
     """From the TCP connection to C2."""
     publish_or_play_s: float = 10.0
     """From the handshake to the first publish or play that is asked for."""
-    decision_s: float = 15.0
+    decision_s: float = 20.0
     """For the application's answer; then the request is refused. Well above the application's own limits: 2 s for what
-    it asks the database, and up to 10 s in which an encoder that comes back waits for its former session's end."""
-    first_media_s: float = 20.0
-    """From Publish.Start to the first audio or video message."""
+    it asks the database, 2 s for what it asks another service, 2 s to write it down, and up to 10 s in which an encoder
+    that comes back waits for its former session's end."""
+    call_s: float = 15.0
+    """For the application's answer to a client's call, as for a decision; then the call has failed."""
+    invoke_s: float = 10.0
+    """For a client's answer to the application's call."""
     ping_after_s: float = 20.0
     """Without a received byte: then a PingRequest is sent. Any byte counts as life: OBS never answers a ping."""
     ping_answer_s: float = 10.0
     """For any byte to arrive after the PingRequest."""
     write_s: float = 10.0
     """While the peer takes nothing of what waits in the write buffer."""
+    window_s: float = 3.0
+    """While a player acknowledges nothing and answers no ping, though TCP has delivered everything: then it is no
+    longer held to its window, until it comes back from its pause, if it was one. One that reads all the same stalls
+    once for so long; up to some 20 Mbit/s its queue holds more than that, so that nothing is lost."""
+    switch_s: float = 10.0
+    """For what a play2 wants to have a keyframe; then what plays goes on. As long as the longest usual interval."""
+    disk_s: float = 60.0
+    """For a recording's disk to give a player what it waits for; then playing has failed. Long files without an index
+    are looked through in this time, too: some five hours of one."""
+    back_s: float = 600.0
+    """For a client that was sent all of a recording to go back in it, once it has played what it has; then the session
+    ends. Clients with large buffers have everything long before."""
+    most_back_s: float = 4 * 3600.0
+    """The same, paused or not, from when everything was sent."""
     linger_s: float = 1.5
     """From a refusal's status to the server's own close, so that the client can read it and close first."""
+    pause_s: float = 3600.0
+    """A publisher's `pause`, which keeps its name and its players: then the session ends."""
+    object_save_s: float = 1.0
+    """From a change of a persistent shared object until it is handed to the application, with those that follow."""
     application_s: float = 10.0
     """For the application to return after its last event; then it is cancelled."""
 
@@ -44,6 +69,16 @@ class ServerConfig:
     """Host and port to listen on; port 0 takes a free one; None: not without TLS."""
     rtmps: tuple[str, int] | None = None
     """The same with TLS, for which `certificate` and `certificate_key` are needed."""
+    media: tuple[str, int] | None = None
+    """The same for FLV over HTTP and over WebSocket; None: not at all."""
+    media_origins: frozenset[str] = frozenset()
+    """Pages that may play from there, as scheme://host[:port]; with "*" all may. Programs that name none always may."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """From these, media requests are those of the client that X-Forwarded-For names."""
+    media_head_bytes: int = 16 * 1024
+    """Of an HTTP request's line and header fields."""
+    viewer_bytes_per_s: int = 4096
+    """What a viewer may send once it was answered, as a mean over some seconds: it has nothing to say."""
     certificate: Path | None = None
     """PEM: the server's certificate, then its chain."""
     certificate_key: Path | None = None
@@ -56,13 +91,22 @@ class ServerConfig:
     """How long what is sent to players is gathered, ms. 0: until the event loop has handled what it had read."""
     read_ms: int = 50
     """How long what a publisher without players sends may wait to be read, ms. 0: it is read as it comes."""
+    window_bytes: int = 2_500_000
+    """Between acknowledgements, in both directions, as Flash Media Server has it. A player that acknowledges may be
+    behind by twice as much."""
     limits: Limits = field(default_factory=Limits)
     """What a peer may make the protocol hold."""
     queue: QueueLimits = field(default_factory=QueueLimits)
     """What may wait for one player before frames are dropped for it."""
+    objects: ObjectLimits = field(default_factory=ObjectLimits)
+    """What clients may make the node hold in shared objects."""
     deadlines: Deadlines = field(default_factory=Deadlines)
     live: LiveSettings = field(default_factory=LiveSettings)
     """How live streams are kept and judged."""
+    recording: RecordingSettings | None = None
+    """How what the application has recorded is; None: nothing can be."""
+    thumbnails: ThumbnailSettings | None = None
+    """How often pictures of live streams are made, and how large; None: none are."""
     max_connections: int = 10_000
     """Over it a new connection is closed at once, without a scope; the node's tick tells of it."""
     max_connections_per_address: int = 1_000
@@ -73,6 +117,11 @@ class ServerConfig:
     """Above it a player's messages stay in its queue, where they can be dropped."""
     write_low_bytes: int = 64 * 1024
     """At it they are written again."""
+    questions_per_s: float = 2.0
+    """Publishes, plays and getStreamLength of one connection, once it had `questions_at_once`: each is work for a
+    database, about 10 ms. Who publishes or plays more waits for each answer; getStreamLength has none then."""
+    questions_at_once: int = 30
+    """An encoder has ten streams at most; somebody in search of a channel hardly needs more."""
     inbox_ticks: int = 10
     """Ticks that may wait for the node's application; the samples of those over it go into a later one."""
     unsent_samples: int = 20_000

@@ -8,26 +8,39 @@ import asyncio
 import contextlib
 import logging
 import os
-import socket
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, cast
 
 from ingest.contracts import EndReason, MediaInfo
 from ingest.logcontext import about
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
-from ingest.server.control import NO_TOTALS, Control
-from ingest.server.endings import DESCRIPTIONS, DisconnectReason, Ending
-from ingest.server.playing import Playing
+from ingest.server.allowance import Allowance
+from ingest.server.application import NO_TOTALS
+from ingest.server.calls import CALL_EVENTS
+from ingest.server.control import Control
+from ingest.server.endings import DESCRIPTIONS, DisconnectReason, Ending, session_reason
+from ingest.server.objects import OBJECT_EVENTS
+from ingest.server.outlet import Outlet
+from ingest.server.player import Player
+from ingest.server.plays import PLAY_EVENTS
 from ingest.server.ports import Hub, Session
 from ingest.server.publishing import Publishing
-from ingest.server.tcpinfo import tcp_info
+from ingest.server.sockets import address, tune
 
 logger = logging.getLogger(__name__)
 
 NONCE_BYTES = 1528
 
-KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-"""Socket option, seconds (or probes)."""
+BURST_S = 5.0
+"""Over which rates of `Limits` are means: a network that stalled delivers some seconds at once."""
+
+RATES = (
+    ("control_messages", "control messages and commands"),
+    ("play_commands", "pauses, seeks and the like"),
+    ("media_messages", "media messages"),
+    ("small_chunks", "small chunks"),
+)
+"""What `ServerConnection` counts, and how it is called. The limit has the same name and `_per_s`."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -35,6 +48,7 @@ class Connection(asyncio.BufferedProtocol):
 
     transport: asyncio.Transport
     rtmp: ServerConnection
+    outlet: Outlet
     control: Control
 
     def __init__(self, server: "Hub[Connection]", scheme: Literal["rtmp", "rtmps"] = "rtmp") -> None:
@@ -49,15 +63,24 @@ class Connection(asyncio.BufferedProtocol):
         self.opened = self.last_received = self.loop.time()
         self.ready_since: float | None = None
         """When the handshake was complete."""
+        self.round_trip_ms: float | None = None
+        """As measured by the protocol: first by the handshake, then by pings."""
+        self._greeted: float | None = None
+        """When S0, S1 and S2 were written."""
         self.asked = False
         """Whether a publish or play was ever asked for."""
         self.ping_sent: float | None = None
+        """When the peer was asked for a sign of life."""
+        self.pinged_at = self.opened
+        """When the latest ping was sent."""
+        self._ping_timestamp: int | None = None
+        """What it carries, if it isn't answered."""
         self.close_at: float | None = None
         """When the server closes a connection that is ending, unless the peer did before."""
-        self.write_blocked_since: float | None = None
-        self.write_blocked_bytes = 0
-        self._control_waiting = 0
-        """Bytes of answers written since then."""
+        self.allowances = [
+            Allowance(getattr(server.config.limits, f"{counted}_per_s"), BURST_S, self.opened) for counted, _ in RATES
+        ]
+        """In the order of RATES."""
         self.lost = False
         self._reading_paused = False
         self._rests = False
@@ -77,20 +100,22 @@ class Connection(asyncio.BufferedProtocol):
             return
         config = self.server.config
         self.transport.set_write_buffer_limits(config.write_high_bytes, config.write_low_bytes)
+        self.outlet.transport = self.transport
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
         """TCP's connection is there: it counts from here on."""
         config = self.server.config
         self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class, but has its methods.
-        self.peer = _address(transport.get_extra_info("peername"))
-        self.local = _address(transport.get_extra_info("sockname"))
-        self.rtmp = ServerConnection(config.limits, nonce=os.urandom(NONCE_BYTES))
+        self.peer = address(transport.get_extra_info("peername"))
+        self.local = address(transport.get_extra_info("sockname"))
+        self.rtmp = ServerConnection(config.limits, nonce=os.urandom(NONCE_BYTES), window_bytes=config.window_bytes)
+        self.outlet = Outlet(self.transport, self.rtmp.window, self.loop.time, joins=self.scheme == "rtmps")
         self.control = Control(self)
         if not self.server.admit(self):
             self.lost = True
             self.transport.abort()
             return
-        _tune(transport.get_extra_info("socket"))
+        tune(transport.get_extra_info("socket"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.server.read_buffer
@@ -126,40 +151,38 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self.write_blocked_since = self.loop.time()
-        self.write_blocked_bytes = self.unsent_bytes()
+        self.outlet.fill()
 
     def resume_writing(self) -> None:
-        self.write_blocked_since = None
-        self._control_waiting = 0
-        for session in self.sessions.values():
-            if isinstance(session, Playing):
-                session.resume()
+        self.outlet.drain()
+        self._resume_players()
+
+    def follow_window(self) -> None:
+        """Go on if the peer's window has opened."""
+        if self.outlet.is_window_closed:
+            self.outlet.follow_window()
+            self._resume_players()
+
+    def _resume_players(self) -> None:
+        if self.outlet.is_open:
+            for session in self.sessions.values():
+                if isinstance(session, Player):
+                    session.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.lost:
             return
         self.lost = True
         if self.ending is None:
-            self.ending = self._peer_ending()
+            self.ending = self.control.peer_ending()
         now = self.loop.time()
-        reason = _session_reason(self.ending.reason)
+        reason = session_reason(self.ending.reason)
         try:
             for session in list(self.sessions.values()):
                 self.end_session(session, reason, self.ending.description, now, tell=False)
+            self.server.objects.leave(self)
         finally:
             self.control.lost()
-
-    def _peer_ending(self) -> Ending:
-        if self.rtmp.bytes_received == 0:
-            return Ending("tcp_reset", "Closed without sending anything.")
-        if self.ready_since is None:
-            return Ending("tcp_reset", "Closed during the handshake.")
-        if self.control.driver is None:
-            return Ending("tcp_reset", "Closed before connect.")
-        if self.control.had_session and not self.sessions:
-            return Ending("client_unpublish", "The client ended its sessions and closed.")
-        return Ending("tcp_reset", DESCRIPTIONS["tcp_reset"])
 
     # --- Protocol events ---
 
@@ -175,6 +198,7 @@ class Connection(asyncio.BufferedProtocol):
                 break
             queue, self._backlog = self._backlog, []
         self.write_control()
+        self.follow_window()
         self._follow_pause()
 
     def after_decision(self, now: float) -> None:
@@ -210,8 +234,10 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self.transport.resume_reading()
 
-    def _handshake_completed(self, _event: events.HandshakeCompleted, now: float) -> None:
+    def _handshake_completed(self, event: events.HandshakeCompleted, now: float) -> None:
         self.ready_since = now
+        if event.echoed and self._greeted is not None:
+            self.round_trip_ms = (now - self._greeted) * 1000
 
     def _audio(self, event: events.AudioReceived, _now: float) -> None:
         session = self.sessions.get(event.stream_id)
@@ -226,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
     def _data(self, event: events.DataReceived, now: float) -> None:
         session = self.sessions.get(event.stream_id)
         if type(session) is Publishing:
-            session.data(event.timestamp, event.name, event.values, event.payload, now)
+            session.data(event.timestamp, event.name, event.values, event.payload, now, kept=event.kept)
 
     def _stopped(self, event: events.PublishStopped | events.PlayStopped, now: float) -> None:
         session = self.sessions.get(event.stream_id)
@@ -237,21 +263,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def end_session(self, session: Session, reason: EndReason, description: str, now: float, *, tell: bool) -> None:
         """Stop one session and report it, once. `tell`: let the client know by an onStatus."""
-        if self.sessions.pop(session.stream_id, None) is None:
+        if self.sessions.get(session.stream_id) is not session:
             return
+        del self.sessions[session.stream_id]
         self.server.sessions.pop(session.session_id, None)
-        try:
+        totals = NO_TOTALS
+        with self.control.in_any_case(session):
+            if isinstance(session, Player) and session.switch:
+                session.switch.give_up(reason, description, now)
+        with self.control.in_any_case(session):
             totals = session.stop(now)
-        except Exception:  # Our own fault: the application must hear of the end all the same.
-            with about(session_id=session.session_id, connection=self.control.id):
-                logger.exception("%s: a session could not be closed in order", self.control.label)
-            totals = NO_TOTALS
-        status = session.status_of(reason) if tell else None
-        if status:
-            self.rtmp.send_status(session.stream_id, *status)
-        if tell:
-            self.rtmp.stop_stream(session.stream_id)
-            self.collect_statuses(now)
+        with self.control.in_any_case(session):
+            if tell:
+                self.control.tell_end(session, reason, now)
         self.control.session_ended(session, reason, description, totals)
 
     def stop_session(
@@ -259,6 +283,9 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         """The server ends a session. The connection follows when it was the only one, as many clients don't listen."""
         description = description or DESCRIPTIONS[reason]
+        if isinstance(session, Player) and session.switch and session.switch.new is session:
+            session.switch.give_up(reason, description, self.loop.time(), tell=True)
+            return
         if len(self.sessions) <= 1 and not keep_open:
             self.end(reason, description)
             return
@@ -282,7 +309,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         now = self.loop.time()
         for session in list(self.sessions.values()):
-            self.end_session(session, _session_reason(reason), description, now, tell=tell)
+            self.end_session(session, session_reason(reason), description, now, tell=tell)
+        self.server.objects.leave(self)
         self._backlog.clear()
         self.write_control()
         self._follow_pause()
@@ -308,35 +336,30 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- Output ---
 
-    def write_control(self) -> None:
-        data = self.rtmp.data_to_send()
+    def ping(self, now: float) -> int:
+        """Send a PingRequest. Its timestamp, milliseconds."""
+        timestamp = self._ping_timestamp = int((now - self.opened) * 1000) & 0xFFFFFFFF
+        self.pinged_at = now
+        self.rtmp.send_ping(timestamp)
+        self.write_control()
+        return timestamp
+
+    def _ping_answered(self, event: events.PingAnswered, now: float) -> None:
+        if event.timestamp == self._ping_timestamp:
+            self._ping_timestamp = None
+            self.round_trip_ms = (now - self.pinged_at) * 1000
+
+    def write_control(self, shared: bytes = b"") -> None:
+        data = self.rtmp.data_to_send() + shared
         if not data or self.transport.is_closing():
             return
-        self.transport.write(data)
-        if self.write_blocked_since is not None:
-            # Media wait in the players' queues meanwhile, but answers have nowhere else to go.
-            self._control_waiting += len(data)
-            if self._control_waiting > self.server.config.control_backlog_bytes:
-                self.end(
-                    "protocol_error", "The peer doesn't read the answers that it asks for.", tell=False, linger_s=0
-                )
-                self.transport.abort()
-
-    def write_media(self, parts: list[bytes]) -> None:
-        if not parts or self.transport.is_closing():
-            return
-        if self.scheme == "rtmp":
-            self.transport.writelines(parts)
-        else:  # Fewer and fuller TLS records than with one for each part.
-            self.transport.write(b"".join(parts))
-
-    def unsent_bytes(self) -> int:
-        """A number that falls while the peer takes what is written to it."""
-        waiting = self.transport.get_write_buffer_size()
-        if self.scheme == "rtmp":
-            return waiting
-        # TLS hides what its TCP transport holds; the kernel knows what has arrived.
-        return waiting - tcp_info(self.transport.get_extra_info("socket")).acknowledged_bytes
+        self.rtmp.window.sent += len(shared)
+        self.outlet.write_control(data)
+        if self._greeted is None:
+            self._greeted = self.loop.time()
+        if self.outlet.control_waiting > self.server.config.control_backlog_bytes:
+            self.end("protocol_error", "The peer doesn't read the answers that it asks for.", tell=False, linger_s=0)
+            self.transport.abort()
 
 
 Handler = Callable[[Connection, Any, float], None]
@@ -346,37 +369,14 @@ HANDLERS: dict[type, Handler] = {
     events.AudioReceived: Connection._audio,
     events.VideoReceived: Connection._video,
     events.DataReceived: Connection._data,
+    events.PingAnswered: Connection._ping_answered,
     events.PublishStopped: Connection._stopped,
     events.PlayStopped: Connection._stopped,
     events.ConnectRequested: lambda connection, event, now: connection.control.connect_requested(event, now),
     events.PublishRequested: lambda connection, event, now: connection.control.publish_requested(event, now),
-    events.PlayRequested: lambda connection, event, now: connection.control.play_requested(event, now),
+    **PLAY_EVENTS,
+    **CALL_EVENTS,
+    **OBJECT_EVENTS,
     events.StatusSent: lambda connection, event, now: connection.control.status_sent(event, now),
 }
 """Events that are not here are answered by the protocol itself."""
-
-
-def _session_reason(reason: DisconnectReason) -> EndReason:
-    """A session that ends because another request on its connection was refused was ended by the server's rule."""
-    return "kicked" if reason == "rejected" else reason
-
-
-def _address(found: Any) -> tuple[str, int]:
-    """(host, port) of a socket name; an IPv4 peer of an IPv6 listener in its own form."""
-    if not isinstance(found, tuple) or len(found) < 2:
-        return ("", 0)
-    return (str(found[0]).removeprefix("::ffff:"), int(found[1]))
-
-
-def _tune(connection: socket.socket | None) -> None:
-    """No Nagle delay; let the kernel find dead peers."""
-    if connection is None:
-        return
-    try:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in KEEPALIVE:
-            if hasattr(socket, option):
-                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    except OSError:
-        pass  # The peer is gone already; connection_lost follows.

@@ -1,115 +1,102 @@
-"""The ASGI side of a connection: its scope, the requests that its application decides, and what that may send.
+"""The ASGI side of an RTMP connection: the requests that its application decides, and what that may send.
 
-docs/rtmp-asgi.md describes each message. At most one request is pending, as the protocol pauses at it. A request that
-is still pending when the peer vanishes is waited for, so that an accepted session is always reported as ended.
+docs/rtmp-asgi.md describes each message. At most one request is pending, as the protocol pauses at it.
 """
 
 import logging
-import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
-from ingest.contracts import (
-    ConnectEvent,
-    EndReason,
-    MediaInfo,
-    PlayAccept,
-    PublishAccept,
-    RtmpScope,
-    Totals,
-)
+from ingest.contracts import ConnectEvent, EndReason, MediaInfo, PublishAccept, Totals
 from ingest.logcontext import about
-from ingest.rtmp import events
-from ingest.server.driver import ASGI_VERSION, Driver, Message
+from ingest.rtmp import LocalProtocolError, events
+from ingest.rtmp.status import CONNECT_REJECTED, RECONNECT_REQUEST
+from ingest.server.application import ApplicationSide
+from ingest.server.calls import CALLS, Calls
+from ingest.server.credentials import Secrets, scrub_text
+from ingest.server.driver import Message
 from ingest.server.endings import DESCRIPTIONS, Ending
-from ingest.server.playing import Playing
+from ingest.server.objects import OBJECTS
+from ingest.server.player import is_complete
+from ingest.server.plays import PLAYS, refuse_play
 from ingest.server.ports import Link, Session
 from ingest.server.publishing import Publishing
-from ingest.server.questions import Kind, Request, play_event, publish_event
-from ingest.server.scope import Caller, read_caller
+from ingest.server.questions import Kind, Request, publish_event
+from ingest.server.scope import read_caller
 
 logger = logging.getLogger(__name__)
 
-RECONNECT_REQUEST = "NetConnection.Connect.ReconnectRequest"
 
-NO_DECISION = "The server could not decide in time."
-
-NO_TOTALS: Totals = {
-    "bytes_in": 0,
-    "bytes_out": 0,
-    "video_frames": 0,
-    "audio_frames": 0,
-    "keyframes": 0,
-    "dropped_frames": 0,
-    "duration_ms": 0,
-}
-
-
-class Control:
+class Control(ApplicationSide[Link]):
     """A connection's application, and the translation between it and the protocol."""
 
     def __init__(self, connection: Link) -> None:
-        self.connection = connection
-        self.id = secrets.token_hex(4)
-        """How log records name the connection."""
-        self.driver: Driver | None = None
-        self.request: Request | None = None
-        self.had_session = False
+        super().__init__(connection)
+        self.calls = Calls(connection, self.put)
+        self.secrets = Secrets()
+        self.refusals: list[Ending] = []
         self._accepted = False
         """Whether `connect` succeeded."""
-        self._caller = Caller()
-        self._returned = False
 
     # --- From the protocol ---
 
     def connect_requested(self, event: events.ConnectRequested, now: float) -> None:
         if self.connection.ending:
             return
-        self._caller = read_caller(event)
-        self.connection.flash_ver = self._caller.flash_ver
-        self._start()
-        message: ConnectEvent = {"type": "rtmp.connect", "credential": self._caller.credential}
-        self._ask("connect", event.request_id, 0, now, message)
+        self.caller = read_caller(event)
+        self.connection.flash_ver = self.caller.flash_ver
+        self.open()
+        message: ConnectEvent = {
+            "type": "rtmp.connect",
+            "credential": self.caller.credential,
+            "login": self.caller.login,
+        }
+        self.ask("connect", event.request_id, 0, now, message)
 
     def publish_requested(self, event: events.PublishRequested, now: float) -> None:
         if self.connection.ending:
             return
-        message = publish_event(event, self._caller)
-        self._ask("publish", event.request_id, event.stream_id, now, message)
-
-    def play_requested(self, event: events.PlayRequested, now: float) -> None:
-        if self.connection.ending:
-            return
-        message = play_event(event, self._caller)
-        self._ask("play", event.request_id, event.stream_id, now, message)
+        message = publish_event(event, self.caller)
+        self.ask("publish", event.request_id, event.stream_id, now, message)
 
     def status_sent(self, event: events.StatusSent, _now: float) -> None:
-        self._put(
+        self.put(
             {
                 "type": "rtmp.status",
                 "stream_id": event.stream_id,
                 "level": event.level,
                 "code": event.code,
-                "description": event.description,
+                "description": scrub_text(event.description, *self.secrets),
             },
             droppable=True,
         )
 
     def description_changed(self, session: Session, metadata: dict[str, Any], media: MediaInfo) -> None:
-        self._put(
+        self.put(
             {"type": "rtmp.metadata", "stream_id": session.stream_id, "metadata": metadata, "media": media},
             droppable=True,
         )
 
-    def session_ended(self, session: Session, reason: EndReason, description: str, totals: Totals) -> None:
-        self._report_end(session.event, session.stream_id, session.session_id, reason, description, totals)
+    def peer_ending(self) -> Ending:
+        """What the peer's close means."""
+        connection = self.connection
+        if connection.rtmp.bytes_received == 0:
+            return Ending("tcp_reset", "Closed without sending anything.")
+        if connection.ready_since is None:
+            return Ending("tcp_reset", "Closed during the handshake.")
+        if self.driver is None:
+            return Ending("tcp_reset", "Closed before connect.")
+        if self.refusals:
+            return self.refusals[-1]
+        if self.had_session and all(map(is_complete, connection.sessions.values())):
+            return Ending("client_unpublish", "The client ended its sessions and closed.")
+        return Ending("tcp_reset", DESCRIPTIONS["tcp_reset"])
 
     def lost(self) -> None:
-        """The transport is gone; the last event goes out as soon as nothing is pending."""
-        if self.request is None:
-            self._finish()
-        if self._returned:
-            self.connection.forget()
+        self.calls.lost()
+        super().lost()
 
     def request_reconnect(self) -> None:
         """Ask the client to connect again, if it said that it understands that (Enhanced RTMP v2, capsEx bit 0).
@@ -117,7 +104,7 @@ class Control:
         Where to, as `reconnect_url` says. But a key that the application's name carried stands in the former URL only:
         such a client is sent to the same one.
         """
-        connection, caller = self.connection, self._caller
+        connection, caller = self.connection, self.caller
         if not self._accepted or connection.ending or not caller.reconnects:
             return
         base = connection.server.config.reconnect_url
@@ -127,49 +114,36 @@ class Control:
         connection.collect_statuses(now)
         connection.process((), now)
 
-    # --- From the clock ---
-
-    def decision_overdue(self) -> None:
-        """The application didn't answer: refused, as nothing may be admitted without it."""
-        request, self.request = self.request, None
-        if request is None:
-            return
-        with about(client=self.connection.peer[0], connection=self.id):
-            logger.warning("%s: no decision on %s in time: refused", self.label, request.kind)
-        if self.connection.lost:
-            self._finish()
-        elif self.connection.ending:
-            pass
-        elif request.kind == "connect":
-            self._refuse_connect(request, "NetConnection.Connect.Failed", NO_DECISION)
-        else:
-            self._refuse_stream(request, "NetStream.Failed", NO_DECISION)
-
     # --- From the application ---
 
     def handle(self, message: Message) -> None:
-        """One message from the application. Those that come too late to matter are let go by."""
         handler = FROM_APPLICATION.get(message["type"])
         if handler is None:
             raise ValueError(f"unknown message type {message['type']!r} for scope type 'rtmp'")
         handler(self, message)
 
-    def _accept(self, _message: Message) -> None:
-        request = self._answered("connect")
+    def _accept(self, message: Message) -> None:
+        request = self.answered("connect")
         if request:
             connection = self.connection
             self._accepted = True
             connection.rtmp.accept_connect(request.request_id)
+            connection.server.objects.admit(connection, message.get("shared_objects", "none"))
             connection.after_decision(connection.loop.time())
 
     def _reject(self, message: Message) -> None:
-        request = self._answered("connect")
+        request = self.answered("connect")
         if request:
             self._refuse_connect(request, message["code"], message["description"])
 
+    def _challenge(self, message: Message) -> None:
+        request = self.answered("connect")
+        if request:
+            self._refuse_connect(request, CONNECT_REJECTED, message["description"], told="The client is to log in.")
+
     def _publish_accept(self, message: Message) -> None:
         accept: PublishAccept = message  # type: ignore[assignment]
-        request = self._answered("publish", accept["request_id"], session="rtmp.unpublish", accept=accept)
+        request = self.answered("publish", accept["request_id"], session="rtmp.unpublish", accept=accept)
         if request is None:
             return
         connection, server, now = self.connection, self.connection.server, self.connection.loop.time()
@@ -178,41 +152,57 @@ class Control:
         if former:  # The application decides who publishes: the former one is displaced.
             former.connection.stop_session(former, "replaced", keep_open=former.connection is connection)
         session = Publishing(connection, request.stream_id, request.credential, accept, live)
-        self._begin(session, now)
-        name = self._public_name(accept["path"])
+        if not session.secret:  # The public name.
+            self.secrets.discard(request.credential)
+        self.begin(session, now)
+        name = self.public_name(accept["path"])
         connection.rtmp.accept_publish(request.request_id, f"{name} is now published.", public_name=name, sink=session)
         connection.after_decision(now)
 
-    def _play_accept(self, message: Message) -> None:
-        accept: PlayAccept = message  # type: ignore[assignment]
-        request = self._answered("play", accept["request_id"], session="rtmp.stop", accept=accept)
-        if request is None:
-            return
-        connection, now = self.connection, self.connection.loop.time()
-        live = connection.server.registry.get_or_create(accept["path"], accept["labels"])
-        name = self._public_name(accept["path"])
-        connection.rtmp.accept_play(request.request_id, f"Started playing {name}.")
-        connection.write_control()  # Before any media: clients drop what comes before Play.Start.
-        self._begin(Playing(connection, request.stream_id, accept, live), now)
-        connection.after_decision(now)
-
     def _publish_reject(self, message: Message) -> None:
-        request = self._answered("publish", message["request_id"])
+        request = self.answered("publish", message["request_id"])
         if request:
-            self._refuse_stream(request, message["code"], message["description"])
+            self.refuse_stream(request, message["code"], message["description"])
 
-    def _play_reject(self, message: Message) -> None:
-        request = self._answered("play", message["request_id"])
-        if request:
-            self._refuse_stream(request, message["code"], message["description"])
+    def session_ended(self, session: Session, reason: EndReason, description: str, totals: Totals) -> None:
+        super().session_ended(session, reason, description, totals)
+        request = self.request
+        switches = request and request.play and request.play.transition and request.stream_id == session.stream_id
+        if request and switches and reason == "kicked":
+            self.request = replace(request, forbidden=True)
+
+    @contextmanager
+    def in_any_case(self, session: Session) -> Iterator[None]:
+        """An error in this is our own fault: the application must hear of the session's end all the same."""
+        try:
+            yield
+        except Exception:
+            with about(session_id=session.session_id, connection=self.id):
+                logger.exception("%s: a session could not be closed in order", self.label)
+
+    def tell_end(self, session: Session, reason: EndReason, now: float) -> None:
+        """The server ends it for this reason: the client's status, if there is one for it."""
+        connection = self.connection
+        status = session.status_of(reason)
+        if status:
+            connection.rtmp.send_status(session.stream_id, *status)
+        with suppress(LocalProtocolError):  # The client has asked for another on its stream already.
+            connection.rtmp.stop_stream(session.stream_id)
+        connection.collect_statuses(now)
+
+    def begin(self, session: Session, now: float) -> None:
+        self.refusals.clear()
+        super().begin(session, now)
 
     def _close(self, message: Message) -> None:
         self.connection.end(message["reason"], DESCRIPTIONS[message["reason"]])
 
     def _stream_stop(self, message: Message) -> None:
-        session = self.connection.sessions.get(message["stream_id"])
-        if session:
-            self.connection.stop_session(session, message["reason"])
+        connection, session_id = self.connection, message.get("session_id")
+        sessions = connection.server.sessions
+        session = sessions.get(session_id) if session_id else connection.sessions.get(message["stream_id"])
+        if session and session.connection is connection:
+            connection.stop_session(session, message["reason"])
 
     def _status_send(self, message: Message) -> None:
         connection = self.connection
@@ -225,156 +215,65 @@ class Control:
 
     # --- Inside ---
 
-    @property
-    def label(self) -> str:
-        """How logs name the connection."""
-        return f"rtmp {self.connection.peer[0]}:{self.connection.peer[1]}"
-
-    def _start(self) -> Driver:
-        connection, server, caller = self.connection, self.connection.server, self._caller
-        scope: RtmpScope = {
-            "type": "rtmp",
-            "asgi": ASGI_VERSION,
-            "scheme": connection.scheme,
-            "client": connection.peer,
-            "server": connection.local,
-            "app": caller.app,
-            "tc_url": caller.tc_url,
-            "query": caller.query,
-            "flash_ver": caller.flash_ver,
-            "connect": caller.connect,
-            "capabilities": caller.capabilities,
-            "node": server.config.node,
-        }
-        with about(client=connection.peer[0], connection=self.id):
-            self.driver = Driver(
-                server.application,
-                scope,
-                handle=self.handle,
-                ended=self._application_ended,
-                inbox_events=server.config.inbox_events,
-                label=self.label,
-            )
-        return self.driver
-
-    def _ask(
+    def ask(
         self,
         kind: Kind,
         request_id: int,
         stream_id: int,
         now: float,
         message: Any,
+        *,
+        play: events.PlayRequested | None = None,
     ) -> None:
+        self.secrets.add(message["credential"])
         if kind != "connect":
             self.connection.asked = True
-        deadline = now + self.connection.server.config.deadlines.decision_s
-        self.request = Request(kind, request_id, stream_id, message["credential"], deadline)
-        self._put(message)
+        super().ask(kind, request_id, stream_id, now, message, play=play)
 
-    def _answered(
-        self, kind: str, request_id: int | None = None, *, session: str = "", accept: Any = None
-    ) -> Request | None:
-        """The request that this answers, if it still can be answered. A session accepted too late is reported ended."""
-        request, connection = self.request, self.connection
-        if request is None or request.kind != kind or request_id not in (None, request.request_id):
-            if session and accept["session_id"] not in connection.server.sessions:
-                self._void(session, 0, accept["session_id"])
-            return None
-        self.request = None
-        if connection.ending is None:
-            return request
-        if session:
-            self._void(session, request.stream_id, accept["session_id"])
-        if connection.lost:
-            self._finish()
-        return None
+    def refuse(self, request: Request, code: str, description: str) -> None:
+        if request.kind == "connect":
+            self._refuse_connect(request, code, description)
+        else:
+            self.refuse_stream(request, code, description)
 
-    def _void(self, event: str, stream_id: int, session_id: str) -> None:
-        """A session was accepted when it could no longer begin."""
-        ending = self.connection.ending or Ending("idle_timeout", NO_DECISION)
-        reason: EndReason = "kicked" if ending.reason == "rejected" else ending.reason
-        self._report_end(event, stream_id, session_id, reason, ending.description, NO_TOTALS)
-
-    def _begin(self, session: Session, now: float) -> None:
-        connection = self.connection
-        former = connection.sessions.get(session.stream_id)
-        if former:
-            connection.end_session(former, "client_unpublish", "Another request on its stream.", now, tell=False)
-        connection.sessions[session.stream_id] = session
-        connection.server.sessions[session.session_id] = session
-        self.had_session = True
-        session.start(now)
-
-    def _refuse_connect(self, request: Request, code: str, description: str) -> None:
+    def _refuse_connect(self, request: Request, code: str, description: str, *, told: str = "") -> None:
+        """`told`: what logs have in place of a description that names a user."""
         connection = self.connection
         connection.rtmp.reject_connect(request.request_id, code, description)
         connection.collect_statuses(connection.loop.time())
-        connection.end("rejected", f"{code}: {description}")
+        connection.end("rejected", told or f"{code}: {description}")
         connection.half_close()
 
-    def _refuse_stream(self, request: Request, code: str, description: str) -> None:
+    def refuse_stream(self, request: Request, code: str, description: str) -> None:
         """The status, then the close: librtmp waits for ever without one. Other sessions of the connection go on."""
         connection, now = self.connection, self.connection.loop.time()
-        refuse = connection.rtmp.reject_publish if request.kind == "publish" else connection.rtmp.reject_play
-        refuse(request.request_id, code, description)
+        if request.kind == "play":
+            refuse_play(self, request, code, description)
+            return
+        connection.rtmp.reject_publish(request.request_id, code, description)
         if connection.sessions:
             connection.after_decision(now)
         else:
             connection.collect_statuses(now)
             connection.end("rejected", f"{code}: {description}")
 
-    def _public_name(self, path: str) -> str:
-        return path.removeprefix(f"{self._caller.app}/")
+    def public_name(self, path: str) -> str:
+        return path.removeprefix(f"{self.caller.app}/")
 
-    def _report_end(
-        self, event: str, stream_id: int, session_id: str, reason: EndReason, description: str, totals: Totals
-    ) -> None:
-        self._put(
-            {
-                "type": event,
-                "stream_id": stream_id,
-                "session_id": session_id,
-                "reason": reason,
-                "description": description,
-                "totals": totals,
-            }
-        )
-
-    def _put(self, message: Any, *, droppable: bool = False) -> None:
-        if self.driver:
-            self.driver.put(message, droppable=droppable)
-
-    def _finish(self) -> None:
-        """The last event; a connection that never got to `connect` has its scope made for it."""
-        connection = self.connection
-        ending = connection.ending
-        if ending is None or (self.driver and self.driver.finishing):
-            return
-        level = logging.INFO if self.had_session else logging.DEBUG  # Anybody can connect, as often as they like.
-        with about(client=connection.peer[0], connection=self.id):
-            logger.log(level, "%s closed: %s: %s", self.label, ending.reason, ending.description)
-        driver = self.driver or self._start()
-        event = {"type": "rtmp.disconnect", "reason": ending.reason, "description": ending.description}
-        driver.finish(event, connection.server.config.deadlines.application_s)
-
-    def _application_ended(self, driver: Driver) -> None:
-        """It returned. Before its last event that is a failure: nobody is left to decide, so the connection ends."""
-        self._returned = True
-        self.request = None
-        if self.connection.lost:
-            self._finish()
-            self.connection.forget()
-        else:
-            self.connection.end("node_shutdown", "The application ended.")
+    def tell(self, event: Any) -> bool:
+        driver = self.driver
+        return driver is not None and not (driver.finishing or self._returned) and driver.put(event)
 
 
 FROM_APPLICATION: dict[str, Callable[[Control, Message], None]] = {
     "rtmp.accept": Control._accept,
     "rtmp.reject": Control._reject,
+    "rtmp.challenge": Control._challenge,
     "rtmp.publish.accept": Control._publish_accept,
     "rtmp.publish.reject": Control._publish_reject,
-    "rtmp.play.accept": Control._play_accept,
-    "rtmp.play.reject": Control._play_reject,
+    **PLAYS,
+    **CALLS,
+    **OBJECTS,
     "rtmp.close": Control._close,
     "rtmp.stream.stop": Control._stream_stop,
     "rtmp.status.send": Control._status_send,

@@ -3,11 +3,32 @@
 The rows of CHECKS are asked in order; the first that finds a deadline passed ends the connection (or its session).
 """
 
+import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
+from ingest.contracts import EndReason
 from ingest.server.config import Deadlines
-from ingest.server.connection import Connection
+from ingest.server.connection import RATES, Connection
+from ingest.server.endings import DisconnectReason
+from ingest.server.outlet import Outlet
+from ingest.server.player import Player
+from ingest.server.ports import Session
 from ingest.server.publishing import Publishing
+from ingest.server.tcpinfo import TELLS_ROUND_TRIPS
+
+
+class Writing(Protocol):
+    """A connection of any kind, as far as it is written to."""
+
+    outlet: Outlet
+    transport: asyncio.Transport
+    sessions: dict[int, Session]
+    close_at: float | None
+
+    def end(
+        self, reason: DisconnectReason, description: str, *, tell: bool = True, linger_s: float | None = None
+    ) -> None: ...
 
 
 def sweep(connection: Connection, deadlines: Deadlines, now: float) -> None:
@@ -22,7 +43,7 @@ def sweep(connection: Connection, deadlines: Deadlines, now: float) -> None:
             return
 
 
-def _closing(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def closing(connection: Writing, deadlines: Deadlines, now: float) -> bool:
     """The client had its time to close first. A transport that can't get rid of its last bytes is cut off."""
     if connection.close_at is None or now < connection.close_at:
         return False
@@ -33,18 +54,47 @@ def _closing(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     return True
 
 
-def _write_stuck(connection: Connection, deadlines: Deadlines, now: float) -> bool:
-    if connection.write_blocked_since is None:
+def write_stuck(connection: Writing, deadlines: Deadlines, now: float) -> bool:
+    outlet = connection.outlet
+    if outlet.blocked_since is None:
         return False
-    waiting = connection.unsent_bytes()
-    if waiting < connection.write_blocked_bytes:
-        connection.write_blocked_bytes, connection.write_blocked_since = waiting, now
+    waiting = outlet.unsent_bytes()
+    if waiting < outlet.blocked_bytes:
+        outlet.blocked_bytes, outlet.blocked_since = waiting, now
         return False
-    if now - connection.write_blocked_since < deadlines.write_s:
+    if now - outlet.blocked_since < deadlines.write_s or outlet.is_delivered:
         return False
-    connection.end("idle_timeout", f"The peer took nothing for {deadlines.write_s:g} s.", tell=False, linger_s=0)
+    plays = any(session.event == "rtmp.stop" for session in connection.sessions.values())
+    reason: EndReason = "too_slow" if plays else "idle_timeout"
+    connection.end(reason, f"The peer took nothing for {deadlines.write_s:g} s.", tell=False, linger_s=0)
     connection.transport.abort()
     return True
+
+
+def _window(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+    """A window that stays closed: does the player read all the same? A ping finds out (see `SendingWindow`)."""
+    outlet = connection.outlet
+    if not outlet.is_window_closed:
+        return False
+    window = outlet.window
+    if not window.is_probed:
+        window.probe(connection.ping(now))
+    if not outlet.is_delivered:
+        outlet.delivered_since = None
+    elif outlet.delivered_since is None:
+        outlet.delivered_since = now
+    if window.is_read or (outlet.delivered_since is not None and now - outlet.delivered_since >= deadlines.window_s):
+        window.give_up()
+        connection.follow_window()
+    return False
+
+
+def _rates(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+    for (counted, name), allowance in zip(RATES, connection.allowances, strict=True):
+        if allowance.is_passed(getattr(connection.rtmp, counted), now):
+            connection.end("protocol_error", f"More than {allowance.per_second} {name} a second.")
+            return True
+    return False
 
 
 def _handshake(connection: Connection, deadlines: Deadlines, now: float) -> bool:
@@ -66,10 +116,21 @@ def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) 
     for session in list(connection.sessions.values()):
         if not isinstance(session, Publishing):
             continue
-        limit = session.idle_timeout_s if session.has_media else deadlines.first_media_s
+        if session.is_paused(now):
+            if session.paused_s(now) >= deadlines.pause_s:
+                connection.stop_session(session, "idle_timeout", f"Paused for {deadlines.pause_s:g} s.")
+            continue
+        limit = session.idle_timeout_s if session.has_media else session.first_media_timeout_s
         if now - session.last_media >= limit:
             what = "media" if session.has_media else "first media"
             connection.stop_session(session, "idle_timeout", f"No {what} for {limit:g} s.")
+    return connection.ending is not None
+
+
+def _players(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+    for session in list(connection.sessions.values()):
+        if isinstance(session, Player):
+            session.look(now)
     return connection.ending is not None
 
 
@@ -79,8 +140,7 @@ def _ping(connection: Connection, deadlines: Deadlines, now: float) -> bool:
         connection.ping_sent = None
         if now - connection.last_received >= deadlines.ping_after_s and connection.ready_since is not None:
             connection.ping_sent = now
-            connection.rtmp.send_ping(int((now - connection.opened) * 1000) & 0xFFFFFFFF)
-            connection.write_control()
+            connection.ping(now)
         return False
     if now - connection.ping_sent < deadlines.ping_answer_s:
         return False
@@ -88,7 +148,24 @@ def _ping(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     return True
 
 
+def _round_trip(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+    """Pings measure it where the kernel does not tell it."""
+    if not TELLS_ROUND_TRIPS and connection.sessions and now - connection.pinged_at >= deadlines.ping_after_s:
+        connection.ping(now)
+    return False
+
+
 Check = Callable[[Connection, Deadlines, float], bool]
 
-CHECKS: tuple[Check, ...] = (_write_stuck, _handshake, _nothing_asked, _silent_publisher, _ping)
-CLOSING_CHECKS: tuple[Check, ...] = (_closing,)
+CHECKS: tuple[Check, ...] = (
+    write_stuck,
+    _window,
+    _rates,
+    _handshake,
+    _nothing_asked,
+    _silent_publisher,
+    _players,
+    _ping,
+    _round_trip,
+)
+CLOSING_CHECKS: tuple[Check, ...] = (closing,)

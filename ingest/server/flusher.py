@@ -16,6 +16,14 @@ class Flushable(Protocol):
         """`flush` raised this."""
 
 
+def flush_one(player: Flushable) -> None:
+    """A fault of our own ends this player only."""
+    try:
+        player.flush()
+    except Exception as error:
+        player.broken(error)
+
+
 class Flusher:
     """The players that have something to be written."""
 
@@ -37,10 +45,7 @@ class Flusher:
     def flush(self) -> None:
         dirty, self._dirty, self._handle = self._dirty, [], None
         for player in dirty:
-            try:
-                player.flush()
-            except Exception as error:
-                player.broken(error)  # Our own fault; the other players still get theirs.
+            flush_one(player)
 
     def close(self) -> None:
         if self._handle:

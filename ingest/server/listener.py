@@ -13,10 +13,14 @@ from ingest.server.deadlines import sweep
 from ingest.server.driver import ASGIApplication
 from ingest.server.flusher import Flusher
 from ingest.server.listening import Address, ListenError, Listening
+from ingest.server.media import MediaConnection
 from ingest.server.node import Node
+from ingest.server.objects import SharedObjects
 from ingest.server.places import Places
 from ingest.server.ports import Session
 from ingest.server.process import connections_possible, make_room_for
+from ingest.server.recorded.library import Library
+from ingest.server.recording.recorders import Recorders
 from ingest.server.rests import Rests
 from ingest.server.tls import ServedCertificate
 from ingest.server.tlshandshake import shake_hands
@@ -25,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 LISTEN_AGAIN_S = 1.0
 """Between two tries to listen again after a drain."""
+PAUSED_S = 1.0
+"""A sweep that is so late finds a process that stood still, rather than a busy one."""
 
 
 class RtmpServer:
@@ -39,16 +45,18 @@ class RtmpServer:
         self.application = application
         self.config = config
         self.registry = Registry(config.node, config.live)
-        self.connections: set[Connection] = set()
+        self.connections: set[Connection | MediaConnection] = set()
         self.sessions: dict[str, Session] = {}
         """By session id: what publishes or plays now."""
         self.read_buffer = memoryview(bytearray(config.read_buffer_bytes))
         self.draining = False
         self.stopping = False
+        self.recorders: Recorders | None = None
         self._leaving = False
         self._loop_delay_s = 0.0
+        self._waived = False
         self._started = False
-        self._listening = Listening(config, lambda: Connection(self), self._secure)
+        self._listening = Listening(config, lambda: Connection(self), self._secure, lambda: MediaConnection(self))
         self._certificate: ServedCertificate | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -66,6 +74,15 @@ class RtmpServer:
     def tls_addresses(self) -> list[Address]:
         return self._listening.tls
 
+    @property
+    def media_addresses(self) -> list[Address]:
+        return self._listening.media
+
+    @property
+    def bound(self) -> dict[str, list[Address]]:
+        """The same by scheme; without addresses for those that are off."""
+        return {"rtmp": self.addresses, "rtmps": self.tls_addresses, "http": self.media_addresses}
+
     async def start(self) -> None:
         """Raises ListenError, or CertificateError for a pair that can't be served."""
         self.loop = asyncio.get_running_loop()
@@ -73,6 +90,8 @@ class RtmpServer:
         self.places = Places(config, self.loop.time)
         self.flusher = Flusher(self.loop, config.flush_ms)
         self.rests = Rests(self.loop, config.read_ms, config.read_buffer_bytes)
+        self.library = Library(self.loop, config.limits)
+        self.objects = SharedObjects(self.loop, config.objects, config.limits, config.deadlines)
         if config.rtmps and config.certificate and config.certificate_key:
             self._certificate = ServedCertificate(config.certificate, config.certificate_key)
         if not make_room_for(config.max_connections):
@@ -88,8 +107,10 @@ class RtmpServer:
             self._watch = self.loop.create_task(self._certificate.watch(config.certificate_look_s))
         self._schedule_sweep()
         self.node = Node(self)
+        if config.recording:
+            self.recorders = Recorders(config.recording, self.node.tell)
         self.node.start()
-        for scheme, bound in (("rtmp", self.addresses), ("rtmps", self.tls_addresses)):
+        for scheme, bound in self.bound.items():
             if bound:
                 logger.info("%s listens on %s", scheme, ", ".join(f"{host}:{port}" for host, port in bound))
 
@@ -113,7 +134,7 @@ class RtmpServer:
         self.draining = True
         self._listening.close()
         self.node.put_state()
-        self._each(lambda connection: connection.control.request_reconnect())
+        self._each(_request_reconnect)
 
     def resume(self) -> None:
         """Listen again, where before, unless the process is about to stop."""
@@ -164,6 +185,10 @@ class RtmpServer:
             self._timer.cancel()
         self.flusher.close()
         self.rests.close()
+        self.library.close()
+        self.objects.close()
+        if self.recorders:
+            await self.recorders.close(grace_s)
         await self.node.stop(self.config.deadlines.application_s)
         await asyncio.gather(*(driver.task for driver in leftover if driver), return_exceptions=True)
 
@@ -205,14 +230,15 @@ class RtmpServer:
 
     # --- For connections ---
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: Connection | MediaConnection) -> bool:
         """Count a new connection in, unless the server drains, or it or the address has as many as it may."""
-        if self.draining or not self.places.take(connection.peer[0]):
+        is_proxy = isinstance(connection, MediaConnection) and connection.is_proxy
+        if self.draining or not self.places.take(connection.peer[0], is_proxy=is_proxy):
             return False
         self.connections.add(connection)
         return True
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Connection | MediaConnection) -> None:
         """The connection is gone and its application has returned."""
         if connection not in self.connections:
             return
@@ -238,13 +264,25 @@ class RtmpServer:
 
     def _sweep(self) -> None:
         now = self.loop.time()
-        self._loop_delay_s = max(self._loop_delay_s, now - self._sweep_due)
+        late_s = now - self._sweep_due
+        self._loop_delay_s = max(self._loop_delay_s, late_s)
         self._schedule_sweep()
-        self._each(lambda connection: sweep(connection, self.config.deadlines, now))
+        # After a pause of the process itself (a frozen machine), what peers sent meanwhile is still to be read: they
+        # are judged at the next sweep. One that is late again judges, so that a busy loop keeps its deadlines.
+        self._waived = late_s > PAUSED_S and not self._waived
+        if self._waived:
+            return
+        self._each(lambda connection: self._look_at(connection, now))
         if not self.sessions:
             self._idle.set()
 
-    def _each(self, act: Callable[[Connection], None]) -> None:
+    def _look_at(self, connection: Connection | MediaConnection, now: float) -> None:
+        if isinstance(connection, Connection):
+            sweep(connection, self.config.deadlines, now)
+        else:
+            connection.sweep(self.config.deadlines, now)
+
+    def _each(self, act: Callable[[Connection | MediaConnection], None]) -> None:
         for connection in list(self.connections):
             try:
                 act(connection)
@@ -252,6 +290,11 @@ class RtmpServer:
                 connection.broken(error)
 
 
-def _shut_down(connection: Connection, description: str) -> None:
+def _request_reconnect(connection: Connection | MediaConnection) -> None:
+    if isinstance(connection, Connection):  # A viewer's program has no notion of it.
+        connection.control.request_reconnect()
+
+
+def _shut_down(connection: Connection | MediaConnection, description: str) -> None:
     connection.end("node_shutdown", description)
     connection.half_close()

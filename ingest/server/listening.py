@@ -1,4 +1,4 @@
-"""The sockets that a server listens on: plain, and TLS. They can be closed, and opened again on the same ports."""
+"""The sockets that a server listens on: plain, TLS, media. They can be closed, and opened again on the same ports."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ ACCEPT_AGAIN_S = 1.0
 
 
 class ListenError(OSError):
-    """An address that can't be listened on. `errno` and `strerror` are the system's; `scheme`: rtmp or rtmps."""
+    """An address that can't be listened on. `errno` and `strerror` are the system's; `scheme`: rtmp, rtmps or http."""
 
     def __init__(self, scheme: str, address: Address, error: OSError) -> None:
         super().__init__(error.errno, os.strerror(error.errno) if error.errno else str(error))
@@ -38,38 +38,46 @@ class Listening:
         config: ServerConfig,
         plain: Callable[[], asyncio.BaseProtocol],
         secure: Callable[[socket.socket, Address], None],
+        media: Callable[[], asyncio.BaseProtocol],
     ) -> None:
         """`secure` gets each connected socket of the TLS port, and its peer's address."""
         self._config = config
         self._plain_protocol = plain
+        self._media_protocol = media
         self._secure = secure
         self._servers: list[asyncio.Server] = []
         self._accepting: set[asyncio.Task[None]] = set()
         self.plain: list[Address] = []
         """(host, port) as bound, also while closed."""
         self.tls: list[Address] = []
+        self.media: list[Address] = []
 
     async def open(self) -> None:
         """Bind and listen, from the second time on at the addresses of the first. ListenError: nothing is open then."""
         config = self._config
         servers: list[asyncio.Server] = []
+        media: list[asyncio.Server] = []
         listeners: list[socket.socket] = []
         scheme, address = "rtmp", ("", 0)
         try:
             for address in self.plain or filter(None, [config.rtmp]):
-                servers += [await self._open_plain(address)]
+                servers += [await self._open(self._plain_protocol, address)]
+            scheme = "http"
+            for address in self.media or filter(None, [config.media]):
+                media += [await self._open(self._media_protocol, address)]
             scheme = "rtmps"
             for address in self.tls or filter(None, [config.rtmps]):
                 for info in await _resolve(address):
                     listeners += [_listen(info, config.backlog)]
         except OSError as error:
-            opened: list[asyncio.Server | socket.socket] = [*servers, *listeners]
+            opened: list[asyncio.Server | socket.socket] = [*servers, *media, *listeners]
             for each in opened:
                 each.close()
             raise ListenError(scheme, address, error) from error
-        self.plain = [listener.getsockname()[:2] for server in servers for listener in server.sockets]
+        self.plain = _bound(servers)
+        self.media = _bound(media)
         self.tls = [listener.getsockname()[:2] for listener in listeners]
-        self._servers = servers
+        self._servers = [*servers, *media]
         for listener in listeners:
             self._begin_to_accept(listener)
 
@@ -81,9 +89,9 @@ class Listening:
             task.cancel()
         self._servers = []
 
-    async def _open_plain(self, address: Address) -> asyncio.Server:
+    async def _open(self, protocol: Callable[[], asyncio.BaseProtocol], address: Address) -> asyncio.Server:
         return await asyncio.get_running_loop().create_server(
-            self._plain_protocol, *address, backlog=self._config.backlog, reuse_address=True
+            protocol, *address, backlog=self._config.backlog, reuse_address=True
         )
 
     def _begin_to_accept(self, listener: socket.socket) -> None:
@@ -112,6 +120,10 @@ class Listening:
             except Exception:  # Our own fault: this connection is given up, the others go on.
                 logger.exception("rtmps %s:%d: given up", *address[:2])
                 connected.close()
+
+
+def _bound(servers: list[asyncio.Server]) -> list[Address]:
+    return [listener.getsockname()[:2] for server in servers for listener in server.sockets]
 
 
 async def _resolve(address: Address) -> list[tuple[Any, ...]]:

@@ -10,14 +10,21 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from ingest.contracts import EndReason, NodeFigures, NodeScope, NodeTick, Sample
-from ingest.live import Tick, tick
+from ingest.contracts import EndReason, HealthRule, NodeFigures, NodeScope, NodeTick, Sample
+from ingest.live import Tick, Told
+from ingest.live.health import NODE_CHECKS, HealthEngine
 from ingest.server.driver import ASGI_VERSION, Driver, Message
+from ingest.server.media.reading import Reading
+from ingest.server.player import Player
 from ingest.server.ports import Hub
 from ingest.server.publishing import Publishing
+from ingest.server.thumbs.thumbnails import Thumbnails
 
 TICK_S = 1.0
 RESTART_S = 1.0
+
+PORTION = 20
+"""Streams that are told of between two turns of the loop: about 2 ms."""
 
 
 class Node:
@@ -29,31 +36,53 @@ class Node:
         self._driver: Driver | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._restart: asyncio.TimerHandle | None = None
+        self._tick: Tick | None = None
+        """The one that is under way,"""
+        self._turn: asyncio.Handle | None = None
+        """and its next turn."""
         self._stopped = False
         self.unsent: deque[Sample] = deque(maxlen=server.config.unsent_samples)
         """Samples that no application could take; each tells what no other does, so they wait for the next tick."""
         self._last_tick = self._loop.time()
         self._last_cpu_s = time.process_time()
+        self._health = HealthEngine(self._last_tick, NODE_CHECKS)
+        self._last_recorded = 0
+        """Bytes of recordings that players were sent."""
+        settings = server.config.thumbnails
+        self._thumbnails = Thumbnails(self._loop, server.registry, settings, self.tell_in_time) if settings else None
 
     def start(self) -> None:
         self._start_application()
         self._due = self._loop.time() + TICK_S
-        self._timer = self._loop.call_at(self._due, self._tick)
+        self._timer = self._loop.call_at(self._due, self._begin)
 
     def put_state(self) -> None:
         """Tell the application that the server drains, or listens again."""
         self._put({"type": "node.draining" if self._server.draining else "node.resumed"})
 
+    def tell(self, event: Any) -> bool:
+        """Hand the application an event. False: there is none just now."""
+        return self._put(event)
+
+    def tell_in_time(self, event: Any) -> bool:
+        """As `tell`, what an application that is behind can do without."""
+        return self._put(event, droppable=True)
+
     async def stop(self, timeout_s: float) -> None:
         """The last tick, then `node.stopped`; returns when the application has."""
         self._stopped = True
-        for timer in (self._timer, self._restart):
-            if timer:
-                timer.cancel()
+        for handle in (self._timer, self._restart, self._turn):
+            if handle:
+                handle.cancel()
         if self._driver:
-            self._report(droppable=False)
+            if self._tick:
+                self._go_on(None, droppable=False)
+            self._tick = Tick(self._server.registry, self._loop.time())
+            self._go_on(None, droppable=False)
             self._driver.finish({"type": "node.stopped"}, timeout_s)
             await asyncio.wait([self._driver.task])
+        if self._thumbnails:
+            await self._thumbnails.close(timeout_s)
 
     # --- The application ---
 
@@ -64,6 +93,7 @@ class Node:
             "node": self._server.config.node,
             "addresses": self._server.addresses,
             "tls_addresses": self._server.tls_addresses,
+            "media_addresses": self._server.media_addresses,
         }
         self._driver = Driver(
             self._server.application,
@@ -95,8 +125,13 @@ class Node:
                 self._drop(message["session_id"], message["reason"])
             case "node.drain":
                 self._server.drain(message["grace_s"])
+            case "node.judge":
+                self._judge(message["session_id"], message["health"])
             case "node.resume":
                 self._server.resume()
+            case "node.watch":
+                if self._thumbnails:
+                    self._thumbnails.watch(message["paths"])
             case other:
                 raise ValueError(f"unknown message type {other!r} for scope type 'rtmp.node'")
 
@@ -105,20 +140,44 @@ class Node:
         if session:
             session.connection.stop_session(session, reason, description)
 
+    def _judge(self, session_id: str, rules: dict[str, HealthRule]) -> None:
+        session = self._server.sessions.get(session_id)
+        if isinstance(session, Publishing):
+            session.live.judge_by(rules)
+
     # --- The tick ---
 
-    def _tick(self) -> None:
+    def _begin(self) -> None:
         self._due = max(self._due + TICK_S, self._loop.time())
-        self._timer = self._loop.call_at(self._due, self._tick)
-        self._report()
+        self._timer = self._loop.call_at(self._due, self._begin)
+        if self._tick is None:  # Else the loop is far behind: the one that is under way tells of two seconds.
+            self._tick = Tick(self._server.registry, self._loop.time())
+            self._go_on(PORTION)
+        if self._thumbnails:
+            self._thumbnails.tick(self._loop.time())
 
-    def _report(self, *, droppable: bool = True) -> None:
+    def _go_on(self, most: int | None, *, droppable: bool = True) -> None:
+        """The tick's next streams; after the last of them it is sent."""
+        tick = self._tick
+        if tick is None:
+            return
+        if tick.go_on(self._loop.time(), time.time(), most):
+            self._tick = self._turn = None
+            self._report(tick.told, droppable=droppable)
+        else:
+            self._turn = self._loop.call_soon(self._go_on, most)
+
+    def _report(self, found: Told, *, droppable: bool) -> None:
         """Send what happened since the last report."""
         server, now, wall = self._server, self._loop.time(), time.time()
         for session in list(server.sessions.values()):
             if isinstance(session, Publishing):
                 session.report_description()
-        found = tick(server.registry, now, wall)
+        found.players.extend(
+            sample
+            for session in server.sessions.values()
+            if isinstance(session, Player | Reading) and (sample := session.sample()) is not None
+        )
         message: NodeTick = {
             "type": "node.tick",
             "samples": [*self.unsent, *found.samples],
@@ -134,10 +193,11 @@ class Node:
         for session_id, breach in found.breaches:
             self._drop(session_id, "over_limit", breach)
 
-    def _figures(self, now: float, wall: float, found: Tick) -> NodeFigures:
+    def _figures(self, now: float, wall: float, found: Told) -> NodeFigures:
         server = self._server
         elapsed_s = max(now - self._last_tick, 0.001)
         cpu_s = time.process_time()
+        recorded = server.library.sent_bytes - self._last_recorded
         figures: NodeFigures = {
             "node": server.config.node,
             "at": wall,
@@ -147,12 +207,13 @@ class Node:
             "connections": len(server.connections),
             "refused_connections": server.places.refused,
             "in_kbps": round(sum(sample.wire_bytes for sample in found.samples) * 8 / 1000 / elapsed_s, 1),
-            "out_kbps": round(sum(sample.out_bytes for sample in found.samples) * 8 / 1000 / elapsed_s, 1),
+            "out_kbps": round((sum(sample.out_bytes for sample in found.samples) + recorded) * 8 / 1000 / elapsed_s, 1),
             "loop_delay_ms": round(server.take_loop_delay() * 1000, 2),
             "cpu_percent": round((cpu_s - self._last_cpu_s) / elapsed_s * 100, 1),
             "disk_free_percent": _disk_free_percent(server.config.disk),
         }
-        self._last_tick, self._last_cpu_s = now, cpu_s
+        self._last_tick, self._last_cpu_s, self._last_recorded = now, cpu_s, server.library.sent_bytes
+        figures["issues"] = self._health.update(figures, now, wall)
         return figures
 
 

@@ -34,19 +34,26 @@ class Places:
         """By what counts as one address; each with the first that came of it."""
         self._logged = float("-inf")
 
-    def take(self, address: str) -> bool:
-        """A place for one more connection of this address; False where there is none."""
+    def take(self, address: str, *, is_proxy: bool = False) -> bool:
+        """A place for one more connection of this address; False where there is none. `is_proxy`: who is behind it is
+        still to be heard (`move`).
+        """
         config, unit = self._config, unit_or_itself(address)
         if self._total >= config.max_connections:
             self._refuse(address, unit, f"{config.max_connections} in all (RTMPWEB_MAX_CONNECTIONS)")
             return False
-        if self._taken[unit] >= config.max_connections_per_address:
-            self._refuse(
-                address,
-                unit,
-                f"{config.max_connections_per_address} from one address (RTMPWEB_MAX_CONNECTIONS_PER_ADDRESS)",
-            )
+        if not is_proxy and self._is_full(address, unit):
             return False
+        self._taken[unit] += 1
+        self._total += 1
+        return True
+
+    def move(self, peer: str, client: str) -> bool:
+        """The place that was taken for a proxy is its client's, if there is one left for that address."""
+        unit = unit_or_itself(client)
+        if self._is_full(client, unit):
+            return False
+        self.free(peer)
         self._taken[unit] += 1
         self._total += 1
         return True
@@ -62,6 +69,13 @@ class Places:
         """Who was refused since this was asked last."""
         found, self._refused = self._refused, {}
         return list(found.values())
+
+    def _is_full(self, address: str, unit: str) -> bool:
+        most = self._config.max_connections_per_address
+        if self._taken[unit] < most:
+            return False
+        self._refuse(address, unit, f"{most} from one address (RTMPWEB_MAX_CONNECTIONS_PER_ADDRESS)")
+        return True
 
     def _refuse(self, address: str, unit: str, limit: str) -> None:
         self.refused += 1

@@ -1,53 +1,233 @@
 """One message stream that plays: a subscriber's queue on one side, the connection's transport on the other."""
 
+from typing import Final, Literal
+
 from ingest.contracts import EndReason, PlayAccept, Totals
-from ingest.live import LiveStream, Subscriber
-from ingest.server.endings import PLAYER_STATUS, Status
+from ingest.live import LiveStream, Passage, Subscriber
+from ingest.live.passage import MASK
+from ingest.live.shared import Kind, SharedMessage
+from ingest.rtmp.status import (
+    PAUSE_NOTIFY,
+    PLAY_INSUFFICIENT_BW,
+    PLAY_NO_SUPPORTED_TRACK,
+    PLAY_START,
+    SEEK_NOTIFY,
+    UNPAUSE_NOTIFY,
+)
+from ingest.server.endings import Status
+from ingest.server.flusher import flush_one
+from ingest.server.player import Finished, Player
 from ingest.server.ports import Link
 
+EVERYTHING: Final[frozenset[Kind]] = frozenset(("video", "audio", "data"))
+MOST_AWAY_MS: Final = 60_000
+"""By which the client's time goes on at most when it was sent nothing for long, and then something else."""
 
-class Playing:
+
+class Playing(Player):
     """A play session from its accept to its end. Without a publisher it waits in silence."""
 
-    event = "rtmp.stop"
-
-    def __init__(self, connection: Link, stream_id: int, accept: PlayAccept, live: LiveStream) -> None:
-        self.connection = connection
-        self.stream_id = stream_id
-        self.session_id = accept["session_id"]
-        self.path = accept["path"]
+    def __init__(
+        self,
+        connection: Link,
+        stream_id: int,
+        accept: PlayAccept,
+        live: LiveStream,
+        finished: Finished,
+        *,
+        length_ms: float | None = None,
+    ) -> None:
+        """`length_ms`: how much of it is asked for, in the media's time; 0: one frame, None: all."""
+        super().__init__(connection, stream_id, accept["session_id"], accept["path"])
         self.live = live
+        self.paused = False
+        self.unwanted: frozenset[Kind] = frozenset()
+        """What the client wants to be sent none of, paused or not."""
+        self._finished = finished
+        self._length_ms = length_ms
+        self._passage = Passage(length_ms=length_ms) if length_ms is not None else None
+        """None: it is sent the shared bytes."""
+        self._began = 0.0
+        self._warned_at: float | None = None
         config = connection.server.config
         self.subscriber = Subscriber(stream_id, config.queue, self._wake, session_id=self.session_id)
+        self._outlet = connection.outlet
         self._batch_bytes = config.write_high_bytes
+        self._queued: list[SharedMessage] = []
+        """What it begins with in the place of another."""
         self._stopped = False
+        """It writes nothing: it is over, or stands by."""
 
     def start(self, now: float) -> None:
+        self._began = now
         self.live.subscribe(self.subscriber, now)
+
+    # --- What it is asked ---
+
+    def pause(self, paused: bool, at_ms: float, now: float) -> bool:
+        """What comes meanwhile is not kept: it goes on with what is live then, at a keyframe."""
+        self.paused = paused
+        code, said = (PAUSE_NOTIFY, "Paused.") if paused else (UNPAUSE_NOTIFY, "Playing goes on.")
+        self._tell(now, Status("status", code, said))
+        self._mute(now)
+        return True
+
+    def receive(self, kind: Literal["audio", "video"], wanted: bool, now: float) -> bool:
+        if wanted:
+            said = f"Sending {kind}."
+            self._tell(now, Status("status", SEEK_NOTIFY, said), Status("status", PLAY_START, said))
+        self.unwanted = self.unwanted - {kind} if wanted else self.unwanted | {kind}
+        self._mute(now)
+        return True
+
+    def _mute(self, now: float) -> None:
+        self.live.mute(self.subscriber, EVERYTHING if self.paused else self.unwanted, now)
+
+    # --- What time brings about ---
+
+    def look(self, now: float) -> None:
+        super().look(now)
+        subscriber, connection = self.subscriber, self.connection
+        if subscriber.is_too_slow(now):
+            connection.stop_session(self, "too_slow")
+        elif self._is_to_be_warned(now):
+            self._warned_at = now
+            self._tell(now, Status("warning", PLAY_INSUFFICIENT_BW, "The player is too slow: frames are dropped."))
+            connection.process((), now)
+        elif self._has_nothing_more(now):
+            self._finished(self, now)
+
+    def _is_to_be_warned(self, now: float) -> bool:
+        """Once for each time that it is too slow for a while."""
+        last, patience = self.subscriber.last_shed, self.subscriber.limits.patience_s
+        return last is not None and (self._warned_at is None or last > self._warned_at + patience)
+
+    def _has_nothing_more(self, now: float) -> bool:
+        """Its publisher has left, and something else waits; or none came for as long as it was to play."""
+        if self.paused or self.live.publisher is not None:
+            return False
+        if self.subscriber.has_media:
+            return self.connection.rtmp.has_next_item(self.stream_id)
+        return bool(self._length_ms) and (now - self._began) * 1000 >= (self._length_ms or 0)
+
+    # --- In the place of another (play2) ---
+
+    def reached(self, now: float) -> int | None:
+        """What still waits for the client is not sent any more then."""
+        subscriber, time = self.subscriber, self.live.time
+        arrived = time.latest_arrival
+        if not subscriber.has_media or arrived is None:
+            return None
+        waiting = subscriber.first_waiting
+        if waiting is not None:
+            reached = waiting.timestamp
+        else:
+            reached = time.latest + min(max(round((now - arrived) * 1000), 1), MOST_AWAY_MS)
+        return (self._passage.at(reached) if self._passage else reached) & MASK
+
+    def stand_by(self, now: float) -> None:
+        """Until there is a keyframe; of a stream of sound alone, a frame."""
+        self._stopped = True
+        self._began = now
+        self.live.subscribe(self.subscriber, now, cached=False)
+
+    def _look_for_beginning(self, now: float) -> None:
+        queued = self.subscriber.withdraw()
+        if self._beginning(queued) is not None and self.switch:
+            self._queued = queued
+            self.switch.complete(now)
+
+    def _beginning(self, queued: list[SharedMessage]) -> int | None:
+        """Where it can begin. The newest keyframe, as the headers are the newest, too."""
+        has_video = "video_codec" in self.live.media
+        places = (at for at, each in enumerate(queued) if (each.is_keyframe if has_video else each.is_frame))
+        return max(places, default=None) if has_video else next(places, None)
+
+    def take_over(self, former: Player, now: float) -> None:
+        queued, self._queued = self._queued, []
+        begins_at = self._beginning(queued)
+        reached = former.reached(now)
+        if isinstance(former, Playing):
+            self.paused, self.unwanted = former.paused, former.unwanted
+        if reached is not None:
+            self._passage = Passage(reached=reached, length_ms=self._length_ms)
+        queued = queued[begins_at:] if begins_at is not None else []
+        headers = self.live.headers_at(queued[0].timestamp if queued else self.live.time.latest)
+        self._stopped = False
+        at_keyframe = any(message.is_keyframe for message in queued)
+        self.subscriber.begin([*headers, *queued], now, at_keyframe=at_keyframe)
+        self._mute(now)
+        self.connection.loop.call_soon(self.judge)
+
+    # --- The codecs that it takes ---
+
+    def unsupported(self) -> str:
+        """Why its client can't play what is published, as a sentence; "" if it can, as far as is known."""
+        capabilities, live = self.connection.rtmp.capabilities, self.live
+        for kind, fourcc in live.fourccs.items():
+            if not capabilities.takes(kind, fourcc):
+                codec = live.media.get("video_codec" if kind == "video" else "audio_codec", fourcc)
+                return f"The stream's {kind} is {codec} ({fourcc}), and the player doesn't list that."
+        return ""
+
+    def judge(self) -> None:
+        """The stream is sent by another codec than before."""
+        why = self.unsupported()
+        if why and not self._stopped:
+            self.connection.stop_session(self, "unsupported_codec", why)
+
+    def status_of(self, reason: EndReason) -> Status | None:
+        if reason == "unsupported_codec":
+            return Status("error", PLAY_NO_SUPPORTED_TRACK, self.unsupported())
+        return super().status_of(reason)
 
     def _wake(self, _subscriber: Subscriber) -> None:
         self.connection.server.flusher.mark(self)
 
     def flush(self) -> None:
         """Write what waits, unless the peer is behind: what stays in the queue can still be dropped."""
-        connection = self.connection
-        if connection.write_blocked_since is None and not self._stopped:
-            connection.write_media(self.subscriber.take(self._batch_bytes))
-            self.resume()
+        outlet = self._outlet
+        if outlet.is_open and not self._stopped:
+            subscriber, window, most = self.subscriber, outlet.window, self._batch_bytes
+            if window.closes_at - window.sent < most:
+                most = window.room
+            before = subscriber.sent_bytes
+            parts = subscriber.take(most) if self._passage is None else self._passed(self._passage, most)
+            outlet.write_media(parts, subscriber.sent_bytes - before)
+            if subscriber.pending_messages:
+                self.resume()
+        elif self.switch and self.switch.new is self:
+            self._look_for_beginning(self.connection.loop.time())
+
+    def _passed(self, passage: Passage, most: int) -> list[bytes]:
+        """What is taken for a player with a time or an end of its own."""
+        subscriber = self.subscriber
+        before = subscriber.sent_bytes
+        messages = subscriber.take_messages(most)
+        parts = [
+            passage.encoded(message, self.stream_id)
+            for message in passage.take(messages, has_video="video_codec" in self.live.media)
+        ]
+        subscriber.sent_bytes = before + sum(map(len, parts))
+        if passage.is_over and not self._stopped:
+            self._stopped = True
+            self.connection.loop.call_soon(self._end)
+        return parts
+
+    def _end(self) -> None:
+        if self.connection.sessions.get(self.stream_id) is self:
+            self._finished(self, self.connection.loop.time())
 
     def broken(self, error: Exception) -> None:
         self.connection.broken(error)
 
     def resume(self) -> None:
         """Go on with what is left, if there is anything and the peer takes it."""
-        if self.subscriber.pending_messages and self.connection.write_blocked_since is None:
-            self.connection.loop.call_soon(self.flush)
+        if self.subscriber.pending_messages and self._outlet.is_open and not self._stopped:
+            self.connection.loop.call_soon(flush_one, self)
 
     def stop(self, now: float) -> Totals:
         self._stopped = True
         totals = self.subscriber.totals(now)
         self.live.unsubscribe(self.subscriber)
         return totals
-
-    def status_of(self, reason: EndReason) -> Status | None:
-        return PLAYER_STATUS.get(reason)

@@ -8,15 +8,30 @@ import asyncio
 from collections.abc import Collection, Iterable
 from typing import Any, Literal, Protocol, TypeVar
 
-from ingest.contracts import EndReason, MediaInfo, Totals
+from ingest.contracts import EndReason, MediaInfo, ObjectAccess, ObjectLoaded, Totals
 from ingest.live import Registry
 from ingest.rtmp import ServerConnection, events
+from ingest.server.allowance import Turns
 from ingest.server.config import ServerConfig
+from ingest.server.credentials import Secrets
 from ingest.server.driver import ASGIApplication
 from ingest.server.endings import DisconnectReason, Ending, Status
 from ingest.server.flusher import Flusher
+from ingest.server.outlet import Outlet
 from ingest.server.places import Places
+from ingest.server.questions import Kind, Request
+from ingest.server.recorded.library import Library
+from ingest.server.recording.recorders import Recorders
 from ingest.server.rests import Rests
+from ingest.server.scope import Caller
+
+
+class Owner(Protocol):
+    """A connection of any kind, as those see it who may end a session of it."""
+
+    def stop_session(
+        self, session: "Session", reason: EndReason, description: str = "", *, keep_open: bool = False
+    ) -> None: ...
 
 
 class Session(Protocol):
@@ -27,7 +42,9 @@ class Session(Protocol):
     stream_id: int
     session_id: str
     path: str
-    connection: "Link"
+
+    @property
+    def connection(self) -> Owner: ...
 
     def start(self, now: float) -> None: ...
 
@@ -37,10 +54,52 @@ class Session(Protocol):
         """What its client is told when the server ends it for this reason."""
 
 
-class Link(Protocol):
+class Decisions(Protocol):
+    """A connection's side to its application, as those see it who ask for something and act on the answers."""
+
+    connection: "Link"
+    caller: Caller
+    request: Request | None
+    turns: Turns
+    secrets: Secrets
+    refusals: list[Ending]
+    """Of plays, one after the other, since the connection has played something."""
+
+    def ask(
+        self,
+        kind: Kind,
+        request_id: int,
+        stream_id: int,
+        now: float,
+        message: Any,
+        *,
+        play: events.PlayRequested | None = None,
+    ) -> None: ...
+
+    def answered(
+        self, kind: str, request_id: int | None = None, *, session: str = "", accept: Any = None
+    ) -> Request | None: ...
+
+    def begin(self, session: Session, now: float) -> None: ...
+
+    def session_ended(self, session: Session, reason: EndReason, description: str, totals: Totals) -> None: ...
+
+    def refuse_stream(self, request: Request, code: str, description: str) -> None: ...
+
+    def public_name(self, path: str) -> str: ...
+
+    def tell(self, event: Any) -> bool:
+        """Hand the application an event that comes in its own time. False: it has had its last one."""
+
+
+class Link(Owner, Protocol):
     """A connection, as its control and its sessions see it."""
 
     rtmp: ServerConnection
+
+    @property
+    def control(self) -> Decisions: ...
+
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     peer: tuple[str, int]
@@ -50,8 +109,10 @@ class Link(Protocol):
     sessions: dict[int, Session]
     ending: Ending | None
     asked: bool
+    ready_since: float | None
     lost: bool
-    write_blocked_since: float | None
+    outlet: Outlet
+    round_trip_ms: float | None
 
     @property
     def server(self) -> "Hub[Any]": ...
@@ -67,10 +128,6 @@ class Link(Protocol):
 
     def end_session(self, session: Session, reason: EndReason, description: str, now: float, *, tell: bool) -> None: ...
 
-    def stop_session(
-        self, session: Session, reason: EndReason, description: str = "", *, keep_open: bool = False
-    ) -> None: ...
-
     def end(
         self, reason: DisconnectReason, description: str, *, tell: bool = True, linger_s: float | None = None
     ) -> None: ...
@@ -82,9 +139,20 @@ class Link(Protocol):
     def forget(self) -> None:
         """The application has returned after the connection's end: nothing is left of it."""
 
-    def write_control(self) -> None: ...
+    def write_control(self, shared: bytes = b"") -> None:
+        """Write what the protocol has, then `shared`: whole messages that other connections are sent too."""
 
-    def write_media(self, parts: list[bytes]) -> None: ...
+
+class ObjectUsers(Protocol):
+    """The shared objects of the node, as connections see them."""
+
+    def admit(self, link: Link, access: ObjectAccess) -> None: ...
+
+    def received(self, link: Link, event: events.SharedObjectReceived) -> None: ...
+
+    def loaded(self, message: ObjectLoaded) -> None: ...
+
+    def leave(self, link: Link) -> None: ...
 
 
 C = TypeVar("C", contravariant=True)
@@ -112,6 +180,15 @@ class Hub(Protocol[C]):
     def rests(self) -> Rests: ...
 
     @property
+    def library(self) -> Library: ...
+
+    @property
+    def objects(self) -> ObjectUsers: ...
+
+    @property
+    def recorders(self) -> Recorders | None: ...
+
+    @property
     def read_buffer(self) -> memoryview: ...
 
     @property
@@ -129,6 +206,9 @@ class Hub(Protocol[C]):
 
     @property
     def tls_addresses(self) -> list[tuple[str, int]]: ...
+
+    @property
+    def media_addresses(self) -> list[tuple[str, int]]: ...
 
     @property
     def places(self) -> Places: ...

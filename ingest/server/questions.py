@@ -20,6 +20,10 @@ class Request:
     stream_id: int
     credential: str = field(repr=False)
     deadline: float
+    play: events.PlayRequested | None = None
+    """What exactly is to be played."""
+    forbidden: bool = False
+    """What it was to take the place of (play2) was kicked meanwhile."""
 
 
 PUBLISH_TYPES: dict[str, Literal["live", "record", "append"]] = {"live": "live", "record": "record", "append": "append"}
@@ -52,4 +56,5 @@ def play_event(event: events.PlayRequested, caller: Caller) -> PlayEvent:
         "start": event.start,
         "duration": event.duration,
         "reset": event.reset,
+        "transition": event.transition,
     }

@@ -1,27 +1,13 @@
 """What a connection's scope says of its client: the `connect` command with its secrets taken out."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from ingest.contracts import ClientCapabilities, LoginAnswer
 from ingest.rtmp import events
+from ingest.rtmp.capabilities import CapsEx
+from ingest.rtmp.messages.values import text
 from ingest.server import credentials
-
-CAPABILITIES = (
-    "capabilities",
-    "audioCodecs",
-    "videoCodecs",
-    "videoFunction",
-    "fourCcList",
-    "videoFourCcInfoMap",
-    "audioFourCcInfoMap",
-    "capsEx",
-    "supportsGoAway",
-)
-"""What the client says in `connect` that it can do."""
-
-CAPS_RECONNECT = 0x01
-"""Of `capsEx` (Enhanced RTMP v2)."""
 
 URLS = ("tcUrl", "swfUrl", "pageUrl")
 
@@ -37,18 +23,18 @@ class Caller:
     flash_ver: str = ""
     query: dict[str, str] = field(default_factory=dict)
     connect: dict[str, Any] = field(default_factory=dict)
-    capabilities: dict[str, Any] = field(default_factory=dict)
+    capabilities: ClientCapabilities = field(default_factory=ClientCapabilities)
     credential: str = field(default="", repr=False)
+    login: LoginAnswer | None = field(default=None, repr=False)
 
     @property
     def reconnects(self) -> bool:
         """Whether the client acts on a reconnect request."""
-        flags = self.capabilities.get("capsEx")
-        return isinstance(flags, float) and math.isfinite(flags) and bool(int(flags) & CAPS_RECONNECT)
+        return bool(self.capabilities.get("capsEx", 0) & CapsEx.RECONNECT)
 
 
 def read_caller(event: events.ConnectRequested) -> Caller:
-    """Everything but `credential` is masked."""
+    """Everything but `credential` and `login` is masked."""
     target = credentials.split_app(event.app)
     secret = target.credential
     raw_app = event.app.partition("?")[0].strip("/")
@@ -58,13 +44,16 @@ def read_caller(event: events.ConnectRequested) -> Caller:
         for name in URLS
         if isinstance(properties.get(name), str)
     }
-    command = credentials.scrub(properties, secret) | urls | {"app": target.name}
+    said = {name: value for name, value in event.capabilities.properties().items() if name not in URLS}
+    others = {name: value for name, value in properties.items() if name not in urls and name != "app"}
+    command = credentials.scrub(others, secret) | urls | {"app": target.name}
     return Caller(
         app=target.name,
         tc_url=urls.get("tcUrl", ""),
-        flash_ver=credentials.scrub_text(event.flash_ver, secret)[:FLASH_VER_LENGTH],
+        flash_ver=text(command.get("flashVer"))[:FLASH_VER_LENGTH],
         query=target.query,
         connect={"object": command, "arguments": credentials.scrub(event.arguments, secret)},
-        capabilities={name: command[name] for name in CAPABILITIES if name in command},
+        capabilities=credentials.scrub(said, secret),
         credential=secret,
+        login=target.login,
     )

@@ -1,4 +1,5 @@
-"""Who may connect, publish and play. Each function returns what was granted or raises `Refused` with the reason.
+"""Who may connect and publish. Each function returns what was granted or raises `Refused` with the reason.
+`playable` has the same of playing.
 
 `connect` and `check_*` only read, so that neither a flood of bad keys nor a herd of players reaches the one thread that
 writes; `admit_publish` checks again and writes, in one transaction: the session, its lease, and the key's last use.
@@ -8,17 +9,19 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import NoReturn
+from datetime import datetime, timedelta
+from typing import Any, Literal, NoReturn
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from ingest import clean
+from ingest import clean, trials
 from ingest.contracts import Labels, PublishLimits
-from ingest.models import Application, Node, Session, Stream, StreamKey
+from ingest.contracts.recording import RecordOrder
+from ingest.models import Application, EncoderLogin, Node, Session, Stream, StreamKey
 from ingest.server.credentials import looks_like_key
-from ingest.services import keys, leases, playtokens, sessions
+from ingest.services import encoderlogin, judging, keys, leases, recordings, sessions
+from ingest.services.callback import Question, question
 from ingest.services.refusals import Action, Refused
 from ingest.validators import is_stream_name
 
@@ -35,12 +38,16 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class PublishRequest:
-    """As in contracts.PublishEvent: `name` is public or masked; the credential is a key, or an open stream's name."""
+    """As in contracts.PublishEvent: `name` is public or masked; the credential is a key, or a stream's name where the
+    application is open or the connection has logged in."""
 
     app: str
     name: str
     credential: str
     credential_is_name: bool
+    publish_type: str = "live"
+    login: int | None = None
+    """By which the connection has logged in."""
 
 
 class NotYet(Exception):  # noqa: N818 - an answer, not an error.
@@ -66,23 +73,28 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An accepted publish or play."""
+    """An accepted publish."""
 
     session: uuid.UUID
     app: str
     name: str
     labels: Labels
     limits: PublishLimits
-    record: bool
+    record: RecordOrder | None
+    start_unit: Literal["ms", "s"]
+    """Of the start that players ask for."""
     fencing: int
     lost: Session | None = None
     """The session that was ended for it, since its node had stopped renewing its lease."""
     replaced: Replaced | None = None
     """The session that it took the stream over from."""
+    trial: int | None = None
+    """Of a test-only key: its number. Then the stream itself is as it was."""
 
     @property
     def path(self) -> str:
-        return f"{self.app}/{self.name}"
+        """Where the server keeps what is published."""
+        return f"{self.app}/{self.name if self.trial is None else trials.live_name(self.name, self.trial)}"
 
 
 def _refuse(
@@ -91,11 +103,11 @@ def _refuse(
     raise Refused(action, reason, stream=stream.pk if stream else None, key=key.pk if key else None, **values)
 
 
-def _application(action: Action, name: str) -> Application:
+def _application(action: Action, name: str, *, or_disabled: bool = False) -> Application:
     application = Application.objects.filter(name=name).first() if clean.fits(name) else None
     if application is None:
         _refuse(action, "unknown_app")
-    if not application.enabled:
+    if not application.enabled and not or_disabled:
         _refuse(action, "app_disabled")
     return application
 
@@ -105,11 +117,15 @@ def _streams(name: str) -> QuerySet[Stream]:
     return Stream.objects.filter(name=name) if clean.fits(name) else Stream.objects.none()
 
 
-def connect(*, app: str, credential: str, address: str, now: datetime) -> None:
-    """An enabled application. A credential on it is a key, checked here, or a play token, which is checked at play."""
-    application = _application("connect", app)
+def connect(*, app: str, credential: str, address: str, now: datetime, only_plays: bool = False) -> Application:
+    """An enabled application. A credential on it is a key, checked here, or a play token, which is checked at play.
+
+    `only_plays`: it may be disabled, as that is checked at play too; recordings are downloaded all the same.
+    """
+    application = _application("connect", app, or_disabled=only_plays)
     if looks_like_key(credential):
         _check_key("connect", application, credential, wanted="", address=address, now=now)
+    return application
 
 
 def _check_key(
@@ -132,6 +148,8 @@ def _check_key(
     rests_until = keys.rests_until(key=key, now=now)
     if rests_until is not None:
         _refuse(action, "over_limit", stream=stream, key=key, kbps=key.max_kbps, when=rests_until)
+    if key.test_only and keys.test_rests_until(key=key, now=now) is not None:
+        _refuse(action, "test_over", stream=stream, key=key, minutes=trials.MOST // timedelta(minutes=1))
     if not stream.enabled:
         _refuse(action, "stream_disabled", stream=stream, key=key)
     return key
@@ -148,6 +166,11 @@ class _Target:
     name: str
     stream: Stream | None
     key: StreamKey | None
+    login: EncoderLogin | None = None
+
+    @property
+    def is_trial(self) -> bool:
+        return self.key is not None and self.key.test_only
 
 
 def check_publish(
@@ -158,20 +181,25 @@ def check_publish(
     asked_at: datetime,
     standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
     reached_since: datetime | None = None,
-) -> None:
-    """All that can be refused without writing. `asked_at`: when it was asked for the first time.
+) -> Question | None:
+    """All that can be refused without writing; what another service is still to be asked. `asked_at`: when it was asked
+    for the first time.
 
     Raises NotYet for a stream that its publisher may have left. `standing`, `reached_since`: as in `leases.take`.
     """
     target = _publish_target(request, address, now)
-    if target.stream is not None:
+    if target.stream is not None and not target.is_trial:
         with _unless_busy(target.stream, target.key):
-            claim = _claim(target.stream, target.key, address, asked_at)
+            claim = _claim(target, target.stream, address, asked_at)
             leases.check(stream=target.stream.pk, claim=claim, now=now, standing=standing, reached_since=reached_since)
+    about: dict[str, Any] = {"stream": target.stream, "key": target.key, "login": target.login}
+    return question("publish", target.application, name=target.name, **about)
 
 
-def _claim(stream: Stream, key: StreamKey | None, address: str, asked_at: datetime) -> leases.Claim:
-    return leases.Claim(key.pk if key else None, clean.text(address, 64), stream.takeover, asked_at)
+def _claim(target: _Target, stream: Stream, address: str, asked_at: datetime) -> leases.Claim:
+    key = target.key.pk if target.key else None
+    login = target.login.pk if target.login else None
+    return leases.Claim(key, login, clean.text(address, 64), stream.takeover, asked_at)
 
 
 @contextmanager
@@ -187,6 +215,8 @@ def _unless_busy(stream: Stream, key: StreamKey | None) -> Iterator[None]:
 
 def _publish_target(request: PublishRequest, address: str, now: datetime) -> _Target:
     application = _application("publish", request.app)
+    if request.login is not None and request.credential_is_name and not looks_like_key(request.credential):
+        return _by_login(application, request.login, request.credential, now)
     if not request.credential:
         _refuse("publish", "key_missing")
     wanted = "" if request.credential_is_name else request.name
@@ -197,6 +227,17 @@ def _publish_target(request: PublishRequest, address: str, now: datetime) -> _Ta
             return _by_name(application, request.credential, named)
     key = _check_key("publish", application, request.credential, wanted=wanted, address=address, now=now)
     return _Target(application, key.stream.name, key.stream, key)
+
+
+def _by_login(application: Application, pk: int, name: str, now: datetime) -> _Target:
+    """A publisher that has logged in: its stream, by its public name or by none."""
+    login = encoderlogin.find(pk=pk)
+    if login is None:
+        _refuse("publish", "login_revoked")
+    if login.stream.application_id != application.pk or name not in ("", login.stream.name):
+        _refuse("publish", "login_other_stream", stream=login.stream)
+    encoderlogin.check(login, now, "publish")
+    return _Target(application, login.stream.name, login.stream, None, login)
 
 
 def _by_name(application: Application, name: str, stream: Stream | None) -> _Target:
@@ -234,14 +275,18 @@ def admit_publish(
             name=stream.name,
             stream=stream,
             key=key,
+            login=target.login,
             node=node,
             channel=peer.channel,
             address=clean.text(peer.address, 64),
             encoder=clean.text(peer.encoder, 255),
             started_at=now,
+            is_test=target.is_trial,
         )
+        if key is not None and target.is_trial:
+            return _try_out(session, target.application, stream, key, now)
         with _unless_busy(stream, key):
-            claim = _claim(stream, key, peer.address, asked_at)
+            claim = _claim(target, stream, peer.address, asked_at)
             taken = leases.take(
                 stream=stream.pk,
                 session=session,
@@ -254,7 +299,20 @@ def admit_publish(
         lost, replaced = _former(taken, peer, now)
         if key is not None:
             StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
-    return replace(_grant(session, target.application, stream, key, taken.fencing), lost=lost, replaced=replaced)
+        if target.login is not None:
+            EncoderLogin.objects.filter(pk=target.login.pk).update(last_used_at=now)
+        record = recordings.order(application=target.application, stream=stream, publish_type=request.publish_type)
+    grant = _grant(session, target.application, stream, key, taken.fencing, now)
+    return replace(grant, lost=lost, replaced=replaced, record=record)
+
+
+def _try_out(session: uuid.UUID, application: Application, stream: Stream, key: StreamKey, now: datetime) -> Grant:
+    """A trial takes no lease and is never recorded; a newer one of its key takes the place of an older one."""
+    others = Session.objects.filter(key=key, is_test=True, ended_at__isnull=True).exclude(pk=session)
+    for former in others.values_list("pk", flat=True):
+        sessions.mark_replaced(session=former, note="Another test with this key began.")
+    StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
+    return replace(_grant(session, application, stream, key, 0, now), trial=key.pk)
 
 
 def _former(taken: leases.Taken, peer: Peer, now: datetime) -> tuple[Session | None, Replaced | None]:
@@ -271,42 +329,9 @@ def _former(taken: leases.Taken, peer: Peer, now: datetime) -> tuple[Session | N
     return None, Replaced(former.pk, former.address, former.channel, taken.why, silent_s, taken.silent_since)
 
 
-# --- Play ---
-
-
-def check_play(*, app: str, name: str, credential: str, now: datetime) -> Stream:
-    """The stream, if it may be played: by its application's policy and, where that asks for one, a token."""
-    stream = _streams(name).select_related("application").filter(application__name=app).first()
-    application = stream.application if stream is not None else _application("play", app)
-    if not application.enabled:
-        _refuse("play", "app_disabled")
-    if application.play_policy == Application.PlayPolicy.NONE:
-        _refuse("play", "play_not_allowed")
-    if stream is None:
-        _refuse("play", "stream_unknown")
-    if not stream.enabled:
-        _refuse("play", "stream_disabled", stream=stream)
-    if application.play_policy == Application.PlayPolicy.TOKEN:
-        if not credential:
-            _refuse("play", "token_missing", stream=stream)
-        found = playtokens.verify(token=credential, stream=stream.pk, now=now)
-        if found != "valid":
-            _refuse("play", f"token_{found}", stream=stream)
-    return stream
-
-
-def admit_play(*, session: uuid.UUID, stream: Stream) -> Grant:
-    """What a player of a stream that it may play gets; the session's row is for history to write.
-
-    The stream need not be live: the player waits for its publisher.
-    """
-    return _grant(session, stream.application, stream, None, 0)
-
-
-# --- Both ---
-
-
-def _grant(session: uuid.UUID, application: Application, stream: Stream, key: StreamKey | None, fencing: int) -> Grant:
+def _grant(
+    session: uuid.UUID, application: Application, stream: Stream, key: StreamKey | None, fencing: int, now: datetime
+) -> Grant:
     return Grant(
         session=session,
         app=application.name,
@@ -316,10 +341,14 @@ def _grant(session: uuid.UUID, application: Application, stream: Stream, key: St
             "max_kbps": key.max_kbps if key else None,
             "over_limit": "close" if key and key.over_limit == StreamKey.OverLimit.CLOSE else "warn",
             "idle_timeout_s": float(stream.idle_timeout_s),
+            "first_media_timeout_s": float(stream.first_media_timeout_s),
             "target_kbps": stream.target_kbps,
             "expect_audio": stream.expect_audio,
             "expect_video": stream.expect_video,
+            "health": judging.rules(streams=[stream.pk]).get(stream.pk, {}),
+            "publishes": judging.publishes(stream=stream.pk, besides=session, now=now),
         },
-        record=application.record,
+        record=None,
+        start_unit="s" if application.play_start_unit == Application.StartUnit.SECONDS else "ms",
         fencing=fencing,
     )

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from ingest import trials
 from ingest.models import Session, Stream, StreamKey
 from ingest.pepper import keyed_hash, random_secret
 from ingest.server.credentials import KEY_PREFIX, looks_like_key, mask
@@ -69,6 +70,7 @@ def create(
     over_limit: str = StreamKey.OverLimit.WARN,
     allowed_networks: Sequence[str] = (),
     enabled: bool = True,
+    test_only: bool = False,
     secret: str | None = None,
 ) -> NewKey:
     """Makes a key for the stream. `secret` brings one over from another server; nothing of it is kept for recognition.
@@ -91,6 +93,7 @@ def create(
         max_kbps=max_kbps,
         over_limit=over_limit,
         allowed_networks=list(allowed_networks),
+        test_only=test_only,
     )
     try:
         with transaction.atomic():
@@ -177,6 +180,7 @@ def rotate(*, key: StreamKey, grace: timedelta = timedelta(0)) -> NewKey:
             over_limit=key.over_limit,
             allowed_networks=key.allowed_networks,
             enabled=key.enabled,
+            test_only=key.test_only,
         )
 
 
@@ -201,6 +205,13 @@ def rests_until(*, key: StreamKey, now: datetime) -> datetime | None:
         return None
     until: datetime = times[0] + min(COOL_DOWN * 2 ** (len(times) - 1), COOL_DOWN_MOST)
     return until if until > now else None
+
+
+def test_rests_until(*, key: StreamKey, now: datetime) -> datetime | None:
+    """Until when a test-only key can't publish, since its last test went on for as long as one may; None: it can."""
+    ended = Session.objects.filter(key=key, is_test=True, end_reason="test_over", ended_at__gt=now - trials.REST)
+    latest = ended.order_by("-ended_at").values_list("ended_at", flat=True).first()
+    return latest + trials.REST if latest is not None else None
 
 
 def hide(*, name: str) -> str:

@@ -38,8 +38,8 @@ SLACK = timedelta(seconds=1.5)
 ATTEMPTS = 3
 
 
-Standing = Literal["alive", "ended", "unknown"]
-"""What a process knows of a session: that it is live here, that it ended here, or nothing."""
+Standing = datetime | Literal["alive", "ended", "unknown"]
+"""What a process knows of a session: that it is live here, or silent since then; that it ended here; or nothing."""
 
 
 def unknown(session: uuid.UUID) -> Standing:
@@ -52,7 +52,8 @@ class Claim:
     """By what right somebody asks for a stream's lease."""
 
     key: int | None
-    """None: the application is open."""
+    """None: by a log-in, or the application is open."""
+    login: int | None
     address: str
     policy: str
     """One of Stream.Takeover."""
@@ -95,8 +96,9 @@ def take(
 ) -> Taken:
     """Takes a lease that is free, has expired or may be taken over.
 
-    `standing` tells of a session that ended, but whose end is still being written, that it holds nothing any more; and
-    of one that lives, that it was the database's absence that let its lease expire.
+    `standing` tells of a session that ended, but whose end is still being written, that it holds nothing any more; of
+    one that lives, that it was the database's absence that let its lease expire; and of one that is silent, since when,
+    however long a busy database takes to be told.
     Raises Busy. The session's row must exist already, in the same transaction.
     """
     for _ in range(ATTEMPTS):
@@ -108,7 +110,8 @@ def take(
             except IntegrityError:
                 continue  # Another one made the row in between: look at it.
             return Taken(1, "free", None, None)
-        why = _judge(held, claim, now, standing, reached_since)
+        known = _known(held, standing)
+        why = _judge(held, known, claim, now, reached_since)
         unchanged = Q(
             fencing=held.fencing, session=held.session_id, expires_at=held.expires_at, silent_since=held.silent_since
         )
@@ -117,7 +120,7 @@ def take(
         )
         if taken:
             former = None if why == "free" else held.session
-            return Taken(held.fencing + 1, why, former, held.silent_since)
+            return Taken(held.fencing + 1, why, former, _silent_since(held, known))
     raise Busy
 
 
@@ -132,23 +135,28 @@ def check(
     """Raises Busy if `take` would."""
     held = _held(stream)
     if held is not None:
-        _judge(held, claim, now, standing, reached_since)
+        _judge(held, _known(held, standing), claim, now, reached_since)
 
 
 def _held(stream: int) -> Lease | None:
     return Lease.objects.select_related("session").filter(stream_id=stream).first()
 
 
-def _judge(
-    held: Lease,
-    claim: Claim,
-    now: datetime,
-    standing: Callable[[uuid.UUID], Standing],
-    reached_since: datetime | None,
-) -> Why:
+def _known(held: Lease, standing: Callable[[uuid.UUID], Standing]) -> Standing:
+    """Of its holder; "ended" if there is none."""
+    return "ended" if held.session is None else standing(held.session.pk)
+
+
+def _silent_since(held: Lease, known: Standing) -> datetime | None:
+    """Of its holder: by its own process, if that is this one, else as that has told."""
+    if isinstance(known, datetime):
+        return known
+    return held.silent_since if known == "unknown" else None
+
+
+def _judge(held: Lease, known: Standing, claim: Claim, now: datetime, reached_since: datetime | None) -> Why:
     """Why the lease may be taken; raises Busy if it may not."""
     holder = held.session
-    known = "ended" if holder is None else standing(holder.pk)
     if holder is None or known == "ended":
         return "free"
     doubtful_until = None
@@ -156,8 +164,9 @@ def _judge(
         if reached_since is None or reached_since + TTL <= now:
             return "expired"
         doubtful_until = reached_since + TTL
-    same_key = holder.key_id == claim.key
-    silent = held.silent_since is not None and held.silent_since <= now - SILENCE
+    same_key = (holder.key_id, holder.login_id) == (claim.key, claim.login)
+    silent_since = _silent_since(held, known)
+    silent = silent_since is not None and silent_since <= now - SILENCE
     if same_key and silent and doubtful_until is None:  # What a node told before it lost the database may be over.
         return "silent"
     if claim.policy == Stream.Takeover.REPLACE:
@@ -166,16 +175,18 @@ def _judge(
         return "same_address"
     if doubtful_until is not None:
         raise Busy(doubtful_until if doubtful_until <= claim.asked_at + TTL + SLACK else None)
-    raise Busy(_again(held, claim, now) if same_key else None)
+    raise Busy(_again(held, known, claim, now) if same_key else None)
 
 
-def _again(held: Lease, claim: Claim, now: datetime) -> datetime | None:
+def _again(held: Lease, known: Standing, claim: Claim, now: datetime) -> datetime | None:
     """When to look at the lease again. Nobody waits for longer than a lease lives."""
-    if held.silent_since is not None:
-        at = held.silent_since + SILENCE
+    silent_since = _silent_since(held, known)
+    if silent_since is not None:
+        at = silent_since + SILENCE
     elif now < claim.asked_at + TOLD:
         at = claim.asked_at + TOLD
-    elif held.expires_at <= claim.asked_at + TTL:  # Not renewed since: its node is gone, and it will expire.
+    elif known == "unknown" and held.expires_at <= claim.asked_at + TTL:
+        # Not renewed since: its node is gone, and it will expire.
         at = held.expires_at
     else:
         return None

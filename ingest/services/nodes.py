@@ -2,13 +2,15 @@
 
 import socket
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
 
+from ingest import clean
+from ingest.contracts import Issue
 from ingest.models import Node, Session
 from ingest.services import sessions
 
@@ -70,9 +72,9 @@ def started(
     return Started(node, left, None)
 
 
-def seen(*, name: str, now: datetime) -> bool:
-    """The node lives. True: it had been taken for dead, and its sessions had been ended."""
-    Node.objects.filter(name=name).update(seen_at=now)
+def seen(*, name: str, now: datetime, issues: Sequence[Issue] = ()) -> bool:
+    """The node lives, with these issues. True: it had been taken for dead, and its sessions had been ended."""
+    Node.objects.filter(name=name).update(seen_at=now, issues=clean.jsonable(list(issues)))
     taken_for_dead = Node.objects.filter(name=name, state=Node.State.DOWN)
     back = taken_for_dead.filter(drain_requested_at__isnull=True).update(state=Node.State.UP, stopped_at=None)
     return bool(back + taken_for_dead.update(state=Node.State.DRAINING, stopped_at=None))

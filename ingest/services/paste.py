@@ -25,6 +25,17 @@ class Paste:
     rtmps_server: str = ""
     """Instead of `server`, for encoders that speak TLS; empty while RTMPS is off."""
 
+    @property
+    def keyed_url(self) -> str:
+        """With the public name, for encoders that need one: the key is in the query."""
+        return f"{self.play_url}?key={self.key}"
+
+    @property
+    def ffmpeg(self) -> str:
+        """A command line that fits a file or a device."""
+        coding = "-c:v libx264 -preset veryfast -b:v 2500k -maxrate 2500k -bufsize 5000k -g 60 -c:a aac -b:a 160k"
+        return f"ffmpeg -re -i INPUT {coding} -f flv '{self.publish_url}'"
+
     def as_dict(self) -> dict[str, str]:
         """Without what is empty."""
         return {name: value for name, value in asdict(self).items() if value}
@@ -36,9 +47,14 @@ def server_base() -> str:
 
 
 def _base(scheme: str, host: str, port: int) -> str:
-    host = settings.RTMP_HOST or ("127.0.0.1" if host in WILDCARDS else host)
-    host = f"[{host}]" if ":" in host else host
+    host = url_host(settings.RTMP_HOST or host)
     return f"{scheme}://{host}" if port == PORTS[scheme] else f"{scheme}://{host}:{port}"
+
+
+def url_host(host: str) -> str:
+    """A host as URLs write it; a wildcard, by which nobody is reached, as this machine."""
+    host = "127.0.0.1" if host in WILDCARDS else host
+    return f"[{host}]" if ":" in host else host
 
 
 def server(*, app: str) -> str:

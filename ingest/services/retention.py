@@ -1,4 +1,4 @@
-"""What is old goes: attempts, past bans, and sessions with their events. Never a session that is open.
+"""What is old goes: attempts, past bans, entries of the audit log, sessions with their events. Never an open session.
 
 In small pieces with pauses between them: encoders are admitted meanwhile, and on SQLite one writes at a time.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from ingest.models import Attempt, Ban, Session, StatusEvent
+from ingest.models import Attempt, AuditEntry, Ban, Session, StatusEvent
 
 PIECE_S = 0.05
 """How long one deletion should hold the database; the next one is made smaller if it took longer."""
@@ -29,6 +29,7 @@ class Pruned:
     bans: int = 0
     sessions: int = 0
     events: int = 0
+    audit: int = 0
     finished: bool = True
 
 
@@ -52,7 +53,7 @@ class _Run:
             if not found:
                 break
             started = time.monotonic()
-            rows.model._default_manager.filter(pk__in=found).delete()
+            rows.model._default_manager.filter(pk__in=found).only("pk").delete()  # Their other columns may be long.
             took = time.monotonic() - started
             self.size = min(PIECE_ROWS, self.size * 2) if took < PIECE_S else max(1, self.size // 2)
             gone += len(found)
@@ -60,16 +61,27 @@ class _Run:
         return gone
 
 
-def prune(*, now: datetime, attempts_days: int, sessions_days: int, run_s: float = RUN_S) -> Pruned:
+def prune(
+    *, now: datetime, attempts_days: int, sessions_days: int, audit_days: int = 0, run_s: float = RUN_S
+) -> Pruned:
     """Deletes what is older than so many days; 0: nothing of it. Sessions count from their end."""
     run = _Run(time.monotonic() + run_s)
     if attempts_days:
         before = now - timedelta(days=attempts_days)
         run.done.attempts = run.delete(Attempt.objects.filter(at__lt=before).order_by("at"))
         run.done.bans = run.delete(Ban.objects.filter(until__lt=before).order_by("until"))
+    if audit_days:
+        old = AuditEntry.objects.filter(at__lt=now - timedelta(days=audit_days))
+        run.done.audit = run.delete(old.order_by("at"))
     if sessions_days:
         _sessions(run, now - timedelta(days=sessions_days))
     return run.done
+
+
+def in_pieces(*rows: "QuerySet[Any]", run_s: float = RUN_S) -> int:
+    """Deletes rows of other kinds in the same way, for so long at most; how many went."""
+    run = _Run(time.monotonic() + run_s)
+    return sum(run.delete(each) for each in rows)
 
 
 def _sessions(run: _Run, before: datetime) -> None:

@@ -4,10 +4,12 @@ import uuid
 from collections.abc import Collection
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
+from ingest import trials
 from ingest.contracts import END_REASONS, EndReason
-from ingest.models import Application, Session
+from ingest.models import Application, Recording, Session
+from ingest.services import encoderlogin
 
 ASKED_AT_ONCE = 1000
 """Sessions in one query: a node may have ten thousand players."""
@@ -16,15 +18,21 @@ ASKED_AT_ONCE = 1000
 def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
     """The node's open sessions that must end, each with its reason.
 
-    An explicit request comes first; else a key that was revoked, disabled, deleted or has expired, or a stream or
-    application that was disabled or deleted.
+    An explicit request comes first, then a trial that has lasted for as long as one may; else a key or a log-in that
+    was revoked, disabled, deleted or has expired, or a stream or application that was disabled or deleted. Who plays a
+    recording that belongs to no stream may go on.
     """
     key_gone = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
     key_deleted = Q(
         kind=Session.Kind.PUBLISH,
         key__isnull=True,
+        login__isnull=True,
         stream__application__publish_policy=Application.PublishPolicy.KEY,
     )
+    of_no_stream = Recording.objects.filter(
+        stream=None, name=OuterRef("name"), application__name=OuterRef("app"), application__enabled=True
+    )
+    test_over = now - trials.MOST
     rows = (
         Session.objects.filter(node__name=node, ended_at__isnull=True)
         .filter(
@@ -33,14 +41,22 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
             | key_gone
             | Q(key__expires_at__lte=now)
             | key_deleted
-            | Q(stream__isnull=True)
+            | encoderlogin.gone(now)
+            | (Q(stream__isnull=True) & ~Exists(of_no_stream))
             | Q(stream__enabled=False)
             | Q(stream__application__enabled=False)
+            | Q(is_test=True, started_at__lte=test_over)
         )
         .order_by()
-        .values_list("pk", "stop_requested")
+        .values_list("pk", "stop_requested", "is_test", "started_at")
     )
-    return [(pk, asked if asked in END_REASONS else "key_revoked") for pk, asked in rows]
+    return [(pk, _reason(asked, is_over=is_test and started <= test_over)) for pk, asked, is_test, started in rows]
+
+
+def _reason(asked: str, *, is_over: bool) -> EndReason:
+    if asked in END_REASONS:
+        return asked
+    return "test_over" if is_over else "key_revoked"
 
 
 def of_lost(*, sessions: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, EndReason]]:

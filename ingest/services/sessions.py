@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from ingest import clean
 from ingest.contracts import EndReason, Totals
-from ingest.models import Session, StatusEvent, StreamKey
-from ingest.services import leases
+from ingest.models import EncoderLogin, Session, StatusEvent, StreamKey
+from ingest.services import leases, outbox
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def end(
     Where it ends as it was asked to, what was noted with the request stands in for the `description`.
     """
     with transaction.atomic():
-        row = Session.objects.select_related("stop_by").filter(pk=session, ended_at__isnull=True).first()
+        row = Session.objects.select_related("stop_by", "node").filter(pk=session, ended_at__isnull=True).first()
         if row is None or row.kind == Session.Kind.PUBLISH:
             leases.release(session=session)
         if row is None:
@@ -57,7 +57,15 @@ def end(
             fields["summary"] = row.summary | {name: value for name, value in totals.items() if name in SUMMARY}
         if row.key_id is not None:
             StreamKey.objects.filter(pk=row.key_id).update(last_used_at=fields["ended_at"])
-        return Session.objects.filter(pk=session, ended_at__isnull=True).update(**fields) == 1
+        if row.login_id is not None:
+            EncoderLogin.objects.filter(pk=row.login_id).update(last_used_at=fields["ended_at"])
+        if not Session.objects.filter(pk=session, ended_at__isnull=True).update(**fields):
+            return False
+        if row.kind == Session.Kind.PUBLISH:
+            for name, value in fields.items():
+                setattr(row, name, value)
+            outbox.unpublished(row)
+        return True
 
 
 def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None:
@@ -79,7 +87,11 @@ def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None
 
 def _displaced_by(row: Session) -> Session | None:
     """The open session that ends only since this one took the stream over from it: the latest of the stream before."""
-    others = Session.objects.filter(stream=row.stream_id, kind=Session.Kind.PUBLISH, ended_at__isnull=True)
+    if row.is_test:
+        return None
+    others = Session.objects.filter(
+        stream=row.stream_id, kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False
+    )
     latest = others.exclude(pk=row.pk).order_by("-started_at").first()
     return latest if latest is not None and latest.stop_requested == "replaced" else None
 
@@ -104,7 +116,8 @@ def set_media(*, session: uuid.UUID, media: Mapping[str, Any], metadata: Mapping
 def request_stop(
     *, session_id: uuid.UUID | str, reason: EndReason = "kicked", by: AbstractBaseUser | None = None, note: str = ""
 ) -> bool:
-    """Asks the session's node to end it: by the database, which it reads each second, and faster by the channel layer.
+    """Asks the session's node to end it: by the database, which it reads each second, and, once that is committed,
+    faster by the channel layer.
 
     `note` becomes the description of its end. False: the session has ended already.
     """
@@ -114,7 +127,7 @@ def request_stop(
     if not changed:
         return False
     channel = Session.objects.values_list("channel", flat=True).get(pk=session_id)
-    async_to_sync(send_stop)(channel=channel, session_id=session_id, reason=reason)
+    transaction.on_commit(lambda: async_to_sync(send_stop)(channel=channel, session_id=session_id, reason=reason))
     return True
 
 

@@ -4,9 +4,12 @@ A file appears whole or not at all: it is written as `.NAME.parquet.tmp`, fsynce
 """
 
 import os
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +29,11 @@ def hour_folder(lake: Path, table: str, hour: datetime) -> Path:
     return table_folder(lake, table) / f"dt={hour:%Y-%m-%d}" / f"hr={hour:%H}"
 
 
+def file_prefix(node: str) -> str:
+    """What the names of a node's files begin with."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", node).strip("-") or "node"
+
+
 def by_hour(records: pa.Table) -> Iterator[tuple[datetime, pa.Table]]:
     """The records of each hour, by their `at_us`."""
     hours = pc.divide(records["at_us"], HOUR_US)
@@ -36,13 +44,20 @@ def by_hour(records: pa.Table) -> Iterator[tuple[datetime, pa.Table]]:
 def write_parquet(records: pa.Table, file: Path) -> None:
     """Writes the file atomically and durably, in place of one of the same name. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    with publish_file(file) as out:
+        pq.write_table(records, out, compression="zstd")
+
+
+@contextmanager
+def publish_file(file: Path) -> Iterator[BinaryIO]:
+    """What is written appears whole, under this name, when the block has ended well; else not at all."""
     partial = file.with_name(f".{file.name}.tmp")
     try:
         with partial.open("wb") as out:
-            pq.write_table(records, out, compression="zstd")
+            yield out
             out.flush()
             os.fsync(out.fileno())
-    except OSError:  # A full disk: what was written of it only takes up more.
+    except BaseException:  # A full disk: what was written of it only takes up more.
         partial.unlink(missing_ok=True)
         raise
     partial.rename(file)

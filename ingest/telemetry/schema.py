@@ -2,7 +2,8 @@
 
 A field's annotation gives its type: `str` (and a Literal) utf8, `int` int64, `float` float64; `| None` makes it
 nullable. `VERSION` is part of every path (`samples/v=1/...`): it grows when a field changes its meaning or type. A new
-field does not change it: readers see it as null in older files.
+field does not change it: older files lack the column, and who reads them together with newer ones asks for null in its
+place, as the jobs do by their schema (DuckDB: `union_by_name`).
 """
 
 import dataclasses

@@ -104,15 +104,7 @@ class Spool:
 
     def read(self) -> tuple[pa.Schema, list[pa.RecordBatch]]:
         """All whole batches. Raises BadSpool."""
-        data = self.path.read_bytes()
-        if not data.startswith(MAGIC):
-            raise BadSpool(f"{self.path.name}: not a spool")
-        payloads = _frames(memoryview(data)[len(MAGIC) :])
-        try:
-            schema = pa.ipc.read_schema(pa.py_buffer(next(payloads)))
-            return schema, [pa.ipc.read_record_batch(pa.py_buffer(payload), schema) for payload in payloads]
-        except (StopIteration, pa.ArrowInvalid, OSError) as error:
-            raise BadSpool(f"{self.path.name}: {error or 'no schema'}") from error
+        return read_spool(self.path)
 
     def remove(self) -> None:
         """Deletes the file and lets go of it."""
@@ -122,6 +114,19 @@ class Spool:
     def release(self) -> None:
         """Lets go of the file, which stays for the next start's recovery."""
         os.close(self._descriptor)
+
+
+def read_spool(path: Path) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+    """All whole batches of a spool, whoever holds it. Raises BadSpool and OSError (FileNotFoundError: converted)."""
+    data = path.read_bytes()
+    if not data.startswith(MAGIC):
+        raise BadSpool(f"{path.name}: not a spool")
+    payloads = _frames(memoryview(data)[len(MAGIC) :])
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(next(payloads)))
+        return schema, [pa.ipc.read_record_batch(pa.py_buffer(payload), schema) for payload in payloads]
+    except (StopIteration, pa.ArrowInvalid, OSError) as error:
+        raise BadSpool(f"{path.name}: {error or 'no schema'}") from error
 
 
 def _frame(buffer: pa.Buffer) -> bytes:

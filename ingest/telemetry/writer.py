@@ -11,7 +11,6 @@ when it can be; over KEPT_ROWS of a table the oldest are dropped and counted.
 """
 
 import logging
-import re
 import threading
 import time
 from collections import deque
@@ -24,7 +23,7 @@ import pyarrow as pa
 
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry.flush import request_time
-from ingest.telemetry.lake import by_hour, hour_folder, write_parquet
+from ingest.telemetry.lake import by_hour, file_prefix, hour_folder, write_parquet
 from ingest.telemetry.schema import EVENTS, SAMPLES, TABLES, Table
 from ingest.telemetry.spool import SUFFIX, Spool, spool_folder
 
@@ -84,7 +83,7 @@ class TelemetryWriter:
         self._capacity = capacity
         self._kept = kept
         started = datetime.now(UTC)
-        self._prefix = f"{re.sub(r'[^A-Za-z0-9-]', '-', node).strip('-') or 'node'}-{started:%Y%m%dT%H%M%S%f}"
+        self._prefix = f"{file_prefix(node)}-{started:%Y%m%dT%H%M%S%f}"
         self._sequence = 0
         self._feeds = {table.name: Feed(table) for table in TABLES}
         self._lock = threading.Lock()

@@ -19,6 +19,7 @@ from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, RtmpServer, ServerConfig, favour_the_loop
 from ingest.server import ListenError as RtmpListenError
 from ingest.server.tls import load
+from ingest.services import playlinks
 from rtmpweb.embedded import firststart, workers
 from rtmpweb.embedded.children import Child
 from rtmpweb.embedded.http import HttpServer
@@ -51,6 +52,7 @@ class Embedded:
                 "RTMPWEB_HTTP is off: the embedded server needs it. Run `manage.py runrtmp` for RTMP alone."
             )
         http = listen(settings.HTTP_ADDRESS, "RTMPWEB_HTTP")
+        settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], http.getsockname()[1])
         try:
             config = self._check_rtmp()
             firststart.migrate()
@@ -77,12 +79,12 @@ class Embedded:
     def _check_rtmp() -> ServerConfig:
         """What stops the listeners is found before the first start makes, and shows once, what it makes."""
         try:
-            config = server_config(settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS)
+            config = server_config(settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS, settings.MEDIA_ADDRESS)
             if config.rtmps and config.certificate and config.certificate_key:
                 load(config.certificate, config.certificate_key)
         except (CertificateError, ImproperlyConfigured) as error:
             raise ListenError(str(error)) from error
-        for scheme, address in (("rtmp", config.rtmp), ("rtmps", config.rtmps)):
+        for scheme, address in (("rtmp", config.rtmp), ("rtmps", config.rtmps), ("http", config.media)):
             if address is not None:
                 listen(address, SETTINGS[scheme]).close()
         return config
@@ -100,6 +102,8 @@ class Embedded:
             settings.RTMP_ADDRESS = (config.rtmp[0], self._rtmp.addresses[0][1])
         if config.rtmps is not None:
             settings.RTMPS_ADDRESS = (config.rtmps[0], self._rtmp.tls_addresses[0][1])
+        if config.media is not None:
+            settings.MEDIA_ADDRESS = (config.media[0], self._rtmp.media_addresses[0][1])
 
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
@@ -120,6 +124,8 @@ class Embedded:
             if address is not None
         ]
         self._write(f"Ready: dashboard {self._url}, {', '.join(urls) or 'no RTMP (RTMPWEB_RTMP is off)'}")
+        if base := playlinks.media_base():
+            self._write(f"FLV by HTTP and WebSocket: {base}/live/APPLICATION/STREAM.flv")
 
     # --- Stop ---
 

@@ -12,20 +12,16 @@ from tests.tools import require_tool
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            item.add_marker(pytest.mark.timeout(300))  # The first one starts a JVM, perhaps on a busy machine.
+        if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))  # The first one starts a JVM, perhaps on a busy machine.
 
 
 @pytest.fixture(scope="session")
 def jvm() -> Iterator[None]:
     """Ends the JVM with the tests; it starts when first needed."""
     require_tool("java")
-    with pytest.MonkeyPatch.context() as environment:
-        # The tests' frames are small: most of the time would go into compiling for speed that nobody needs.
-        environment.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
-        yield
-        runner.stop()
+    yield
+    runner.stop()
 
 
 @pytest.fixture

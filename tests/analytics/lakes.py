@@ -1,9 +1,15 @@
 """Lakes for tests: filled as a node fills them, with figures from a fixed seed."""
 
 import random
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from analytics.jobs.computing import compute_days, compute_hours
+from analytics.work import Computed, HourInput
 from ingest.contracts import Sample
 from ingest.telemetry import TelemetryWriter
 from tests.ingest.telemetry.records import NOON, sample
@@ -67,3 +73,33 @@ def two_hours(streams: Iterable[str]) -> list[Sample]:
             start = NOON + HOUR_US // 2 + part * 1_200_000_000
             samples += broadcast(name, f"{name}-{part}", seconds=1190, start_us=start)
     return samples
+
+
+def hours_of(lake: Path) -> list[HourInput]:
+    """All that the lake holds."""
+    folders = sorted({folder.relative_to(folder.parents[1]) for folder in lake.glob("*/v=1/dt=*/hr=*")})
+    return [
+        HourInput(
+            datetime.strptime(str(folder), "dt=%Y-%m-%d/hr=%H").replace(tzinfo=UTC),
+            tuple(sorted((lake / "samples/v=1" / folder).glob("*.parquet"))),
+            tuple(sorted((lake / "events/v=1" / folder).glob("*.parquet"))),
+        )
+        for folder in folders
+    ]
+
+
+def compute(spark: SparkSession, lake: Path, *, hours_at_once: int = 6) -> dict[datetime, Computed]:
+    """Computes all hours, which follow one another, and their days, as a run does but for the database."""
+    hours, out = hours_of(lake), lake / "rollups" / ".work"
+    done: dict[datetime, Computed] = {}
+    for first in range(0, len(hours), hours_at_once):
+        done |= compute_hours(spark, lake, hours[first : first + hours_at_once], out)
+        _bring(out, lake)
+    compute_days(spark, lake, sorted({hour.start.replace(hour=0) for hour in hours}), out)
+    _bring(out, lake)
+    return done
+
+
+def _bring(out: Path, lake: Path) -> None:
+    shutil.copytree(out / "rollups", lake / "rollups", dirs_exist_ok=True)
+    shutil.rmtree(out)

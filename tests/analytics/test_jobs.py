@@ -1,120 +1,189 @@
-"""The transforms on small frames."""
+"""The transforms on small frames: schemas, copies, broadcasts and what counts for what. The rest: test_oracle."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
-from analytics.jobs.daily import daily
-from analytics.jobs.hourly import hourly
-from analytics.jobs.schemas import ROLLUPS, SAMPLES
-from ingest.contracts import Sample
-from ingest.telemetry import schema
-from tests.analytics.lakes import HOUR_US
-from tests.ingest.telemetry.records import NOON, sample
+from analytics.jobs import schemas
+from analytics.jobs.minutes import doubtful, each_once, minutes
+from analytics.jobs.sessions import session_hours, tail_of
+from analytics.jobs.sketches import gathered, merged, sketches
+from analytics.sketches import points
+from analytics.tables import DAY, HOUR, MINUTES, SESSION_HOURS, table_folder
+from ingest.contracts import EventRecord, Sample
+from ingest.telemetry import TelemetryWriter, schema
+from tests.analytics.lakes import HOUR_US, compute
+from tests.ingest.telemetry.records import NOON, event, sample
 
 pytestmark = pytest.mark.spark
+
+SECOND_US = 1_000_000
 
 
 def frame_of(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:
     table = pa.Table.from_pylist([asdict(one) for one in samples], schema.SAMPLES.schema)
-    return spark.createDataFrame(table, SAMPLES)
+    return spark.createDataFrame(table, schemas.SAMPLES)
 
 
-def rollups(spark: SparkSession, *samples: Sample) -> list[Row]:
-    frame = hourly(frame_of(spark, samples))
-    assert frame.schema.fieldNames() == ROLLUPS.fieldNames()
-    assert [field.dataType for field in frame.schema] == [field.dataType for field in ROLLUPS]
-    return sorted(frame.collect(), key=lambda row: (row.start_us, row.app, row.name))
+def session_of(session: str, at_us: int, seconds: int, **fields: Any) -> list[Sample]:
+    """A session's samples, the first of which ends at this time."""
+    return [
+        sample(number + 1, session=session, at_us=at_us + number * SECOND_US, **fields) for number in range(seconds)
+    ]
 
 
-def figures(row: Row, **expected: Any) -> None:
-    assert {name: row[name] for name in expected} == expected
+def lake_of(lake: Path, samples: Sequence[Sample], events: Sequence[EventRecord] = ()) -> Path:
+    writer = TelemetryWriter(lake, "node-a")
+    writer.start()
+    writer.samples(samples)
+    for one in events:
+        writer.event(one)
+    writer.close()
+    return lake
 
 
-def test_an_hour_is_summed_for_each_stream(spark: SparkSession) -> None:
-    first, second = rollups(
+def rows(lake: Path, table: str, **wanted: Any) -> list[dict[str, Any]]:
+    """Of a table that was written, those with these values, by when they start."""
+    files = sorted(table_folder(lake, table).rglob("*.parquet"))
+    found = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    return sorted(
+        (row for row in found if all(row[column] == value for column, value in wanted.items())),
+        key=lambda row: (row["start_us"], row["value"] if "value" in row else row["first_us"]),
+    )
+
+
+def declared(frame: DataFrame, schema: StructType) -> None:
+    assert frame.schema.fieldNames() == schema.fieldNames()
+    found = [field.dataType.simpleString() for field in frame.schema]
+    assert found == [field.dataType.simpleString() for field in schema]
+
+
+def test_what_is_written_has_the_declared_columns(spark: SparkSession, lake: Path) -> None:
+    lake_of(lake, session_of("a", NOON, 3), [event(1, at_us=NOON)])
+    compute(spark, lake)
+    for table, schema_ in {
+        MINUTES: schemas.MINUTES,
+        SESSION_HOURS: schemas.SESSION_HOURS,
+        HOUR: schemas.ROLLUPS,
+        DAY: schemas.ROLLUPS,
+    }.items():
+        (file,) = table_folder(lake, table).rglob("*.parquet")
+        declared(spark.read.parquet(str(file)), schema_)
+
+
+def test_copies_are_found_and_lost_samples_are_none(spark: SparkSession) -> None:
+    whole, lossy, twice = (session_of(name, NOON, 150) for name in ("whole", "lossy", "twice"))
+    frame = frame_of(spark, [*whole, *lossy[::3], *twice, twice[70]])
+    found = doubtful(minutes(frame))
+    assert [row["session"] for row in found.collect()] == ["twice"]
+    once = each_once(frame, found)
+    assert once.count() == 150 + 50 + 150
+    assert doubtful(minutes(once)).count() == 0
+
+
+def test_broadcasts_are_joined_over_gaps_hours_and_chunks(spark: SparkSession, lake: Path) -> None:
+    one = NOON + HOUR_US
+    samples = [
+        *session_of("first", one - 200 * SECOND_US, 90),  # Ends 111 s before the hour.
+        *session_of("second", one + 100 * SECOND_US, 10),  # Begins 210 s later: a reconnect.
+        *session_of("third", one + 410 * SECOND_US, 10),  # Begins 300 s later: the same.
+        *session_of("fourth", one + 721 * SECOND_US, 10),  # 301 s later: another broadcast.
+    ]
+    compute(spark, lake_of(lake, samples), hours_at_once=1)
+    begin = one - 201 * SECOND_US
+    told = [
+        (row["session"], row["broadcast_us"], row["broadcasts"], row["reconnects"], row["recovery_ms"])
+        for row in rows(lake, SESSION_HOURS)
+    ]
+    assert told == [
+        ("first", begin, 1, 0, 0),
+        ("second", begin, 0, 1, 210_000),
+        ("third", begin, 0, 1, 300_000),
+        ("fourth", one + 720 * SECOND_US, 1, 0, 0),
+    ]
+    assert [row["value"] for row in rows(lake, DAY, dimension="broadcast")] == [
+        "2026-03-29T12:56:39Z",
+        "2026-03-29T13:12:00Z",
+    ]
+    assert [row["sessions"] for row in rows(lake, DAY, dimension="broadcast")] == [3, 1]
+
+
+def test_peaks_are_summed_over_streams_in_the_same_minute(spark: SparkSession, lake: Path) -> None:
+    samples = [
+        *session_of("a", NOON + 30 * SECOND_US, 60, name="a", players=5),
+        *session_of("b", NOON + 61 * SECOND_US, 20, name="b", players=4),
+        *session_of("b2", NOON + 85 * SECOND_US, 20, name="b", players=2),  # The same players, after a reconnect.
+        *session_of("c", NOON + 300 * SECOND_US, 20, name="c", players=8, video_bytes=0, audio_bytes=0),
+    ]
+    compute(spark, lake_of(lake, samples))
+    (app,) = rows(lake, HOUR, dimension="app")
+    assert (app["peak_players"], app["peak_at_us"], app["peak_streams"]) == (9, NOON + 60 * SECOND_US, 2)
+
+
+def test_events_count_once_and_for_what_they_are_of(spark: SparkSession, lake: Path) -> None:
+    attempt: dict[str, Any] = {"session": "", "kind": "attempt", "stream": None, "at_us": NOON}
+    refused = event(0, **attempt, reason="key_unknown", app="live", name="rk_…")
+    unknown = event(0, **attempt, reason="unknown_app", app="li…", name="", session_kind="")
+    happened = [
+        event(1, session="a", at_us=NOON),
+        event(9, session="a", at_us=NOON + SECOND_US, kind="session.ended", reason="tcp_reset"),
+        event(3, session="a", at_us=NOON + SECOND_US, kind="onstatus"),
+        *(
+            event(1, session=f"p{number}", at_us=NOON, session_kind="play", address_hash="ab12" if number else "cd34")
+            for number in range(3)
+        ),
+        refused,
+        unknown,
+    ]
+    samples = session_of("a", NOON, 2)
+    compute(spark, lake_of(lake_of(lake, samples, happened), [], happened))
+    found = {row["dimension"]: row for row in rows(lake, HOUR)}
+    assert set(found) == {"stream", "key", "app", "encoder", "node", "broadcast"}
+    for dimension, refusals in {"node": 2, "app": 1, "stream": 0, "key": 0}.items():
+        row = found[dimension]
+        assert (row["accepted"], row["ends"], row["unplanned_ends"], row["refused"]) == (1, 1, 1, refusals)
+    assert dict(found["node"]["refusals"]) == {"key_unknown": 1, "unknown_app": 1}
+    assert dict(found["stream"]["end_reasons"]) == {"tcp_reset": 1}
+    assert [found[of]["unique_players"] for of in ("stream", "app", "node", "key")] == [2, 2, 2, None]
+    assert found["broadcast"]["ends"] == 1
+
+
+def test_sketches_are_those_of_python(spark: SparkSession) -> None:
+    samples = [
+        *(sample(n, session="long", video_kbps=float(n * 37 % 500)) for n in range(500)),
+        *(sample(n, session="short", video_kbps=1000.0 + n) for n in range(7)),
+    ]
+    made = sketches(frame_of(spark, samples))
+    declared(made, schemas.SKETCHES)
+    found = {row["session"]: row["video_sketch"] for row in made.collect()}
+    assert found["long"] == list(points([one.video_kbps for one in samples[:500]]))
+    assert found["short"] == [1000.0 + n for n in range(7)]
+    counts = spark.createDataFrame([("long", 500), ("short", 7)], "session string, samples bigint")
+    parts = made.join(counts, "session").groupBy("start_us").agg(F.sum("samples").alias("samples"), gathered("video"))
+    (both,) = parts.select(merged("video")).collect()
+    # Each point of the long one weighs 3 or 4: as if its values had come so often.
+    weights = [500 * (i + 1) // 128 - 500 * i // 128 for i in range(128)]
+    values = [value for value, weight in zip(found["long"], weights, strict=True) for _ in range(weight)]
+    assert both["video_sketch"] == list(points([*values, *found["short"]]))
+
+
+def test_a_tail_is_what_may_go_on(spark: SparkSession) -> None:
+    end = NOON + HOUR_US
+    frame = frame_of(
         spark,
-        sample(0, name="a", stream=4, video_bytes=0, audio_bytes=0, video_kbps=0.0, elapsed_ms=500, health="bad"),
-        sample(1, name="a", stream=4, video_kbps=2000.0, players=5, ts_gap=1, missing_frames_est=3),
-        sample(2, name="a", stream=4, video_kbps=4000.0, players=1, ts_regress=2, dropped_frames=7, health="warning"),
-        sample(0, name="a", stream=4, session="another", keyframe_interval=8.5, health="none"),
-        sample(0, name="b", stream=5, session="third", keyframe_interval=None),
+        [*session_of("early", NOON, 2, name="a"), *session_of("late", end - 90 * SECOND_US, 80, name="b")],
     )
-    figures(
-        first,
-        start_us=NOON,
-        app="live",
-        name="a",
-        stream=4,
-        samples=4,
-        sessions=2,
-        elapsed_ms=3500,
-        live_ms=3000,
-        good_ms=1000,
-        warning_ms=1000,
-        bad_ms=500,
-        video_bytes=750_000,
-        audio_bytes=48_000,
-        out_bytes=2_000_000,
-        video_frames=120,
-        keyframes=4,
-        ts_gaps=1,
-        ts_regressions=2,
-        missing_frames_est=3,
-        dropped_frames=7,
-        player_ms=2 * 500 + 5000 + 1000 + 2000,
-        peak_players=5,
-        keyframe_interval_max=8.5,
-        video_kbps_mean=8 * 750_000 / 3500,
-        video_kbps_min=0.0,
-        video_kbps_p50=2000.0,
-        video_kbps_max=4000.0,
-    )
-    figures(second, name="b", stream=5, samples=1, sessions=1, keyframe_interval_max=None, video_kbps_p5=2000.0)
-
-
-def test_a_sample_that_comes_twice_counts_once(spark: SparkSession) -> None:
-    (row,) = rollups(spark, sample(0), sample(1), sample(0), sample(0, session="another"))
-    figures(row, samples=3, sessions=2, elapsed_ms=3000, player_ms=6000)
-
-
-def test_an_hour_begins_with_its_first_microsecond(spark: SparkSession) -> None:
-    before, after = rollups(spark, sample(0, at_us=NOON - 1), sample(1, at_us=NOON), sample(2, at_us=NOON + 1))
-    figures(before, start_us=NOON - HOUR_US, samples=1)
-    figures(after, start_us=NOON, samples=2)
-
-
-def test_a_group_without_elapsed_time_has_no_mean(spark: SparkSession) -> None:
-    (row,) = rollups(spark, sample(0, elapsed_ms=0))
-    figures(row, video_kbps_mean=None, elapsed_ms=0)
-
-
-def test_no_samples_make_no_rollups(spark: SparkSession) -> None:
-    assert rollups(spark) == []
-
-
-def test_a_day_is_merged_from_its_hours(spark: SparkSession) -> None:
-    midnight = NOON - 12 * HOUR_US
-    # A session across an hour is one session of the day; 100 values lie under the sketch's size, so ranks are exact.
-    samples = [sample(n, at_us=NOON - 50_000_000 + n * 1_000_000, video_kbps=float(n)) for n in range(100)]
-    samples.append(sample(0, session="another", at_us=midnight, video_kbps=500.0, players=40))
-    samples.append(sample(1, session="another", at_us=midnight - 1, video_kbps=900.0))
-    frame = daily(hourly(frame_of(spark, samples)))
-    assert frame.schema.fieldNames() == ROLLUPS.fieldNames()
-    before, day = sorted(frame.collect(), key=lambda row: row.start_us)
-    figures(before, start_us=midnight - 24 * HOUR_US, samples=1, sessions=1)
-    figures(
-        day,
-        start_us=midnight,
-        samples=101,
-        sessions=2,
-        elapsed_ms=101_000,
-        video_kbps_min=0.0,
-        video_kbps_p50=50.0,
-        video_kbps_max=500.0,
-        peak_players=40,
-    )
+    empty = spark.createDataFrame([], schemas.TAIL)
+    hours = session_hours(minutes(frame), sketches(frame), empty)
+    declared(hours, schemas.SESSION_HOURS)
+    tail = tail_of(hours)
+    declared(tail, schemas.TAIL)
+    assert [row["session"] for row in tail.collect()] == ["late"]

@@ -19,9 +19,32 @@ def test_a_session_that_its_cluster_has_ended_is_replaced(settings: Any) -> None
     settings.SPARK_MASTER = "local[1]"
     with runner.spark() as session:
         session.sparkContext._jsc.sc().stop()
-    with pytest.raises(Exception, match="stopped"):
-        count()
     assert count() == 5
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_java_that_is_killed_is_replaced_in_the_same_process(settings: Any, waits: bool) -> None:
+    """Also while its threads are still ending, when nothing can be said of it yet."""
+    settings.SPARK_MASTER = "local[1]"
+    assert count() == 5
+    process = runner._process()
+    assert process
+    process.kill()
+    if waits:
+        process.wait()
+    assert count() == 5
+    assert runner._process() is not process
+
+
+@pytest.mark.parametrize(
+    "where", [{"SPARK_MASTER": "spark://127.0.0.1:1"}, {"SPARK_REMOTE": "sc://127.0.0.1:1/;token=x"}]
+)
+def test_a_cluster_that_is_not_there_is_named(settings: Any, where: dict[str, str]) -> None:
+    runner.stop()
+    ((name, address),) = where.items()
+    setattr(settings, name, address)
+    with pytest.raises(runner.SparkLost, match=f"does not answer at 127.0.0.1:1. Check .* {name} says"):
+        count()
 
 
 def test_an_empty_address_of_spark_connect_is_none(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
 """Runs as rows: asked for, claimed once, one at a time, lost, unsent; and the schedule."""
 
 import shutil
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -11,12 +12,16 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
+from pytest_django.fixtures import Settings
 
-from analytics import pipeline, services
-from analytics.models import HEARTBEAT_LOST, AnalyticsRun
+from analytics import ledger, locks, pipeline, services
+from analytics.models import HEARTBEAT_LOST, AnalyticsRun, Grain, Partition, RunLine
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
+from tests.analytics.lakes import HOUR_US, broadcast, fill
 from tests.broker import waiting
+from tests.ingest.telemetry.records import NOON
+from tests.tools import hide_java
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -124,6 +129,20 @@ def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
         assert AnalyticsRun.objects.filter(state="queued").exists() == repeated
 
 
+def test_what_a_lost_run_had_locked_is_there_for_the_next_at_once() -> None:
+    ledger.note_pending(Grain.HOUR, [HOUR])
+    run = services.start_run(trigger=PAGE)
+    services.claim(run_id=run.pk)
+    assert locks.take(run, Grain.HOUR, [HOUR]).starts == [HOUR]
+    following = services.create_run(trigger=PAGE)
+    with pytest.raises(services.Busy):
+        services.claim(run_id=following.pk)
+    assert locks.take(following, Grain.HOUR, [HOUR]).starts == []
+    AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - HEARTBEAT_LOST * 2)
+    services.claim(run_id=following.pk)
+    assert locks.take(following, Grain.HOUR, [HOUR]).starts == [HOUR]
+
+
 def test_a_run_that_says_why_it_failed_is_not_repeated() -> None:
     run = services.start_run(trigger=PAGE)
     services.fail(run, code=AnalyticsRun.ErrorCode.LOST, error="Spark's Java process ended.")
@@ -131,17 +150,140 @@ def test_a_run_that_says_why_it_failed_is_not_repeated() -> None:
     assert not AnalyticsRun.objects.filter(state="queued").exists()
 
 
-def test_a_commands_run_is_left_to_the_command() -> None:
+def test_a_commands_run_is_left_to_the_command_unless_that_was_killed() -> None:
     services.create_run(trigger=AnalyticsRun.Trigger.COMMAND)
     AnalyticsRun.objects.update(requested_at=timezone.now() - services.RESEND_AFTER * 2)
     before = queued()
     services.take_up()
     assert queued() == before
+    AnalyticsRun.objects.update(requested_at=timezone.now() - services.COMMAND_WAITS * 2)
+    services.take_up()
+    assert queued() == before + 1
+    assert sorted(AnalyticsRun.objects.values_list("trigger", "state")) == [
+        ("command", "failed"),
+        ("schedule", "queued"),
+    ]
+
+
+HOUR = datetime(2026, 3, 29, 12, tzinfo=UTC)
+
+
+def undone(**fields: Any) -> Partition:
+    return Partition.objects.create(grain=Grain.HOUR, start=HOUR, **fields)
+
+
+def is_asked_for() -> bool:
+    """Whether the next look at the ledger asks for a run."""
+    services.take_up()
+    return AnalyticsRun.objects.filter(state="queued").exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "retry_in_s", "locked_for_s", "asked"),
+    [
+        ("done", None, None, False),
+        ("pending", None, None, True),
+        ("failed", 30, None, False),
+        ("failed", -1, None, True),
+        ("running", None, 30, False),
+        ("running", None, -1, True),
+    ],
+)
+def test_the_ledger_asks_for_a_run_while_it_shows_work_that_nobody_does(
+    state: str, retry_in_s: int | None, locked_for_s: int | None, asked: bool
+) -> None:
+    now = timezone.now()
+    undone(
+        state=state,
+        attempts=1,
+        retry_at=now + timedelta(seconds=retry_in_s) if retry_in_s else None,
+        lock="somebody" if locked_for_s else "",
+        locked_until=now + timedelta(seconds=locked_for_s) if locked_for_s else None,
+    )
+    assert is_asked_for() == asked
+
+
+def test_runs_that_get_nothing_done_are_asked_for_less_and_less_often() -> None:
+    undone()
+    for failures, pause_min in enumerate([0, 0, 1, 2, 4, 8, 16, 32, 60, 60]):
+        pause = timedelta(minutes=pause_min)
+        if pause:
+            AnalyticsRun.objects.update(ended_at=timezone.now() - pause + timedelta(seconds=20))
+            assert not is_asked_for(), failures
+        AnalyticsRun.objects.update(ended_at=timezone.now() - pause)
+        assert is_asked_for(), failures
+        services.fail(AnalyticsRun.objects.get(state="queued"), code=AnalyticsRun.ErrorCode.FAILED, error="No luck")
+    run = services.start_run(trigger=PAGE)
+    AnalyticsRun.objects.filter(pk=run.pk).update(done=1)
+    services.fail(run, code=AnalyticsRun.ErrorCode.TIME_LIMIT, error="The time limit passed")
+    assert is_asked_for(), "what gets on goes on at once"
+
+
+def test_nobody_is_asked_for_a_run_again_that_needs_java_to_be_installed() -> None:
+    undone()
+    services.fail(services.start_run(trigger=PAGE), code=AnalyticsRun.ErrorCode.JAVA_MISSING, error="Install it")
+    assert not is_asked_for()
+
+
+def test_what_failed_is_asked_for_again_without_waiting() -> None:
+    user = User.objects.create_user("ana")
+    failed = services.create_run(trigger=PAGE, kind="hourly", since=HOUR, until=HOUR + timedelta(hours=3))
+    later = timezone.now() + timedelta(hours=1)
+    partition = undone(state="failed", attempts=5, retry_at=later, run=failed)
+    other = Partition.objects.create(grain=Grain.DAY, start=HOUR, state="failed", attempts=3, retry_at=later)
+    services.fail(failed, code=AnalyticsRun.ErrorCode.FAILED, error="It broke")
+    again = services.retry(failed, user)
+    assert (again.kind, again.since, again.until) == ("hourly", failed.since, failed.until)
+    assert (again.state, again.trigger, again.requested_by) == ("queued", "page", user)
+    partition.refresh_from_db()
+    other.refresh_from_db()
+    assert (partition.state, partition.attempts, partition.retry_at) == ("pending", 0, None)
+    assert other.state == "failed"
+    assert services.retry([other]) == again, "it waits already"
+    other.refresh_from_db()
+    assert other.state == "pending"
+
+
+def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Settings) -> None:
+    settings.LAKE_DIR = lake
+    for hour in (11, 12, 13):
+        fill(lake, list(broadcast("demo", "a", seconds=2, start_us=NOON + (hour - 12) * HOUR_US)))
+    for hour in range(8, 14):
+        Partition.objects.create(grain=Grain.HOUR, start=HOUR.replace(hour=hour), state="done")
+    Partition.objects.create(grain=Grain.DAY, start=HOUR.replace(hour=0), state="done")
+    assert services.recompute(HOUR.replace(hour=9), HOUR.replace(hour=13)) == 3
+    pending = Partition.objects.filter(state="pending").order_by("grain", "start")
+    assert [(one.grain, one.start.hour) for one in pending] == [("day", 0), ("hour", 11), ("hour", 12)]
+    assert is_asked_for()
+
+
+def test_a_run_tells_what_it_does() -> None:
+    run = services.create_run(trigger=PAGE, user=User.objects.create_user("ana"))
+    claimed = services.claim(run_id=run.pk)
+    assert claimed
+    services.say(claimed, "Something\x00 odd " + "!" * 2000, RunLine.Level.WARNING)
+    services.fail(claimed, code=AnalyticsRun.ErrorCode.FAILED, error="It broke")
+    first, second, third = run.lines.all()
+    assert "asked for by ana (page)" in first.text
+    assert (second.level, second.text[:15], len(second.text)) == ("warning", "Something\ufffd odd ", 1000)
+    assert (third.level, third.text) == ("error", "It broke")
+
+
+def test_old_runs_go_with_their_lines_and_the_ledger_stays() -> None:
+    now = timezone.now()
+    for days in (89, 91):
+        run = services.create_run(trigger=PAGE)
+        services.say(run, "It works")
+        AnalyticsRun.objects.filter(pk=run.pk).update(state="done", ended_at=now - timedelta(days=days))
+    partition = undone(state="done", run=run)
+    assert services.prune_runs(now=now) == 2
+    assert (AnalyticsRun.objects.count(), RunLine.objects.count()) == (1, 1)
+    partition.refresh_from_db()
+    assert partition.run is None
 
 
 def test_an_empty_lake_is_done_without_spark(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", "")
-    monkeypatch.setenv("PATH", "")
+    hide_java(monkeypatch)
     run = services.claim(run_id=services.create_run(trigger=PAGE).pk)
     assert run
     pipeline.perform(run, lake=lake)

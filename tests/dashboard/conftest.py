@@ -6,17 +6,22 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from asgiref.sync import async_to_sync
 from channels.layers import channel_layers
 from django.contrib.auth.models import Group, User
 from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
+from analytics.reports import apart, services
+from analytics.reports.periods import Period
+from analytics.reports.scopes import Scope
 from dashboard import tokens
 from dashboard.system.watch import Watch, get_watch
 from ingest import livestore
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.models import Application, Node, Session, Stream
+from ingest.services.audit import Actor
 
 PASSWORD = "horse-battery-staple"
 
@@ -32,6 +37,16 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     livestore._store = None
     cache.clear()
+
+
+@pytest.fixture
+def reports_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By this process, which alone sees what a test's transaction wrote. Made by another: test_apart.py, tests/e2e."""
+
+    def report(period: Period, scope: Scope, actor: Actor) -> int:
+        return services.make(period, scope, actor=actor).pk
+
+    monkeypatch.setattr(apart, "report", report)
 
 
 def make_user(*roles: str, name: str = "mira") -> User:
@@ -90,6 +105,15 @@ def api_token(role: str = "viewer", **fields: Any) -> dict[str, str]:
     return {"Authorization": f"Bearer {tokens.create(name=f'{role}-script', role=role, **fields).secret}"}
 
 
+def file_text(answer: Any) -> str:
+    """The text of a file that comes in pieces."""
+
+    async def joined() -> str:
+        return b"".join([piece async for piece in answer]).decode()
+
+    return async_to_sync(joined)()
+
+
 def figures(node: str = "n1", at: float | None = None) -> NodeFigures:
     return {
         "node": node,
@@ -140,8 +164,11 @@ def snapshot(stream: Stream, **fields: Any) -> StreamSnapshot:
         "ts_gap": 0,
         "ts_regress": 0,
         "missing_frames_est": 0,
+        "media_faults": 0,
+        "timestamp_repairs": 0,
         "slow_players": 0,
         "dropped_frames": 0,
+        "slowest": [],
         "media": {"video_codec": "H.264", "audio_codec": "AAC", "width": 1280, "height": 720},
         "metadata": {},
     }

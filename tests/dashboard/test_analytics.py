@@ -1,57 +1,35 @@
-"""The history page: what it shows, who may start a run, its progress, the CSV and the API."""
+"""The history page: what it shows, who may start a run, its progress, and its files."""
 
 import csv
 import io
-from datetime import UTC, datetime, timedelta
-from typing import Any
+import json
+from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
 from pytest_django.fixtures import Settings
 
 from analytics import services
-from analytics.models import FIGURES, AnalyticsRun, Grain, Rollup
-from dashboard.views.analytics import UNTAKEN_AFTER
-from ingest.models import Stream
+from analytics.models import METRIC_VERSION, AnalyticsRun, Dimension, Grain, Partition, Report, Rollup
+from dashboard.analytics.periods import Period
+from dashboard.views.analytics import FEW_STREAMS, UNTAKEN_AFTER
+from ingest.models import StatusEvent, Stream
+from ingest.services import audit
+from ingest.services.audit import Actor
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
 from tests.broker import waiting
-from tests.dashboard.conftest import client_of, make_user
-from tests.tools import require_tool
+from tests.dashboard.conftest import client_of, file_text, make_session, make_stream, make_user
+from tests.dashboard.rollups import hour, make_rollup
+from tests.tools import hide_java, require_tool
 
 pytestmark = pytest.mark.django_db
 
 URL = "/analytics/"
-
-
-def make_rollup(hours_ago: int, name: str = "cam-1", grain: Grain = Grain.HOUR, **fields: Any) -> Rollup:
-    start = timezone.now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours_ago)
-    if grain == Grain.DAY:
-        start = start.replace(hour=0)
-    whole = {name: 0 for name in FIGURES if "kbps" not in name and name != "keyframe_interval_max"}
-    figures = whole | {
-        "samples": 3600,
-        "sessions": 2,
-        "elapsed_ms": 3_600_000,
-        "live_ms": 3_540_000,
-        "good_ms": 3_540_000,
-        "video_bytes": 1_125_000_000,
-        "out_bytes": 2_500_000_000,
-        "video_frames": 99,
-        "missing_frames_est": 1,
-        "player_ms": 90_000_000,
-        "peak_players": 1234,
-        "keyframe_interval_max": 4.25,
-        "video_kbps_p5": 2000.0,
-        "video_kbps_p50": 2500.5,
-        "video_kbps_p95": 3000.0,
-        "video_kbps_mean": 2500.0,
-    }
-    return Rollup.objects.create(
-        grain=grain, start=start, app="live", name=name, metric_version=1, **(figures | fields)
-    )
 
 
 def text(client: Client, url: str = URL) -> str:
@@ -76,15 +54,49 @@ def test_an_empty_history_says_what_to_do(analyst: Client, viewer: Client) -> No
 
 def test_the_latest_stream_is_shown_with_its_figures(viewer: Client, stream: Stream) -> None:
     Stream.objects.filter(pk=stream.pk).update(target_kbps=3000)
+    make_stream("older")
     make_rollup(5, name="older")
-    make_rollup(1)
+    make_rollup(
+        1, peak_at=hour(1) + timedelta(minutes=41), targeted_ms=1000, below_ms=25, reconnects=2, recovery_ms=60_000
+    )
     page = text(viewer)
     assert "History of live/cam-1" in page
-    for shown in ("0:59:00", "2,500", "2,000 to 3,000", "1,234", "1,500.0", "2.500", "3,000 expected", "1.00 <small>%"):
-        assert shown in page
-    assert page.count('class="h-') == 24
+    shown = ("0:59:00", "2,500", "2,000 to 3,000", "1,234", "2.500", "target 3,000", "1.00\u00a0%", ":41</span>")
+    assert [each for each in shown if each not in page] == []
     assert page.count('class="h-good"') == 1
     assert escape("live/older") in page
+    tiles = {tile.label: (tile.value, tile.unit, tile.comparison) for tile in viewer.get(URL).context["tiles"]}
+    assert tiles == {
+        "Uptime": ("96.7", "%", "no history the day before"),
+        "Live time": ("59.0", "min", "none the day before"),
+        "Median bitrate": ("2,500", "kbit/s", "none the day before"),
+        "Below target": ("2.5", "% of time", "no history the day before"),
+        "Reconnects": ("2.03", "an hour", "2 in all, none the day before"),
+        "Mean recovery": ("30", "s", "none the day before"),
+        "Peak players": ("1,234", "", f"{hour(1):%a %-d %b, %H}:41"),
+    }
+
+
+def test_the_period_before_is_compared_in_words(viewer: Client) -> None:
+    make_rollup(1, reconnects=3, recovery_ms=60_000, targeted_ms=100, below_ms=20)
+    make_rollup(
+        24, live_ms=1_740_000, reconnects=1, recovery_ms=30_000, targeted_ms=100, below_ms=10, video_kbps_p50=2600.0
+    )
+    tiles = {tile.label: tile.comparison for tile in viewer.get(URL).context["tiles"]}
+    assert tiles["Uptime"] == "day before: 47.9\u00a0%"
+    assert tiles["Live time"] == "30.0\u00a0min more"
+    assert tiles["Median bitrate"] == "100 less"
+    assert tiles["Below target"] == "day before: 10.0\u00a0%"
+    assert tiles["Reconnects"] == "3 in all, 2 more"
+    assert tiles["Mean recovery"] == "10\u00a0s less"
+
+
+def test_the_median_of_a_period_is_that_of_all_its_samples(viewer: Client) -> None:
+    make_rollup(1, values=[100.0] * 60, video_kbps_p50=100.0)
+    make_rollup(2, values=[900.0] * 40, video_kbps_p50=900.0)
+    assert viewer.get(URL).context["figures"].quantiles == (100.0, 100.0, 900.0)
+    Rollup.objects.filter(video_kbps_p50=100.0).update(grain=Grain.DAY)
+    assert viewer.get(URL).context["figures"].video_kbps_p50 == 900.0
 
 
 def test_hours_without_media_are_gaps_in_the_chart(viewer: Client) -> None:
@@ -95,7 +107,10 @@ def test_hours_without_media_are_gaps_in_the_chart(viewer: Client) -> None:
     assert chart["p5"][-1] == 2000.0
     assert len(chart["p50"]) == 24
     assert chart["from"] + 24 * chart["step"] > timezone.now().timestamp() >= chart["from"] + 23 * chart["step"]
-    assert [bar.health for bar in viewer.get(URL).context["bars"]][-3:] == ["bad", "none", "good"]
+    health, uptime = viewer.get(URL).context["history"].strips
+    assert [bar.look for bar in health.bars][-3:] == ["bad", "none", "good"]
+    assert [bar.look for bar in uptime.bars][-3:] == ["warning", "none", "warning"]
+    assert (health.counts["bad"], health.counts["none"]) == (1, 22)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +121,19 @@ def test_hours_without_media_are_gaps_in_the_chart(viewer: Client) -> None:
         ("range=30d", 30),
         ("range=90d&grain=hour", 2160),
         ("range=24h&grain=day", 1),
+        ("from={day}&to={day}", 24),
+        ("from={day}&to={day}&grain=day", 1),
     ],
 )
 def test_ranges_and_grains(viewer: Client, query: str, starts: int) -> None:
     make_rollup(0)
     make_rollup(0, grain=Grain.DAY)
-    context = viewer.get(f"{URL}?{query}").context
-    assert len(context["chart"]["p50"]) == starts
-    assert context["chart"]["p50"][-1] == 2500.5
+    now = hour()
+    context = viewer.get(f"{URL}?{query.format(day=now.date())}").context
+    chart = context["chart"]
+    assert len(chart["p50"]) == starts
+    step = chart["step"]
+    assert chart["p50"][int((now.timestamp() - chart["from"]) // step)] == 2500.5
 
 
 @pytest.mark.parametrize("query", ["stream=nothing", "stream=a/b&range=x&grain=y", "stream=%00/%00", "stream=/"])
@@ -122,8 +142,162 @@ def test_a_wrong_address_is_a_page_nevertheless(viewer: Client, query: str) -> N
     assert viewer.get(f"{URL}?{query}").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("query", "fault", "days"),
+    [
+        ("from=2026-03-01", "Both days are needed", 1),
+        ("from=2026-03-02&to=2026-03-01", "The last day is before the first", 1),
+        ("from=9999-99-99&to=x", "Both days are needed", 1),
+        ("from=2026-01-01&to=2026-06-30&grain=hour", "Shown by day", 181),
+        ("from=2000-01-01&to=2026-06-30", "These are its last 800 days", 800),
+    ],
+)
+def test_dates_that_cannot_be_shown_are_said_to_be(viewer: Client, query: str, fault: str, days: int) -> None:
+    make_rollup(0)
+    response = viewer.get(f"{URL}?{query}")
+    assert fault in response.content.decode()
+    assert response.context["period"].days == days
+
+
+def test_periods_say_what_they_are() -> None:
+    def words(first: str, last: str) -> tuple[str, str]:
+        period = Period.of({"from": first, "to": last})
+        return period.words, period.before_words
+
+    assert words("2026-11-07", "2026-11-13") == ("7 to 13 Nov 2026", "week before")
+    assert words("2026-11-07", "2026-11-07") == ("7 Nov 2026", "day before")
+    assert words("2026-10-30", "2026-11-13") == ("30 Oct to 13 Nov 2026", "15 days before")
+    assert words("2025-12-31", "2026-01-01") == ("31 Dec 2025 to 1 Jan 2026", "2 days before")
+
+
+def test_the_ledger_says_how_many_recorded_hours_are_processed(viewer: Client) -> None:
+    make_rollup(1)
+    done = {"state": "done", "metric_version": METRIC_VERSION}
+    Partition.objects.create(grain="hour", start=hour(1), **done)
+    Partition.objects.create(grain="hour", start=hour(2), **done | {"metric_version": METRIC_VERSION - 1})
+    Partition.objects.create(grain="hour", start=hour(3), state="pending")
+    Partition.objects.create(grain="hour", start=hour(30), **done)
+    Partition.objects.create(grain="day", start=hour(1), **done)
+    assert "1 of 3 hours processed" in text(viewer)
+
+
+def test_a_day_leads_to_its_hours_and_its_sessions(viewer: Client) -> None:
+    make_rollup(0)
+    row = make_rollup(0, grain=Grain.DAY)
+    page = text(viewer, f"{URL}?range=7d")
+    day = f"{row.start:%Y-%m-%d}"
+    assert f"from={day}&amp;to={day}&amp;grain=hour" in page
+    assert f"since={day}T00:00&amp;until={row.start + timedelta(days=1):%Y-%m-%d}T00:00" in page
+
+
+def test_what_happened_is_marked(viewer: Client, stream: Stream) -> None:
+    make_rollup(0)
+    make_session(stream, age_s=3000, ended_ago_s=2000, end_reason="tcp_reset")
+    again = make_session(stream, age_s=1959, ended_ago_s=1000, end_reason="kicked", stop_note="Wrong camera.")
+    make_session(stream, age_s=600)
+    make_session(make_stream("another"), age_s=1950, ended_ago_s=900, end_reason="kicked")
+    at = timezone.now() - timedelta(seconds=1500)
+    StatusEvent.objects.create(session=again, sequence=3, at=at, kind="config.changed", description="720p")
+    StatusEvent.objects.create(session=again, sequence=4, at=at, kind="metadata", description="no mark")
+    audit.record(Actor("mira", None, "192.0.2.20"), "key.rotate", "studio", stream=stream)
+    audit.record(Actor("mira", None, "192.0.2.20"), "session.note", "not a mark", stream=stream)
+    context = viewer.get(URL).context
+    assert [(one.words, one.detail, one.is_mark) for one in context["happenings"]] == [
+        ("Key rotated", "studio", True),
+        ("Kicked", "Wrong camera.", True),
+        ("The encoder sends something else", "720p", True),
+        ("Reconnected after 41\u00a0s", "Connection reset before it.", False),
+    ]
+    assert [mark["is_line"] for mark in context["chart"]["marks"]] == [True, True, True, False]
+    rows = json.loads(file_text(viewer.get("/analytics/rollups.json?part=events")))["items"]
+    assert [row["kind"] for row in rows] == ["key.rotate", "kick", "config.changed", "reconnect"]
+
+
+def test_broadcasts_are_listed_as_a_whole(viewer: Client) -> None:
+    make_rollup(0)
+    begin = hour(26)
+    value = begin.isoformat()
+    kind = Dimension.BROADCAST
+    make_rollup(26, dimension=kind, value=value, values=[100.0] * 60)
+    make_rollup(3, dimension=kind, value=value, values=[900.0] * 20, reconnects=1, recovery_ms=60_000)
+    make_rollup(3, dimension=kind, value=hour(900).isoformat(), name="another")
+    report = Report.objects.create(
+        kind="broadcast",
+        scope="live/cam-1",
+        since=begin,
+        until=hour(3),
+        time_zone="UTC",
+        hours_expected=2,
+        hours_done=2,
+        document={},
+    )
+    (found,) = viewer.get(URL).context["broadcasts"]
+    assert (found.begin, found.end) == (begin, begin + timedelta(hours=2, minutes=1))
+    assert (found.figures.reconnects, found.figures.video_kbps_p50, found.report) == (1, 100.0, report.pk)
+    (row,) = csv.DictReader(io.StringIO(file_text(viewer.get("/analytics/rollups.csv?part=broadcasts"))))
+    assert (row["begin"], row["reconnects"], row["video_kbps_p50"]) == (value, "1", "100.0")
+
+
+def test_keyframe_intervals_and_refusals_are_counted(viewer: Client) -> None:
+    make_rollup(0, gop_2=60, gop_6=40, accepted=3, refused=1, refusals={"key_unknown": 1})
+    make_rollup(1, gop_2=60, gop_longer=40, refused=2, refusals={"key_unknown": 1, "busy": 1})
+    context = viewer.get(URL).context
+    counts = [("1 to 2 s", 120, 60.0, False), ("4 to 6 s", 40, 20.0, True), ("over 10 s", 40, 20.0, True)]
+    assert [each for each in context["intervals"] if each[1]] == counts
+    assert context["refusals"] == [("key_unknown", 2), ("busy", 1)]
+    assert "50.0 % accepted" in text(viewer)
+
+
+def test_streams_are_typed_where_there_are_many(viewer: Client) -> None:
+    for number in range(FEW_STREAMS):
+        make_stream(f"cam-{number}")
+        make_rollup(1, name=f"cam-{number}")
+    make_stream("never-live")
+    page = text(viewer)
+    assert '<select name="stream"' in page
+    assert "never-live" not in page
+    make_stream("one-more")
+    make_rollup(1, name="one-more")
+    page = text(viewer)
+    assert '<select name="stream"' not in page
+    assert 'list="streams"' in page
+
+
+def test_many_hours_of_one_look_are_one_bar(viewer: Client) -> None:
+    make_rollup(0)
+    make_rollup(100, bad_ms=60_000)
+    health, _ = viewer.get(f"{URL}?range=90d&grain=hour").context["history"].strips
+    assert [bar.look for bar in health.bars] == ["none", "bad", "none", "good"]
+
+
+def test_a_page_asks_the_database_as_often_for_many_as_for_few(viewer: Client, stream: Stream) -> None:
+    def asked(url: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert viewer.get(url).status_code == 200
+        return len(queries)
+
+    urls = (f"{URL}?range=90d&grain=hour", f"{URL}compare/?by=stream", f"{URL}compare/?by=key&pick=1")
+
+    def furnish(numbers: range) -> None:
+        for ago in numbers:
+            make_rollup(ago, values=[1.0])
+            make_rollup(name=f"cam-{ago}-more", grain=Grain.DAY, values=[1.0])
+            make_rollup(grain=Grain.DAY, dimension=Dimension.KEY, value=str(ago + 1))
+            make_rollup(ago, dimension=Dimension.BROADCAST, value=hour(ago).isoformat())
+            session = make_session(stream, age_s=600 + ago * 30, ended_ago_s=580 + ago * 30)
+            StatusEvent.objects.create(session=session, sequence=1, kind="config.changed")
+
+    furnish(range(2))
+    for url in urls:
+        asked(url)  # What is looked up once a process doesn't count.
+    few = [asked(url) for url in urls]
+    furnish(range(2, 20))
+    assert [asked(url) for url in urls] == few
+
+
 def test_a_name_is_never_markup(viewer: Client) -> None:
     name = '"><script>alert(1)</script>'
+    make_stream(name)
     make_rollup(0, name=name)
     page = text(viewer)
     assert "<script>alert" not in page
@@ -180,8 +354,7 @@ def test_without_java_the_page_says_what_to_install(
     analyst: Client, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     make_rollup(0)
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    hide_java(monkeypatch)
     settings.REDIS_URL = ""
     page = text(analyst)
     assert "Java is missing" in page
@@ -202,48 +375,8 @@ def test_only_analysts_and_admins_start_runs(role: str | None) -> None:
     assert not AnalyticsRun.objects.exists()
 
 
-@pytest.mark.parametrize("path", ["", "progress", "rollups.csv"])
+@pytest.mark.parametrize("path", ["", "progress", "rollups.csv", "rollups.json", "compare/", "compare/export.csv"])
 def test_a_login_is_needed(path: str) -> None:
     response = Client().get(URL + path)
     assert response.status_code == 302
     assert response["Location"].startswith("/login/")
-
-
-def test_the_csv_holds_every_figure_oldest_first(viewer: Client) -> None:
-    rollups = [make_rollup(2), make_rollup(1, audio_kbps_p50=128.25)]
-    make_rollup(1, name="another")
-    response = viewer.get("/analytics/rollups.csv?stream=live/cam-1")
-    assert response["Content-Disposition"].startswith('attachment; filename="live-cam-1-hour-')
-    rows = list(csv.DictReader(io.StringIO(b"".join(response).decode())))
-    assert [row["start"] for row in rows] == [rollup.start.isoformat() for rollup in rollups]
-    assert [row["audio_kbps_p50"] for row in rows] == ["", "128.25"]
-    assert {name: rows[0][name] for name in FIGURES} == {
-        name: "" if value is None else str(value) for name in FIGURES for value in [getattr(rollups[0], name)]
-    }
-
-
-def test_a_spreadsheet_does_not_take_a_name_for_a_formula(viewer: Client) -> None:
-    make_rollup(0, name="=1+1")
-    response = viewer.get("/analytics/rollups.csv?stream=live/%3D1%2B1")
-    (row,) = csv.DictReader(io.StringIO(b"".join(response).decode()))
-    assert row["name"] == "'=1+1"
-
-
-def test_the_api_lists_rollups(viewer: Client) -> None:
-    first, second = make_rollup(2), make_rollup(1)
-    make_rollup(1, name="another")
-    make_rollup(0, grain=Grain.DAY)
-    assert viewer.get("/api/v1/rollups").json()["count"] == 3
-    found = viewer.get("/api/v1/rollups?stream=live/cam-1").json()
-    assert found["count"] == 2
-    assert [datetime.fromisoformat(item["start"]) for item in found["items"]] == [second.start, first.start]
-    item = found["items"][0]
-    assert (item["app"], item["name"], item["grain"], item["health"]) == ("live", "cam-1", "hour", "good")
-    assert {name: item[name] for name in FIGURES} == {name: getattr(second, name) for name in FIGURES}
-    assert (item["player_minutes"], item["delivered_gb"]) == (1500.0, 2.5)
-    since = second.start.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
-    assert viewer.get(f"/api/v1/rollups?stream=live/cam-1&from={since}").json()["count"] == 1
-    assert viewer.get(f"/api/v1/rollups?stream=live/cam-1&to={since}").json()["count"] == 1
-    assert viewer.get("/api/v1/rollups?grain=day").json()["count"] == 1
-    assert viewer.get("/api/v1/rollups?grain=week").status_code == 422
-    assert Client().get("/api/v1/rollups").status_code == 401

@@ -12,13 +12,15 @@ from django.utils import timezone
 
 from ingest import livestore
 from ingest.livestore import get_livestore
-from ingest.models import Attempt, StatusEvent, Stream
+from ingest.models import Application, Attempt, StatusEvent, Stream
+from ingest.services import playtokens
 from tests.dashboard.conftest import api_token, figures, make_session, make_stream, make_user, snapshot
 
 STREAM = {"app", "name", "state", "health", "players", "session_id"}
 METRICS = {
     *("video_kbps", "audio_kbps", "wire_kbps", "out_kbps", "fps", "fps_media", "keyframe_interval", "open_gop_age"),
-    *("drift", "drift_dev", "av_skew", "ts_gap", "ts_regress", "missing_frames_est", "idle_ms", "rtt_ms", "retrans"),
+    *("drift", "drift_dev", "av_skew", "ts_gap", "ts_regress", "missing_frames_est", "media_faults"),
+    *("timestamp_repairs", "idle_ms", "rtt_ms", "retrans"),
 }
 SESSION = {
     *("id", "kind", "app", "name", "address", "encoder", "started_at", "ended_at", "end_reason", "video_codec"),
@@ -61,6 +63,32 @@ def test_all_streams_are_listed_and_the_live_ones_have_metrics(viewer: Client, s
     assert live["since"] == "2023-11-14T22:13:20Z"
 
 
+def test_a_live_stream_says_what_its_headers_tell(viewer: Client, stream: Stream) -> None:
+    media = {
+        "video_codec": "H.265",
+        "video_codec_string": "hvc1.2.4.L93.B0",
+        "width": 1280,
+        "height": 720,
+        "profile": "Main 10",
+        "level": "3.1",
+        "bit_depth": 10,
+        "frame_rate": 29.97,
+        "audio_codec": "Opus",
+        "audio_codec_string": "opus",
+        "sample_rate": 48000,
+        "channels": 2,
+        "tracks": [{"kind": "audio", "track": 1, "codec": "AAC"}],
+    }
+    put(snapshot(stream, media=media, media_faults=3, timestamp_repairs=2))
+    found = get(viewer, f"/streams/{stream.path}")
+    assert {name: found[name] for name in media} == media
+    assert (found["media_faults"], found["timestamp_repairs"]) == (3, 2)
+    newer = ("media_faults", "timestamp_repairs")
+    put({name: value for name, value in snapshot(stream).items() if name not in newer})
+    found = get(viewer, f"/streams/{stream.path}")
+    assert (found["tracks"], found["level"], found["media_faults"]) == ([], None, None), "a node before this version"
+
+
 def test_a_stream_says_its_issues(viewer: Client, stream: Stream) -> None:
     issue = {
         "check": "starving",
@@ -71,10 +99,14 @@ def test_a_stream_says_its_issues(viewer: Client, stream: Stream) -> None:
         "title": "Nothing has arrived for 7 s",
         "advice": "Check that the encoder is running.",
     }
-    put(snapshot(stream, health="bad", issues=[issue]))
+    figures = {"value": 7.0, "limit": 5.0, "unit": "s"}
+    put(snapshot(stream, health="bad", issues=[issue | figures]))
     body = get(viewer, "/streams/live/cam-1")
     assert body["health"] == "bad"
-    assert body["issues"] == [issue | {"since": "2023-11-14T22:15:00.500Z"}]
+    assert body["issues"] == [issue | figures | {"since": "2023-11-14T22:15:00.500Z"}]
+    put(snapshot(stream, health="bad", issues=[issue]))
+    (found,) = get(viewer, "/streams/live/cam-1")["issues"]
+    assert (found["value"], found["limit"], found["unit"]) == (None, None, ""), "a node before this version"
 
 
 def test_a_node_that_went_silent_shows_nothing_live(viewer: Client, stream: Stream) -> None:
@@ -350,56 +382,31 @@ def test_a_kick_by_session_needs_the_csrf_token_and_by_token_not(stream: Stream)
     assert script.generic("POST", KICK, headers=api_token("operator")).status_code == 202
 
 
-# --- The description ---
+# --- Play tokens ---
+
+TOKEN = "/api/v1/streams/live/cam-1/token"
 
 
-def test_the_description_names_every_path_and_its_references_resolve(client: Client, db: None) -> None:
-    schema = client.get("/api/v1/openapi.json").json()
-    assert schema["openapi"].startswith("3.")
-    assert set(schema["paths"]) >= {
-        "/api/v1/streams",
-        "/api/v1/streams/{app}/{name}",
-        "/api/v1/streams/{app}/{name}/kick",
-        "/api/v1/sessions",
-        "/api/v1/sessions/{session_id}",
-        "/api/v1/sessions/{session_id}/events",
-        "/api/v1/attempts",
-    }
-    operations = [operation for path in schema["paths"].values() for operation in path.values()]
-    assert all(operation["security"] for operation in operations)
-    assert len({operation["operationId"] for operation in operations}) == len(operations)
-    for path, methods in schema["paths"].items():
-        for operation in methods.values():
-            named = {item["name"] for item in operation["parameters"] if item["in"] == "path"}
-            assert named == {part[1:-1] for part in path.split("/") if part.startswith("{")}
-    for reference in references(schema):
-        found = schema
-        for part in reference.removeprefix("#/").split("/"):
-            found = found[part]
-    fields = schema["components"]["schemas"]
-    assert fields["SessionOut"]["properties"].keys() >= SESSION
-    assert fields["StreamOut"]["properties"].keys() >= STREAM | METRICS
+def test_a_play_token_is_valid_for_the_stream_and_as_long_as_asked(operator: Client, stream: Stream) -> None:
+    answer = operator.generic("POST", TOKEN)
+    assert answer.status_code == 201
+    made = answer.json()
+    assert playtokens.verify(token=made["token"], stream=stream.pk) == "valid"
+    for name, scheme in (("play_url", "rtmp://"), ("flv_url", "http://"), ("ws_url", "ws://")):
+        assert made[name].startswith(scheme)
+        assert made[name].endswith(f"?token={made['token']}")
+    hour = operator.post(TOKEN, {"hours": 1}, content_type="application/json").json()
+    assert 3500 < (datetime.fromisoformat(hour["expires_at"]) - timezone.now()).total_seconds() <= 3600
+    assert operator.post(TOKEN, {"hours": 0}, content_type="application/json").status_code == 422
 
 
-def references(node: Any) -> list[str]:
-    if isinstance(node, dict):
-        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
-        return own + [found for value in node.values() for found in references(value)]
-    if isinstance(node, list):
-        return [found for value in node for found in references(value)]
-    return []
-
-
-def test_the_docs_page_runs_no_inline_script(client: Client, db: None) -> None:
-    answer = client.get("/api/v1/docs")
-    page = answer.content.decode()
-    assert answer.status_code == 200
-    assert "'unsafe-inline'" not in answer["Content-Security-Policy"]
-    for tag in page.split("<script")[1:]:
-        attributes = tag.split(">")[0]
-        assert "src=" in attributes or "application/json" in attributes
-    assert "<style" not in page
-    assert "style=" not in page
+def test_a_play_token_needs_a_role_a_stream_and_an_application_that_is_played(viewer: Client, stream: Stream) -> None:
+    assert viewer.generic("POST", TOKEN).status_code == 403
+    script = Client(headers=api_token("key manager"))
+    assert script.generic("POST", "/api/v1/streams/live/none/token").status_code == 404
+    assert script.generic("POST", TOKEN).status_code == 201
+    Application.objects.update(play_policy=Application.PlayPolicy.NONE)
+    assert script.generic("POST", TOKEN).status_code == 409
 
 
 def test_times_are_utc_whatever_the_row_came_from(viewer: Client, stream: Stream) -> None:

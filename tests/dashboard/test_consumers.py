@@ -3,113 +3,25 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from channels.layers import InMemoryChannelLayer, get_channel_layer
-from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from dashboard import consumers
+from dashboard.consumers import relay
 from ingest import livestore
-from ingest.consumers import pages
+from ingest.consumers.wallfeed import card
 from ingest.livestore import LiveView, MemoryLiveStore, RedisLiveStore, get_livestore
 from ingest.models import StatusEvent, Stream
 from rtmpweb.asgi import application
-from tests.dashboard.conftest import client_of, figures, make_session, make_stream, make_user, snapshot
+from tests.dashboard.conftest import client_of, make_session, make_stream, make_user, snapshot
+from tests.dashboard.sockets import close_code, groups, happen, opened, put, said, sample, second, socket, tick, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-ORIGIN = (b"origin", b"http://localhost")
-HOST = (b"host", b"localhost")
-
-
-def socket(path: str, client: Client | None = None, origin: tuple[bytes, bytes] = ORIGIN) -> WebsocketCommunicator:
-    cookie = client.cookies["sessionid"].value if client else ""
-    return WebsocketCommunicator(application, path, [HOST, origin, (b"cookie", f"sessionid={cookie}".encode())])
-
-
-@asynccontextmanager
-async def opened(path: str, client: Client) -> AsyncIterator[WebsocketCommunicator]:
-    page = socket(path, client)
-    connected, _ = await page.connect()
-    assert connected
-    try:
-        yield page
-    finally:
-        await page.disconnect()
-
-
-async def said(page: WebsocketCommunicator) -> Any:
-    return json.loads(await page.receive_from(timeout=5))
-
-
-async def close_code(page: WebsocketCommunicator) -> int:
-    message = await page.receive_output(timeout=5)
-    assert message["type"] == "websocket.close"
-    return int(message["code"])
-
-
-async def groups() -> set[str]:
-    """Those of the channel layer that have members."""
-    layer = get_channel_layer()
-    if isinstance(layer, InMemoryChannelLayer):
-        return set(layer.groups)
-    keys = await layer.connection(0).keys(f"{layer.prefix}:group:*")
-    return {key.decode().rpartition(":")[2] for key in keys}
-
-
-async def put(at: float, *snapshots: Any, node: str = "n1") -> None:
-    await get_livestore().put_node(figures(node, at), snapshots)
-
-
-async def tick(at: float, *snapshots: Any, gone: tuple[int, ...] = (), node: str = "n1") -> str:
-    """An update as a node sends it to the wall; returns its text."""
-    text = pages.update_text(
-        at=at,
-        nodes=[figures(node, at)],
-        streams=pages.to_json(snapshots),
-        gone=gone,
-    )
-    await get_channel_layer().group_send("live", {"type": "live.tick", "text": text})
-    return text
-
-
-def card(of: Any) -> dict[str, Any]:
-    """What the wall gets of a snapshot: all but what the publisher claims."""
-    return {name: value for name, value in of.items() if name != "metadata"}
-
-
-def sample(at: float, **fields: Any) -> Any:
-    return {
-        "at": at,
-        "video_kbps": 2480.0,
-        "audio_kbps": 128.0,
-        "fps": 30.0,
-        "keyframe_interval": 2.0,
-        "drift_dev": 1.0,
-        "players": 3,
-        "health": "good",
-        **fields,
-    }
-
-
-async def second(stream: Stream, at: float) -> str:
-    """A sample as a node sends it to a stream's page; returns its text."""
-    text = pages.sample_text(at=at, stream=snapshot(stream), sample=sample(at))
-    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.sample", "text": text})
-    return text
-
-
-async def happen(stream: Stream, session: str, sequence: int) -> str:
-    text = pages.event_text({"session_id": session, "sequence": sequence, "at": 1.5, "kind": "onstatus"})
-    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.event", "text": text})
-    return text
 
 
 @pytest.fixture
@@ -161,6 +73,7 @@ async def test_another_sites_page_is_refused(browser: Client) -> None:
     page = socket("/ws/live/", browser, (b"origin", b"https://example.org"))
     connected, _ = await page.connect()
     assert not connected
+    await page.disconnect()
 
 
 async def test_an_unknown_stream_is_4404(browser: Client) -> None:
@@ -168,81 +81,6 @@ async def test_an_unknown_stream_is_4404(browser: Client) -> None:
     await page.connect()
     assert await close_code(page) == 4404
     await page.disconnect()
-
-
-# --- The wall ---
-
-
-async def test_the_wall_gets_a_snapshot_then_what_changed_unaltered(browser: Client, cam: Stream) -> None:
-    idle = await sync_to_async(make_stream)("idle")
-    at = time.time()
-    await put(at, snapshot(cam))
-    async with opened("/ws/live/", browser) as wall:
-        first = await said(wall)
-        assert first["kind"] == "snapshot"
-        assert first["at"] == pytest.approx(at, abs=0.001)
-        assert [node["node"] for node in first["nodes"]] == ["n1"]
-        assert first["streams"] == [card(snapshot(cam))]
-        assert {item["id"]: item["name"] for item in first["known"]} == {cam.pk: "cam-1", idle.pk: "idle"}
-        text = await tick(at + 1, snapshot(cam, fps=25.0))
-        assert await wall.receive_from(timeout=5) == text
-
-
-async def test_an_update_before_the_snapshot_is_neither_lost_nor_a_step_back(browser: Client, cam: Stream) -> None:
-    at = time.time()
-    await put(at, snapshot(cam, fps=30.0))
-    store = get_livestore()
-    read = store.aread
-    sent: list[str] = []
-
-    async def late() -> Any:
-        """Between the subscription and the snapshot: one update that it has, one that it has not."""
-        assert "live" in await groups()
-        await tick(at, snapshot(cam, fps=29.0))
-        view = await read()
-        sent.append(await tick(at + 1, snapshot(cam, fps=31.0)))
-        return view
-
-    store.aread = late  # type: ignore[method-assign]
-    async with opened("/ws/live/", browser) as wall:
-        assert (await said(wall))["streams"][0]["fps"] == 30.0
-        assert await wall.receive_from(timeout=5) == sent[0]
-        assert await wall.receive_nothing(0.2)
-
-
-async def test_that_a_stream_has_gone_is_always_told(browser: Client, cam: Stream) -> None:
-    at = time.time()
-    await put(at, snapshot(cam))
-    async with opened("/ws/live/", browser) as wall:
-        await said(wall)
-        await tick(at, gone=(cam.pk,))
-        assert (await said(wall))["gone"] == [cam.pk]
-
-
-async def test_one_nodes_clock_does_not_hide_another_nodes_updates(browser: Client, cam: Stream) -> None:
-    at = time.time()
-    await put(at, node="ahead")
-    async with opened("/ws/live/", browser) as wall:
-        await said(wall)
-        text = await tick(at - 30, snapshot(cam), node="behind")
-        assert await wall.receive_from(timeout=5) == text
-
-
-async def test_what_a_publisher_claims_can_not_break_the_snapshot(browser: Client, cam: Stream) -> None:
-    await put(time.time(), snapshot(cam, metadata={"duration": float("inf"), "title": "x"}))
-    async with opened("/ws/live/", browser) as wall:
-        text = await wall.receive_from(timeout=5)
-        assert "Infinity" not in text
-        assert "metadata" not in json.loads(text)["streams"][0]
-
-
-async def test_what_a_browser_says_is_ignored(browser: Client) -> None:
-    async with opened("/ws/live/", browser) as wall:
-        await said(wall)
-        await wall.send_to(text_data="[" * 1000)
-        await wall.send_to(bytes_data=b"\0\xff")
-        text = await tick(time.time())
-        assert await wall.receive_from(timeout=5) == text
 
 
 # --- A stream's page ---
@@ -331,7 +169,7 @@ async def test_who_loses_the_right_is_closed_within_the_recheck(
     loss: Callable[[User, Client], Awaitable[None]],
     code: int,
 ) -> None:
-    monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
+    monkeypatch.setattr(relay, "RECHECK_S", 0.0)
     async with opened(path.format(pk=cam.pk), browser) as page:
         await said(page)
         await loss(user, browser)
@@ -349,7 +187,7 @@ async def test_a_recheck_sends_the_whole_picture_again(
     async with opened("/ws/live/", browser) as wall:
         assert (await said(wall))["streams"] == []
         await put(time.time(), snapshot(cam))
-        monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
+        monkeypatch.setattr(relay, "RECHECK_S", 0.0)
         await tick(0)
         assert (await said(wall))["streams"] == [card(snapshot(cam))]
 
@@ -357,8 +195,8 @@ async def test_a_recheck_sends_the_whole_picture_again(
 async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
     browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumers, "STALL_S", 0.05)
-    monkeypatch.setattr(consumers, "GAP_S", 0.5)
+    monkeypatch.setattr(relay, "STALL_S", 0.05)
+    monkeypatch.setattr(relay, "GAP_S", 0.5)
     taken = asyncio.Event()
     taken.set()
     got: list[Any] = []
@@ -418,7 +256,7 @@ async def test_a_page_outlives_the_live_store(browser: Client, monkeypatch: pyte
     async with opened("/ws/live/", browser) as wall:
         await said(wall)
         livestore._store = AwayStore()
-        monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
+        monkeypatch.setattr(relay, "RECHECK_S", 0.0)
         text = await tick(time.time())
         assert await wall.receive_from(timeout=5) == text
 
@@ -429,9 +267,3 @@ async def test_a_page_that_went_leaves_nothing_behind(browser: Client, cam: Stre
         await said(page)
         assert await groups() == {"live", f"stream.{cam.pk}"}
     assert not await groups()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110  # The condition has no event to wait for.
-            await asyncio.sleep(0.01)

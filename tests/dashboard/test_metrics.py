@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -13,6 +14,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from pytest_django import DjangoAssertNumQueries
 
 from dashboard import metrics
+from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
 from dashboard.views.metrics import exposition
 from ingest import livestore
 from ingest.contracts import StreamSnapshot
@@ -30,19 +32,10 @@ def nothing_kept() -> Iterator[None]:
     exposition.cache_clear()
 
 
-def put(*streams: StreamSnapshot) -> None:
-    async_to_sync(get_livestore().put_node)(
-        figures()
-        | {
-            "records": {
-                "history_waiting": 3,
-                "history_dropped": 2,
-                "telemetry_dropped": 1,
-                "telemetry_failing_since": None,
-            }
-        },
-        streams,
-    )
+def put(*streams: StreamSnapshot, **fields: Any) -> None:
+    records = {"history_waiting": 3, "history_dropped": 2, "telemetry_dropped": 1, "telemetry_failing_since": None}
+    told: Any = {**figures(), "records": records, **fields}
+    async_to_sync(get_livestore().put_node)(told, streams)
 
 
 def scrape(client: Client, **headers: str) -> dict[str, Metric]:
@@ -102,9 +95,62 @@ def test_only_so_many_streams_have_series(client: Client, stream: Stream, monkey
     monkeypatch.setattr(metrics, "MAX_STREAMS", 2)
     put(*(snapshot(stream, id=number, name=f"cam-{number}") for number in range(5)))
     found = scrape(client)
-    assert len(values(found, "rtmpweb_stream_players")) == 2
+    assert values(found, "rtmpweb_stream_players") == {("live", "cam-0"): 3.0, ("live", "cam-1"): 3.0, ("", ""): 9.0}
+    assert values(found, "rtmpweb_stream_video_bits_per_second")["", ""] == 3 * 2_480_500.0
+    assert len(values(found, "rtmpweb_stream_frames_per_second")) == 2  # A sum of these means nothing.
     assert values(found, "rtmpweb_streams_without_series") == {(): 3.0}
     assert values(found, "rtmpweb_streams")[("live",)] == 5.0
+
+
+def test_open_issues_are_counted_by_check_and_level(client: Client, stream: Stream) -> None:
+    def issue(check: str, level: str) -> Any:
+        texts = dict.fromkeys(("actual", "expected", "title", "advice"), "x")
+        return {"check": check, "level": level, "since": 1_700_000_000.0, **texts}
+
+    put(
+        snapshot(stream, id=1, issues=[issue("gop_long", "warning"), issue("starving", "bad")]),
+        snapshot(stream, id=2, name="cam-2", issues=[issue("gop_long", "warning")]),
+        issues=[issue("node_cpu", "warning")],
+    )
+    assert values(scrape(client), "rtmpweb_health_issues") == {
+        ("gop_long", "warning"): 2.0,
+        ("starving", "bad"): 1.0,
+        ("node_cpu", "warning"): 1.0,
+    }
+
+
+def test_alerts_and_deliveries_are_counted(client: Client, stream: Stream) -> None:
+    rule = AlertRule.objects.create(name="bad streams")
+    now = timezone.now()
+    about: dict[str, Any] = {"rule": rule, "subject": "live/cam-1", "check_code": "starving", "level": "bad"}
+    Alert.objects.create(opened_at=now, due_at=now, **about)
+    Alert.objects.create(opened_at=now, due_at=now, cleared_at=now, **about)
+    hook = Webhook.objects.create(name="pager", url="https://example.org/")
+    micros = int(now.timestamp() * 1e6)
+    for number, (state, ago_s) in enumerate((("done", 0), ("dead", 60), ("waiting", 60), ("done", 7200))):
+        Delivery.objects.create(once=str(number), number=micros - ago_s * 10**6, webhook=hook, state=state)
+    Delivery.objects.create(once="mail", number=micros, email="ops@example.org", state="done")
+    found = scrape(client)
+    assert values(found, "rtmpweb_alerts_open") == {("bad",): 1.0, ("warning",): 0.0}
+    assert values(found, "rtmpweb_deliveries_waiting") == {(): 1.0}
+    samples = found["rtmpweb_deliveries_recent"].samples
+    recent = {(sample.labels["to"], sample.labels["state"]): sample.value for sample in samples if sample.value}
+    assert recent == dict.fromkeys(
+        [("webhook", "done"), ("webhook", "dead"), ("webhook", "waiting"), ("email", "done")], 1
+    )
+
+
+def test_no_metric_comes_twice_and_each_says_what_it_is(client: Client, stream: Stream) -> None:
+    put(snapshot(stream))
+    text = client.get("/metrics", headers=api_token()).content.decode()
+    families = list(parser.text_string_to_metric_families(text))
+    assert len({family.name for family in families}) == len(families)
+    for family in families:
+        assert family.name.startswith("rtmpweb_")
+        assert family.documentation
+        assert family.type in ("gauge", "counter")
+        labels = [tuple(sorted(sample.labels.items())) for sample in family.samples]
+        assert len(set(labels)) == len(labels)
 
 
 def test_a_second_scraper_costs_no_collection(

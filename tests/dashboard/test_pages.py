@@ -14,9 +14,10 @@ from django.utils import timezone
 
 from ingest.livestore import get_livestore
 from ingest.models import Attempt, Node, StatusEvent, Stream
+from ingest.services import encoderlogin
 from tests.dashboard.conftest import client_of, figures, make_session, make_stream, make_user, snapshot
 
-PAGES = ("/", "/attempts/", "/streams/live/cam-1/")
+PAGES = ("/", "/attempts/", "/recordings/", "/streams/live/cam-1/")
 
 
 class Blocks(HTMLParser):
@@ -83,6 +84,7 @@ def test_a_streams_page_shows_the_whole_picture_at_once(viewer: Client, stream: 
         "fps": 30.0,
         "keyframe_interval": 2.0,
         "drift_dev": 1.0,
+        "rtt_ms": 12.0,
         "players": 3,
         "health": "good",
     }
@@ -97,6 +99,15 @@ def test_a_streams_page_shows_the_whole_picture_at_once(viewer: Client, stream: 
     assert boot["samples"]["fps"] == [30.0, None]
     assert [event["sequence"] for event in boot["events"]] == list(range(60, 10, -1))
     assert boot["events"][0]["session_id"] == str(session.pk)
+
+
+def test_who_logged_in_is_shown_where_others_have_their_key(viewer: Client, stream: Stream) -> None:
+    made = encoderlogin.create(stream=stream, user="bob", label="van")
+    make_session(stream, login=made.login)
+    page = viewer.get("/streams/live/cam-1/").content.decode()
+    assert page.count("van (bob)") == 2
+    for secret in (made.password, made.login.salt, made.login.adobe, made.login.llnw):
+        assert secret not in page
 
 
 def test_an_offline_streams_page_says_so(viewer: Client, stream: Stream) -> None:
@@ -273,7 +284,7 @@ def test_navigation_has_what_the_role_may_open(db: None) -> None:
         return [item.label for item in client.get("/").context["navigation"]]
 
     plain = labels(client_of(make_user("viewer", name="a")))
-    assert plain[:2] == ["Wall", "Attempts"]
+    assert plain[:3] == ["Wall", "Sessions", "Attempts"]
     assert "Keys" not in plain
     keeper = make_user("key manager", name="b")
     keeper.is_staff = True

@@ -11,7 +11,7 @@ from ingest.models import Session, Stream
 from tests.dashboard.conftest import api_token, client_of, make_session, make_stream, make_user
 
 NOBODY = 403
-PAGES = ("/", "/attempts/", "/streams/live/cam-1/")
+PAGES = ("/", "/attempts/", "/recordings/", "/streams/live/cam-1/")
 LISTS = ("/api/v1/streams", "/api/v1/streams/live/cam-1", "/api/v1/sessions", "/api/v1/attempts")
 
 ROLES = [  # Role, may view, may kick, may manage tokens.

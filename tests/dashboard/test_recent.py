@@ -18,6 +18,7 @@ def sample(at: float, video_kbps: float) -> CompactSample:
         fps=25.0,
         keyframe_interval=2.0,
         drift_dev=0.0,
+        rtt_ms=None,
         players=1,
         health="good",
     )

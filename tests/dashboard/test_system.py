@@ -22,9 +22,9 @@ from dashboard.system.probes import Probe
 from ingest import livestore
 from ingest.contracts import NodeFigures
 from ingest.livestore import get_livestore
-from ingest.models import Node
+from ingest.models import Node, Stream
 from ingest.services import nodes
-from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, make_user
+from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, make_stream, make_user, snapshot
 from tests.server_process import wait_for
 
 DEFAULT, ANALYTICS, BEAT = Heartbeat.Kind.WORKER_DEFAULT, Heartbeat.Kind.WORKER_ANALYTICS, Heartbeat.Kind.BEAT
@@ -116,6 +116,19 @@ def node(name: str, *, seen_s: float = 1, **fields: Any) -> Node:
     return Node.objects.create(name=name, seen_at=timezone.now() - timedelta(seconds=seen_s), **fields)
 
 
+def test_the_media_listener(client: Client, settled: None, db: None, settings: Any) -> None:
+    assert parts(client)["media"]["state"] == "unknown"
+    node("a", address="0.0.0.0:1935")
+    found = parts(client, "operator")["media"]
+    assert (found["state"], found["what"], found["alarm"]) == ("degraded", "No media node sends FLV", False)
+    node("b", address="0.0.0.0:1935, 0.0.0.0:1936 (TLS), 0.0.0.0:8001 (media)")
+    found = parts(client, "analyst")["media"]
+    assert (found["state"], found["detail"]) == ("ok", "0.0.0.0:8001")
+    settings.MEDIA_ADDRESS = None
+    found = parts(client, "admin")["media"]
+    assert (found["state"], "RTMPWEB_MEDIA" in found["detail"]) == ("ok", True)
+
+
 def test_media_nodes(client: Client, settled: None, db: None) -> None:
     assert parts(client)["nodes"]["state"] == "down"
     node("a", state=Node.State.DRAINING)
@@ -162,6 +175,16 @@ def test_telemetry_that_can_not_be_written(client: Client, db: None) -> None:
     assert since(found).timestamp() == 1.7e9
 
 
+def test_a_node_at_its_processors_limit(client: Client, db: None) -> None:
+    Node.objects.create(name="n3", state="up", seen_at=timezone.now())
+    issue = {"check": "node_cpu", "level": "warning", "since": 1.7e9, "actual": "97 % of a processor"}
+    async_to_sync(get_livestore().put_node)(cast(NodeFigures, figures("n3") | {"issues": [issue]}), [])
+    found = parts(client)["nodes"]
+    assert (found["state"], found["what"]) == ("degraded", "1 of 1 media nodes is at the limit")
+    assert found["detail"] == "n3: 97 % of a processor"
+    assert since(found).timestamp() == 1.7e9
+
+
 def test_a_disk_that_is_nearly_full_keeps_its_since(client: Client, db: None) -> None:
     async_to_sync(get_livestore().put_node)(figures("n3") | {"disk_free_percent": 2.5}, [])
     first = parts(client)["disk"]
@@ -182,11 +205,31 @@ def test_a_web_process_counts_from_its_start_and_not_from_its_first_request(clie
 
 def test_the_page_lists_every_part(viewer: Client, settled: None) -> None:
     page = viewer.get("/system/").content.decode()
-    for kind in ("database", "nodes", "worker_default", "worker_analytics", "beat", "analytics", "disk", "web"):
+    for kind in (
+        "database",
+        "nodes",
+        "media",
+        "worker_default",
+        "worker_analytics",
+        "beat",
+        "analytics",
+        "disk",
+        "web",
+    ):
         assert f'data-kind="{kind}"' in page
     assert "No media node runs" in page
-    assert "<li" not in page.split('id="outages"')[1].split("</ul>")[0], "the table says it"
-    assert '<li class="banner down" data-kind="nodes"' in viewer.get("/attempts/").content.decode()
+    assert 'class="banner' not in page, "the table says it"
+    assert '<div class="banner down" data-kind="nodes"' in viewer.get("/attempts/").content.decode()
+
+
+def test_every_page_counts_the_streams_in_bad_health(viewer: Client, stream: Stream) -> None:
+    assert viewer.get("/system/alarms").json()["bad_streams"] == 0
+    assert "data-bad-count hidden" in viewer.get("/sessions/").content.decode()
+    told = [snapshot(stream, health="bad"), snapshot(make_stream("cam-2"), health="warning")]
+    async_to_sync(get_livestore().put_node)(figures("n1"), told)
+    assert viewer.get("/system/alarms").json()["bad_streams"] == 1
+    badge = viewer.get("/sessions/").content.decode().partition("data-bad-count>")[2].partition("bad streams")[0]
+    assert "<span>1</span>" in badge
 
 
 def test_who_may_see_it(client: Client, viewer: Client, db: None) -> None:

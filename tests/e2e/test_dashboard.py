@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import chromium, log_in
-from tests.e2e.test_clients import key_url
+from tests.e2e.programs import Keys, key_url
 from tests.media import make_clip, of_kind, read_packets
 from tests.server_process import ServerProcess, program, wait_for
 from tests.tools import require_tool
@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.clients,
     pytest.mark.timeout(180),
-    pytest.mark.xdist_group("e2e"),
 ]
 
 
@@ -71,12 +70,12 @@ def test_pages_ask_for_a_login(browser: Browser, server: ServerProcess) -> None:
 
 
 def test_the_wall_shows_a_stream_within_two_seconds_and_its_end_within_two(
-    page: Page, server: ServerProcess, clip: Path
+    page: Page, server: ServerProcess, keys: Keys, clip: Path
 ) -> None:
-    key = server.create_key("live/on-the-wall")
+    key = keys["on-the-wall"]
     card = page.locator('[data-stream="live/on-the-wall"][data-state="live"]')
     expect(card).to_have_count(0)
-    with program(*publishing(clip, key_url(key, server, "name"), "-stream_loop", "-1")) as encoder:
+    with program(*publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")) as encoder:
         expect(card).to_be_visible(timeout=15_000)
         shown = time.time()
         session = server.stream("live/on-the-wall")["session_id"]
@@ -87,12 +86,14 @@ def test_the_wall_shows_a_stream_within_two_seconds_and_its_end_within_two(
         expect(card).to_have_count(0, timeout=2000)
 
 
-def test_figures_follow_the_media_within_five_percent(page: Page, server: ServerProcess, steady_clip: Path) -> None:
+def test_figures_follow_the_media_within_five_percent(
+    page: Page, server: ServerProcess, keys: Keys, steady_clip: Path
+) -> None:
     """The stream page's bitrate and frame rate, read once a second for 30 s, against the clip's own."""
-    key = server.create_key("live/steady")
+    key = keys["steady"]
     video = of_kind(read_packets(str(steady_clip)), "video")
     own_kbps = sum(map(len, video)) * 8 / 45 / 1000
-    with program(*publishing(steady_clip, key_url(key, server, "name"))):
+    with program(*publishing(steady_clip, key_url(key, server.rtmp, "name"))):
         server.wait_for_state("live/steady", "live")
         page.goto(f"{server.http}/streams/live/steady/")
         expect(page.locator("#tiles")).to_be_visible()
@@ -108,9 +109,23 @@ def test_figures_follow_the_media_within_five_percent(page: Page, server: Server
     assert sum(fps for _, fps in figures) / len(figures) == pytest.approx(25, rel=0.05)
 
 
-def test_charts_move(page: Page, server: ServerProcess, clip: Path) -> None:
-    key = server.create_key("live/charts")
-    with program(*publishing(clip, key_url(key, server, "name"), "-stream_loop", "-1")):
+def test_what_the_headers_tell_is_shown(page: Page, server: ServerProcess, keys: Keys, clip: Path) -> None:
+    key = keys["told"]
+    with program(*publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")):
+        told = server.wait_for_state("live/told", "live")
+        page.goto(f"{server.http}/streams/live/told/")
+        claims = page.locator("#claims tbody")
+        strings = f"{told['video_codec_string']}, {told['audio_codec_string']}"
+        expect(claims.locator("tr", has_text="Codec strings")).to_contain_text(strings)
+        profile = f"{told['video_codec']} {told['profile']} {told['level']}"
+        expect(claims.locator("tr", has_text="Video codec")).to_contain_text(profile)
+        expect(claims.locator("tr", has_text="Frame rate, header")).to_contain_text("30")
+        expect(claims.locator("tr", has_text="Faulty messages")).to_have_count(0)
+
+
+def test_charts_move(page: Page, server: ServerProcess, keys: Keys, clip: Path) -> None:
+    key = keys["charts"]
+    with program(*publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")):
         server.wait_for_state("live/charts", "live")
         page.goto(f"{server.http}/streams/live/charts/")
         canvas = page.locator('[data-chart="bitrate"] canvas').first
@@ -121,13 +136,13 @@ def test_charts_move(page: Page, server: ServerProcess, clip: Path) -> None:
         )
 
 
-def test_an_operator_kicks_a_publisher_from_the_page(page: Page, server: ServerProcess, clip: Path) -> None:
-    key = server.create_key("live/kicked")
-    with program(*publishing(clip, key_url(key, server, "name"), "-stream_loop", "-1")) as encoder:
+def test_an_operator_kicks_a_publisher_from_the_page(page: Page, server: ServerProcess, keys: Keys, clip: Path) -> None:
+    key = keys["kicked"]
+    with program(*publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")) as encoder:
         session = server.wait_for_state("live/kicked", "live")["session_id"]
         page.goto(f"{server.http}/streams/live/kicked/")
         page.click("#kick-open")
-        page.locator("#kick-form").locator("button[type=submit]").click()
+        page.click("#kick-submit")
         wait_for(
             lambda: server.request(f"/api/v1/sessions/{session}")[1]["end_reason"] == "kicked",
             timeout_s=4,
@@ -164,26 +179,30 @@ def test_a_proxys_error_is_told_as_a_web_process_that_is_down(browser: Browser, 
     page.close()
 
 
-def test_run_now_shows_progress_and_then_the_hours_rollup(page: Page, server: ServerProcess, clip: Path) -> None:
+@pytest.mark.spark
+def test_run_now_shows_progress_and_then_the_hours_rollup(
+    page: Page, server: ServerProcess, keys: Keys, short_clip: Path
+) -> None:
     """The page's figures come from Spark; what it must have found is asked of the same Parquet by DuckDB."""
     require_tool("java")
-    key = server.create_key("live/rolled-up")
-    subprocess.run(publishing(clip, key_url(key, server, "name")), check=True, timeout=60)
+    key = keys["rolled-up"]
+    subprocess.run(publishing(short_clip, key_url(key, server.rtmp, "name")), check=True, timeout=60)
+    server.wait_for_state("live/rolled-up", "offline", timeout_s=20)  # Its last second is among the samples.
     page.goto(f"{server.http}/analytics/")
     page.click("#run-now")
     expect(page.locator("#run[data-active]")).to_be_visible()
     expect(page.locator("#last-run")).to_be_visible(timeout=120_000)
     page.goto(f"{server.http}/analytics/?stream=live/rolled-up")
     expect(page.locator("h1")).to_have_text("rolled-up")
-    expect(page.locator("main table")).to_be_visible()
+    expect(page.locator("#rollups")).to_be_visible()
 
     rollups = server.items("/api/v1/rollups?grain=hour&stream=live/rolled-up")
     samples = server.folder / "lake" / "samples" / "v=1"
     columns = ("video_bytes", "audio_bytes", "video_frames", "audio_frames", "keyframes")
     found = duckdb.execute(
         f"select {', '.join(f'sum({column})' for column in columns)} from (select distinct on (session, sequence) * "  # noqa: S608
-        f"from read_parquet('{samples}/*/*/*.parquet') where app = 'live' and name = 'rolled-up')"
+        f"from read_parquet('{samples}/*/*/*.parquet', union_by_name = true) where app = 'live' and name = 'rolled-up')"
     ).fetchall()
     assert [tuple(sum(rollup[column] for rollup in rollups) for column in columns)] == found
-    sent = read_packets(str(clip))
+    sent = read_packets(str(short_clip))
     assert sum(rollup["video_frames"] for rollup in rollups) == len(of_kind(sent, "video"))

@@ -60,7 +60,7 @@ def process(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[h
 async def encoder(process: history.HistoryWriter, key: keys.NewKey) -> AsyncIterator[Connection]:
     """A connected encoder."""
     made = Connection()
-    assert await made.connect() == {"type": "rtmp.accept"}
+    assert (await made.connect())["type"] == "rtmp.accept"
     yield made
     made.app.stop(exceptions=False)
 

@@ -7,7 +7,7 @@ from typing import Any
 from channels.testing import ApplicationCommunicator
 
 from ingest.consumers import NodeConsumer, RtmpConsumer
-from ingest.contracts import Totals
+from ingest.contracts import LoginAnswer, Totals
 
 TOTALS: Totals = {
     "bytes_in": 1000,
@@ -65,8 +65,8 @@ class Connection:
     async def tell(self, event: dict[str, Any]) -> None:
         await self.app.send_input(event)
 
-    async def connect(self, credential: str = "") -> dict[str, Any]:
-        return await self.ask({"type": "rtmp.connect", "credential": credential})
+    async def connect(self, credential: str = "", login: LoginAnswer | None = None) -> dict[str, Any]:
+        return await self.ask({"type": "rtmp.connect", "credential": credential, "login": login})
 
     def publish_event(self, credential: str, *, name: str | None = None, stream_id: int = 1) -> dict[str, Any]:
         """Under the credential as the name or, with `name`, as name?key=credential."""
@@ -95,6 +95,7 @@ class Connection:
             "start": -2.0,
             "duration": -1.0,
             "reset": True,
+            "transition": "",
         }
 
     async def play(self, name: str, token: str = "", stream_id: int = 1) -> dict[str, Any]:
@@ -132,6 +133,7 @@ class NodeApp:
             "node": node,
             "addresses": [("127.0.0.1", 1935)],
             "tls_addresses": [],
+            "media_addresses": [],
         }
         self.node = node
         self.app = ApplicationCommunicator(NodeConsumer.as_asgi(), scope)

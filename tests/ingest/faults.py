@@ -53,7 +53,12 @@ def locked_database() -> Iterator[None]:
     """Another program keeps all others from writing."""
     tables = ", ".join(model._meta.db_table for model in apps.get_app_config("ingest").get_models())
     with another_program() as other:
-        other.execute(LOCKS[database.vendor].format(tables))
+        while True:
+            try:
+                other.execute(LOCKS[database.vendor].format(tables))
+                break
+            except psycopg.errors.DeadlockDetected:  # With a transaction that took some of the tables in another order.
+                other.execute("ROLLBACK")
         yield
         other.execute("ROLLBACK")
 

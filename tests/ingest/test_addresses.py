@@ -1,8 +1,12 @@
-"""What counts as one address."""
+"""What counts as one address, and whose it is."""
+
+from ipaddress import ip_network
 
 import pytest
 
-from ingest.addresses import unit, unit_or_itself
+from ingest.addresses import client_of, unit, unit_or_itself
+
+PROXIES = [ip_network("10.0.0.0/8"), ip_network("2001:db8::/48")]
 
 
 @pytest.mark.parametrize(
@@ -24,3 +28,27 @@ def test_what_is_no_address_stands_for_itself(text: str) -> None:
     assert unit_or_itself(text) == text
     with pytest.raises(ValueError, match="address"):
         unit(text)
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "client"),
+    [
+        ("10.0.0.1", ["192.0.2.7"], "192.0.2.7"),
+        ("10.0.0.1", ["192.0.2.7, 10.0.0.2"], "192.0.2.7"),
+        ("10.0.0.1", ["198.51.100.9, 192.0.2.7,10.0.0.2"], "192.0.2.7"),
+        ("10.0.0.1", ["192.0.2.7", "198.51.100.9"], "198.51.100.9"),
+        ("2001:db8::5", ["2001:DB8:1::7"], "2001:db8:1::7"),
+        ("::ffff:10.0.0.1", ["::ffff:192.0.2.7"], "192.0.2.7"),
+        ("10.0.0.1", ["rubbish, 192.0.2.7"], "192.0.2.7"),
+        ("10.0.0.1", ["192.0.2.7, rubbish"], "10.0.0.1"),
+        ("10.0.0.1", ["192.0.2.7,"], "10.0.0.1"),
+        ("10.0.0.1", ["192.0.2.7:4711"], "10.0.0.1"),
+        ("10.0.0.1", ["10.0.0.3, 10.0.0.2"], "10.0.0.1"),
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("192.0.2.7", ["198.51.100.9"], "192.0.2.7"),
+        ("", ["198.51.100.9"], ""),
+    ],
+)
+def test_whose_a_request_is(peer: str, forwarded: list[str], client: str) -> None:
+    assert client_of(peer, forwarded, PROXIES) == client
+    assert client_of(peer, forwarded, []) == peer

@@ -100,25 +100,32 @@ def stream_form(stream: Stream, **fields: Any) -> dict[str, Any]:
         "expect_audio": "on",
         "expect_video": "on",
         "idle_timeout_s": 10,
+        "first_media_timeout_s": 20,
         "takeover": "reject",
+        "health_overrides-TOTAL_FORMS": 0,
+        "health_overrides-INITIAL_FORMS": 0,
         **fields,
     }
 
 
 def test_a_stream_is_changed(admin_client: Client, stream: Stream) -> None:
     url = reverse("admin:ingest_stream_change", args=[stream.pk])
-    answer = admin_client.post(url, stream_form(stream, idle_timeout_s=1, target_kbps=6000, takeover="replace"))
+    changes = {"idle_timeout_s": 1, "first_media_timeout_s": 60, "target_kbps": 6000, "takeover": "replace"}
+    answer = admin_client.post(url, stream_form(stream, **changes))
     assert answer.status_code == 302
     stream.refresh_from_db()
-    assert (stream.idle_timeout_s, stream.target_kbps, stream.takeover) == (1, 6000, Stream.Takeover.REPLACE)
+    assert {name: getattr(stream, name) for name in changes} == changes
 
 
-def test_a_time_limit_that_would_end_every_publisher_is_refused(admin_client: Client, stream: Stream) -> None:
+@pytest.mark.parametrize(("limit", "default"), [("idle_timeout_s", 10), ("first_media_timeout_s", 20)])
+def test_a_time_limit_that_would_end_every_publisher_is_refused(
+    admin_client: Client, stream: Stream, limit: str, default: int
+) -> None:
     url = reverse("admin:ingest_stream_change", args=[stream.pk])
-    answer = admin_client.post(url, stream_form(stream, idle_timeout_s=0))
+    answer = admin_client.post(url, stream_form(stream, **{limit: 0}))
     assert "greater than or equal to 1" in answer.content.decode()
     stream.refresh_from_db()
-    assert stream.idle_timeout_s == 10
+    assert getattr(stream, limit) == default
 
 
 # --- Keys ---

@@ -6,10 +6,11 @@ from functools import partial
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from ingest.models import Application, Lease, Session, Stream, StreamKey
-from ingest.services import admission, keys, playtokens, sessions
+from ingest.models import Application, HealthOverride, Lease, Session, Stream, StreamKey
+from ingest.services import admission, keys, playable, playtokens, sessions
 from ingest.services.admission import Grant, Peer, PublishRequest
 from ingest.services.keys import NewKey
+from ingest.services.playable import PlayGrant, Wanted
 from ingest.services.refusals import REASONS, Refused
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -88,16 +89,48 @@ def test_the_key_beside_the_public_name(key: NewKey) -> None:
 
 
 def test_limits_come_from_key_and_stream(stream: Stream) -> None:
-    Stream.objects.update(target_kbps=6000, expect_audio=False, idle_timeout_s=25)
+    Stream.objects.update(target_kbps=6000, expect_audio=False, idle_timeout_s=25, first_media_timeout_s=45)
     made = keys.create(stream=stream, max_kbps=9000)
     assert publish(as_name(made.secret)).limits == {
         "max_kbps": 9000,
         "over_limit": "warn",
         "idle_timeout_s": 25.0,
+        "first_media_timeout_s": 45.0,
         "target_kbps": 6000,
         "expect_audio": False,
         "expect_video": True,
+        "health": {},
+        "publishes": [],
     }
+
+
+def test_how_a_stream_is_judged_and_how_often_it_began(key: NewKey) -> None:
+    """By its own rules; trials and players don't count, nor what is long ago."""
+    stream = key.key.stream
+    HealthOverride.objects.create(stream=stream, check_code="starving", warning=20.0)
+    HealthOverride.objects.create(stream=stream, check_code="gop_long", enabled=False)
+    for kind, ago, fields in (
+        ("publish", 30, {}),
+        ("publish", 90, {}),
+        ("publish", 601, {}),
+        ("publish", 60, {"is_test": True}),
+        ("play", 60, {}),
+    ):
+        at = NOW - timedelta(seconds=ago)
+        Session.objects.create(kind=kind, app="live", name="cam1", stream=stream, started_at=at, ended_at=at, **fields)
+    limits = publish(as_name(key.secret)).limits
+    assert limits["health"] == {
+        "starving": {"enabled": True, "warning": 20.0, "bad": None, "hold_s": None},
+        "gop_long": {"enabled": False, "warning": None, "bad": None, "hold_s": None},
+    }
+    assert limits["publishes"] == [(NOW - timedelta(seconds=ago)).timestamp() for ago in (30, 90)]
+
+
+def test_no_more_publishes_are_told_than_tell_something(key: NewKey) -> None:
+    for ago in range(1, 41):
+        at = NOW - timedelta(seconds=ago)
+        Session.objects.create(kind="publish", stream=key.key.stream, started_at=at, ended_at=at)
+    assert len(publish(as_name(key.secret)).limits["publishes"]) == 20
 
 
 def expire(key: StreamKey) -> None:
@@ -245,9 +278,9 @@ def test_names_that_are_no_names(name: str) -> None:
 # --- Play ---
 
 
-def play(name: str = "cam1", token: str = "", now: datetime = NOW) -> Grant:
-    stream = admission.check_play(app="live", name=name, credential=token, now=now)
-    return admission.admit_play(session=uuid.uuid4(), stream=stream)
+def play(name: str = "cam1", token: str = "", now: datetime = NOW, wanted: Wanted = "live") -> PlayGrant:
+    found = playable.check(app="live", name=name, credential=token, now=now, wanted=wanted)
+    return playable.grant(session=uuid.uuid4(), playable=found)
 
 
 def test_anyone_plays_a_public_application(stream: Stream, django_assert_num_queries: DjangoAssertNumQueries) -> None:

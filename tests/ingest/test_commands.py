@@ -174,10 +174,11 @@ def test_moments() -> None:
 @pytest.mark.django_db
 def test_an_application_is_made_and_changed() -> None:
     made = run_json("application", "set", "studio")
-    assert made == {"name": "studio", "enabled": True, "publish": "key", "play": "public", "record": False}
+    asks = {"encoder_login": False, "shared_objects": "none", "callback": "none"}
+    assert made == {"name": "studio", "enabled": True, "publish": "key", "play": "public", "record": "requested"} | asks
     run("application", "set", "studio", "--publish", "open", "--play", "token", "--record", "on")
     changed = run_json("application", "set", "studio", "--enabled", "off")
-    assert changed == {"name": "studio", "enabled": False, "publish": "open", "play": "token", "record": True}
+    assert changed == {"name": "studio", "enabled": False, "publish": "open", "play": "token", "record": "all"} | asks
     assert run_json("application", "list") == {"items": [changed], "count": 1}
     assert Application.objects.count() == 1
 

@@ -138,6 +138,33 @@ async def test_a_player(process: HistoryWriter, stream: Stream) -> None:
     assert (session.kind, session.end_reason) == ("play", "tcp_reset")
 
 
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_player_that_switches_has_both_sessions_meanwhile(
+    process: HistoryWriter, stream: Stream, comes: bool
+) -> None:
+    player = Connection()
+    await player.connect()
+    old = await player.play("cam1")
+    new = await player.ask(player.play_event("cam1") | {"transition": "switch"})
+
+    async def stop(session_id: str, reason: str) -> None:
+        about = {"stream_id": 1, "session_id": session_id, "reason": reason}
+        await player.tell({"type": "rtmp.stop", **about, "description": "", "totals": TOTALS})
+
+    await stop(*((old["session_id"], "completed") if comes else (new["session_id"], "idle_timeout")))
+    await player.status("NetStream.Pause.Notify")
+    await player.disconnect()
+    assert process.flush(5)
+    reasons = {str(row.id): row.end_reason async for row in Session.objects.all()}
+    goes_on = new if comes else old
+    assert reasons == {
+        old["session_id"]: "completed" if comes else "tcp_reset",
+        new["session_id"]: "tcp_reset" if comes else "idle_timeout",
+    }
+    paused = await StatusEvent.objects.aget(code="NetStream.Pause.Notify")
+    assert str(paused.session_id) == goes_on["session_id"], "what is said belongs to what plays"
+
+
 async def test_an_encoder_may_publish_again_at_once(
     encoder: Connection, process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,8 +224,22 @@ async def test_a_kick_of_one_of_two_stops_that_stream_only(
     await encoder.publish(key.secret, stream_id=1)
     second = await encoder.publish(second_key.secret, stream_id=2)
     await sync_to_async(sessions.request_stop)(session_id=second["session_id"])
-    assert await encoder.answer() == {"type": "rtmp.stream.stop", "stream_id": 2, "reason": "kicked"}
+    stop = {"type": "rtmp.stream.stop", "stream_id": 2, "session_id": second["session_id"], "reason": "kicked"}
+    assert await encoder.answer() == stop
     await encoder.disconnect()
+
+
+async def test_a_kick_of_what_is_to_come_leaves_what_plays(process: HistoryWriter, stream: Stream) -> None:
+    player = Connection()
+    await player.connect()
+    await player.play("cam1")
+    new = await player.ask(player.play_event("cam1") | {"transition": "switch"})
+    while not await Session.objects.filter(pk=new["session_id"]).aexists():
+        await sync_to_async(process.flush)(5)
+    assert await sync_to_async(sessions.request_stop)(session_id=new["session_id"])
+    stop = {"type": "rtmp.stream.stop", "stream_id": 1, "session_id": new["session_id"], "reason": "kicked"}
+    assert await player.answer() == stop
+    await player.disconnect()
 
 
 @pytest.fixture

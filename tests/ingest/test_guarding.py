@@ -80,7 +80,9 @@ async def test_who_guesses_is_banned_and_nobody_else_is_disturbed(
             wrong = await guess(port, 3)
         assert {"NetStream.Publish.Denied: The stream key is not known."} == set(wrong)
         refusal = await publish(port, key.secret)
-        assert refusal.startswith("NetStream.Publish.Denied: Too many wrong keys or tokens came from this address.")
+        assert refusal.startswith(
+            "NetStream.Publish.Denied: Too many wrong keys, tokens or passwords came from this address."
+        )
         by_app = await publish(port, "cam1", app=f"live?key={key.secret}")
         assert by_app.startswith("NetConnection.Connect.Rejected: Too many wrong keys")
         assert "Too many wrong keys" in await play(port, "cam1?token=anything")
@@ -117,7 +119,7 @@ async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stre
         assert await play(port, f"cam1?token={token}") == "live"
         for number in range(3):
             assert "not valid" in await play(port, f"cam1?token=guess-{number}")
-        assert "Too many wrong keys or tokens" in await play(port, f"cam1?token={token}")
+        assert "Too many wrong keys, tokens or passwords" in await play(port, f"cam1?token={token}")
 
 
 async def test_a_lifted_ban_is_over_within_2_s(process: HistoryWriter, key: NewKey) -> None:

@@ -1,17 +1,22 @@
 import threading
 import uuid
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ingest.attempts import AttemptRow
-from ingest.history import BeginRow, DiscardRow, EndRow, EventRow, HistoryWriter
-from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
+from ingest import history
+from ingest.attempts import AttemptRow, Attempts
+from ingest.history import BeginRow, DiscardRow, EndRow, EventRow, HistoryWriter, write
+from ingest.models import Application, Attempt, Lease, Node, Session, SharedObject, StatusEvent, Stream
+from ingest.objectchanges import ObjectRow
 from ingest.services import keys
 from tests.ingest.control import TOTALS
-from tests.ingest.faults import locked_database
+from tests.ingest.faults import another_program, locked_database
+from tests.server_process import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -95,6 +100,41 @@ def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWri
     assert session.ended_at is not None
 
 
+def test_a_stream_that_is_deleted_while_its_player_is_written_is_left_out(
+    process: HistoryWriter, stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin = BeginRow(uuid.uuid4(), "live", "cam1", stream.pk, "node-a", "", "192.0.2.7", "VLC", NOW)
+    Node.objects.create(name="node-a")
+    with another_program() as other:
+        other.execute("BEGIN")
+        other.execute("DELETE FROM ingest_stream")
+        process.put(begin)
+        if connection.vendor == "postgresql":  # It has read that there is the stream; SQLite has one writer at a time.
+            wait_for(waits_for_a_lock, timeout_s=10, what="the writer to wait for who deletes")
+        other.execute("COMMIT")
+    assert process.flush(5)
+    assert (Session.objects.get(pk=begin.session).stream, process.dropped) == (None, 0)
+    assert not caplog.records
+
+
+def waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(cursor.fetchone()[0])
+
+
+def test_what_was_refused_of_a_stream_that_was_deleted_is_written_without_it(
+    process: HistoryWriter, stream: Stream
+) -> None:
+    key = keys.create(stream=stream).key
+    process.put(replace(attempt("cam1", stream.pk), key=key.pk))
+    assert process.flush(5)
+    process.put(replace(attempt("cam2", stream.pk + 1), key=key.pk + 1))
+    assert process.flush(5)
+    found = Attempt.objects.order_by("pk").values_list("stream", "key")
+    assert (list(found), process.dropped) == ([(stream.pk, key.pk), (None, None)], 0)
+
+
 def test_a_fault_of_the_connection_is_not_the_end_of_history(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,3 +200,27 @@ def test_closing_writes_what_is_left(session: Session) -> None:
         writer.put(event(session.pk, sequence))
     assert writer.close(10)
     assert StatusEvent.objects.count() == 300
+
+
+def test_shared_objects_are_written_apart_from_sessions(
+    process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many of either wait: neither holds the other up for longer than its batch."""
+    batches: list[set[bool]] = []
+
+    def spied(batch: Sequence[history.Operation], attempts: Attempts) -> dict[tuple[str, str], int]:
+        batches.append({isinstance(operation, ObjectRow) for operation in batch})
+        return write(batch, attempts)
+
+    monkeypatch.setattr(history, "write", spied)
+    Application.objects.get_or_create(name="live")
+    with locked_database():
+        for sequence in range(1, 501):
+            process.put(event(session.pk, sequence))
+            process.put(ObjectRow("live", f"chat {sequence % 120}", 1, NOW, {"a": b"\x05"}))
+    assert process.flush(10)
+    assert all(len(kinds) == 1 for kinds in batches)
+    assert batches.count({True}) >= 3
+    assert batches.index({True}) < len(batches) - 1 - batches[::-1].index({False})
+    assert SharedObject.objects.count() == 120
+    assert StatusEvent.objects.count() == 500

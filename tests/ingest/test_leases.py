@@ -27,7 +27,7 @@ def session_of(stream: Stream, node: Node) -> uuid.UUID:
 
 
 def claim(asked_at: datetime = NOW) -> Claim:
-    return Claim(None, "192.0.2.7", Stream.Takeover.REJECT, asked_at)
+    return Claim(None, None, "192.0.2.7", Stream.Takeover.REJECT, asked_at)
 
 
 def take(stream: Stream, node: Node, now: datetime = NOW) -> tuple[uuid.UUID, int]:

@@ -7,7 +7,7 @@ import pytest
 
 from ingest import livestore
 from ingest.contracts import NodeFigures
-from ingest.livestore import CompactSample, LiveStore, MemoryLiveStore, RedisLiveStore
+from ingest.livestore import CompactSample, LiveStore, LiveView, MemoryLiveStore, RedisLiveStore, Thumbnail
 from tests.ingest.ticks import snapshot
 from tests.redis_server import RedisServer
 
@@ -39,6 +39,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[LiveStore]:
     yield made
     made._sync.flushall()
     made._sync.close()
+    made._bytes.close()
 
 
 def figures(node: str) -> NodeFigures:
@@ -66,6 +67,7 @@ def point(at: float) -> CompactSample:
         "fps": 30.0,
         "keyframe_interval": 2.0,
         "drift_dev": None,
+        "rtt_ms": None,
         "players": 0,
         "health": "good",
     }
@@ -132,7 +134,7 @@ def test_memory_forgets_a_node_after_five_seconds() -> None:
     clock.now += 4.9
     assert len(store.read().nodes) == 1
     clock.now += 0.2
-    assert store.read() == ([], [])
+    assert store.read() == LiveView([], [])
 
 
 def test_redis_forgets_a_node_after_five_seconds(redis_url: str) -> None:
@@ -140,6 +142,68 @@ def test_redis_forgets_a_node_after_five_seconds(redis_url: str) -> None:
     within_one_loop(store, store.put_node(figures("a"), [snapshot(1)]))
     assert 4 <= store._sync.ttl(f"{livestore.PREFIX}node:a") <= 5
     store._sync.delete(f"{livestore.PREFIX}node:a")
-    assert store.read() == ([], [])
+    assert store.read() == LiveView([], [])
     store._sync.flushall()
     store._sync.close()
+
+
+# --- Thumbnails ---
+
+PICTURE = Thumbnail(1_700_000_000_123, b"RIFF\x00\xff\r\nWEBP")
+
+
+def test_the_last_thumbnail_is_kept_byte_by_byte(store: LiveStore) -> None:
+    newer = Thumbnail(PICTURE.at_ms + 5000, b"another")
+    within_one_loop(store, store.put_thumbnail("live/a", PICTURE), store.put_thumbnail("live/b", PICTURE))
+    assert store.thumbnail("live/a") == store.thumbnail("live/b") == PICTURE
+    within_one_loop(store, store.put_thumbnail("live/a", newer))
+    assert store.thumbnail("live/a") == newer
+    assert store.thumbnail("live/b") == PICTURE
+    assert store.thumbnail("live/c") is None
+
+
+def test_what_was_read_is_watched(store: LiveStore) -> None:
+    async def run() -> None:
+        await store.put_thumbnail("live/a", PICTURE)
+        await store.put_thumbnail("live/b", PICTURE)
+        assert await store.awatched() == []
+        store.thumbnail("live/b")
+        store.thumbnail("live/none")
+        assert await store.awatched() == ["live/b"]
+        if isinstance(store, RedisLiveStore):
+            await store._client().aclose()
+
+    asyncio.run(run())
+
+
+def test_memory_forgets_thumbnails_and_who_watched() -> None:
+    clock = Clock()
+    store = MemoryLiveStore(clock)
+    asyncio.run(store.put_thumbnail("live/a", PICTURE))
+    store.thumbnail("live/a")
+    clock.now += livestore.WATCHED_S + 0.1
+    assert asyncio.run(store.awatched()) == []
+    clock.now += livestore.THUMBNAIL_S - livestore.WATCHED_S - 0.2
+    assert store.thumbnail("live/a") == PICTURE
+    clock.now += 0.2
+    assert store.thumbnail("live/a") is None
+    asyncio.run(store.put_thumbnail("live/b", PICTURE))
+    assert list(store._thumbnails) == ["live/b"]
+
+
+def test_redis_forgets_thumbnails_and_who_watched(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = RedisLiveStore(redis_url)
+    within_one_loop(store, store.put_thumbnail("live/a", PICTURE))
+    assert livestore.THUMBNAIL_S - 1 <= store._sync.ttl(f"{livestore.PREFIX}thumbnail:live/a") <= livestore.THUMBNAIL_S
+    store.thumbnail("live/a")
+    monkeypatch.setattr(livestore, "WATCHED_S", 0)
+
+    async def watched() -> list[str]:
+        found = await store.awatched()
+        await store._client().aclose()
+        return found
+
+    assert asyncio.run(watched()) == []
+    store._sync.flushall()
+    store._sync.close()
+    store._bytes.close()

@@ -31,9 +31,9 @@ async def test_samples_and_events_reach_the_lake(
     await encoder.unpublish(session_id)
     await encoder.disconnect()
     await node.stop()
-    samples = duckdb.read_parquet(f"{settings.LAKE_DIR}/samples/**/*.parquet")
+    samples = duckdb.read_parquet(f"{settings.LAKE_DIR}/samples/**/*.parquet", union_by_name=True)
     assert samples.project("session, video_bytes").fetchall() == [(session_id, 312_500)]
-    events = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet")
+    events = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet", union_by_name=True)
     assert sorted(events.project("kind, sequence, reason, bytes_in").fetchall()) == [
         ("attempt", 0, "key_unknown", 0),
         ("session.ended", 2, "client_unpublish", 1000),
@@ -56,7 +56,7 @@ async def test_an_imported_key_does_not_reach_the_lake(
     assert (await client.publish(other.secret, name=imported.secret))["type"] == "rtmp.publish.reject"
     await client.disconnect("rejected")
     await node.stop()
-    events = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet")
+    events = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet", union_by_name=True)
     assert sorted(events.project("session_kind, reason").fetchall()) == [
         ("play", "stream_unknown"),
         ("publish", "key_other_stream"),
@@ -90,7 +90,9 @@ async def test_an_end_that_a_dead_process_could_not_record_is_recorded(
     rows = {session.pk: session async for session in Session.objects.filter(pk__in=[player.pk, publisher.pk])}
     assert found == {pk: ("node_lost", session.ended_at) for pk, session in rows.items()}
     assert rows[player.pk].ended_at == own.seen_at
-    lake = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet").filter("reason = 'node_lost'")
+    lake = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet", union_by_name=True).filter(
+        "reason = 'node_lost'"
+    )
     assert sorted(lake.project("session, kind, session_kind, node, stream").fetchall()) == sorted(
         [
             (str(player.pk), "session.ended", "play", NODE, stream.pk),

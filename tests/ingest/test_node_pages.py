@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from ingest import livestore
-from ingest.contracts import Issue, StreamSnapshot
+from ingest.consumers.wallfeed import card
+from ingest.contracts import Issue
 from ingest.history import HistoryWriter
 from ingest.livestore import RedisLiveStore
 from ingest.models import StatusEvent
@@ -28,12 +28,10 @@ STARVING: Issue = {
     "expected": "2 s at most",
     "title": "Nothing has arrived for 3 s.",
     "advice": "Check that the encoder is running, then its uplink.",
+    "value": 3.0,
+    "limit": 2.0,
+    "unit": "s",
 }
-
-
-def card(of: StreamSnapshot) -> dict[str, Any]:
-    """What the wall gets of a snapshot: all but what the publisher claims, which may be long."""
-    return {name: value for name, value in of.items() if name != "metadata"}
 
 
 async def test_the_wall_gets_what_changed_and_what_is_gone(node: NodeApp) -> None:
@@ -46,7 +44,7 @@ async def test_the_wall_gets_what_changed_and_what_is_gone(node: NodeApp) -> Non
     assert [figures["node"] for figures in first["nodes"]] == [NODE]
     changed = snapshot(2, name="cam2", players=1)
     await node.tick(at=101.0, streams=[one, changed])
-    assert (await receive())["streams"] == [card(changed)]
+    assert (await receive())["streams"] == [{"id": 2, "players": 1}]
     await node.tick(at=102.0, streams=[one])
     third = await receive()
     assert (third["streams"], third["gone"]) == ([], [2])
@@ -66,6 +64,7 @@ async def test_a_streams_page_gets_its_samples(node: NodeApp) -> None:
             "fps": 30.0,
             "keyframe_interval": 2.0,
             "drift_dev": 1.5,
+            "rtt_ms": SAMPLE.rtt_ms,
             "players": 3,
             "health": "good",
         },
@@ -84,11 +83,11 @@ async def test_what_json_cannot_say_does_not_reach_pages(node: NodeApp) -> None:
 async def test_the_live_store_holds_the_last_tick(node: NodeApp) -> None:
     store = livestore.get_livestore()
     await node.tick(at=100.0, streams=[snapshot(1)], samples=[SAMPLE])
-    await until(lambda: store.read().streams)
+    await until(lambda: store.read().streams and store.recent(1))
     assert store.read().streams == [snapshot(1)]
     assert [point["video_kbps"] for point in store.recent(1)] == [2500.0]
     await node.stop()
-    assert store.read() == ([], [])
+    assert store.read() == livestore.LiveView([], [])
 
 
 async def test_a_live_store_that_is_away_is_told_of_once(

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import uuid
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -152,11 +153,20 @@ async def test_a_player_is_refused_while_its_session_could_not_be_kept(process: 
 async def test_a_player_whose_stream_is_deleted_before_its_row_is_written(
     node: NodeApp, process: HistoryWriter, stream: Stream
 ) -> None:
+    deleted = threading.Event()
+    write = process._write
+
+    def write_later(batch: Any) -> None:
+        assert deleted.wait(10)
+        write(batch)
+
     await is_up()
     (player,) = await connected(1)
-    with locked_database():
-        answer = await player.play("cam1")
+    process._write = write_later  # type: ignore[method-assign]
+    answer = await player.play("cam1")
     await Stream.objects.all().adelete()
+    assert not await Session.objects.aexists()
+    deleted.set()
     dropped = await drop_after_ticks(node)
     assert dropped == {"type": "node.drop", "session_id": answer["session_id"], "reason": "key_revoked"}
     await player.disconnect("key_revoked")

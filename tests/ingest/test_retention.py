@@ -10,7 +10,7 @@ from django.db import connection
 from django_celery_beat.models import PeriodicTask
 
 from ingest import tasks
-from ingest.models import Attempt, Ban, Lease, Node, Session, StatusEvent, Stream
+from ingest.models import Attempt, AuditEntry, Ban, Lease, Node, Session, StatusEvent, Stream
 from ingest.services.retention import Pruned, prune
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -57,6 +57,15 @@ def test_old_sessions_go_with_their_events_but_no_open_one(stream: Stream) -> No
     assert set(Session.objects.all()) == set(kept)
     assert StatusEvent.objects.count() == 6
     assert Lease.objects.get().session is None
+
+
+@pytest.mark.django_db
+def test_old_entries_of_the_audit_log_go() -> None:
+    for age in (401, 399):
+        AuditEntry.objects.create(at=days(age), actor="mira", action="login")
+    assert prune(now=NOW, attempts_days=30, sessions_days=400) == Pruned()
+    assert prune(now=NOW, attempts_days=30, sessions_days=400, audit_days=400) == Pruned(audit=1)
+    assert AuditEntry.objects.get().at == days(399)
 
 
 @pytest.mark.django_db

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import sqlite3
 import ssl
 import sys
@@ -170,7 +171,7 @@ async def test_a_second_signal_ends_the_drain_with_all_on_record(
     assert rows(installation, "SELECT state, stopped_at IS NOT NULL FROM ingest_node") == [("down", 1)]
     assert rows(installation, "SELECT count(*) FROM ingest_lease WHERE session_id IS NOT NULL") == [(0,)]
     (frames,) = {frames for kind, _, frames in ended.values() if kind == "publish"}
-    samples = duckdb.read_parquet(f"{installation.folder}/lake/samples/**/*.parquet")
+    samples = duckdb.read_parquet(f"{installation.folder}/lake/samples/**/*.parquet", union_by_name=True)
     publish = next(pk for pk, (kind, _, _) in ended.items() if kind == "publish")
     own = samples.filter(f"replace(session, '-', '') = '{publish.replace('-', '')}'")
     assert sum(sent for (sent,) in own.project("video_frames").fetchall()) == frames, "each frame is in the telemetry"
@@ -201,4 +202,15 @@ def test_what_stops_the_start_is_said_in_one_sentence(
     assert failing.process is not None
     assert failing.process.wait(30) == 1
     assert said in failing.log
+    assert "Traceback" not in failing.log
+
+
+def test_a_port_that_is_taken_is_named_with_its_setting(installation: Installation, pair: Pair, key: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        failing = Node(installation, pair, RTMPWEB_MEDIA=f"127.0.0.1:{port}")
+        failing.launch()
+        assert failing.process is not None
+        assert failing.process.wait(30) == 1
+    assert f"CommandError: Can't listen on 127.0.0.1:{port} (RTMPWEB_MEDIA): Address already in use." in failing.log
     assert "Traceback" not in failing.log

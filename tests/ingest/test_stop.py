@@ -60,6 +60,7 @@ async def test_who_is_banned_takes_no_place_at_the_database(process: HistoryWrit
         refused = await banned.ask(banned.publish_event(key.secret), 1)
         assert refused["description"].startswith("Too many wrong keys")
         again = Connection()
-        assert (await again.ask({"type": "rtmp.connect", "credential": key.secret}, 1))["type"] == "rtmp.reject"
+        connect = {"type": "rtmp.connect", "credential": key.secret, "login": None}
+        assert (await again.ask(connect, 1))["type"] == "rtmp.reject"
     for each in (banned, again):
         await each.disconnect("rejected")

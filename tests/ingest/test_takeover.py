@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ingest.consumers.active import ACTIVE, ActiveSession, standing
 from ingest.models import Application, Lease, Session, Stream
 from ingest.services import admission, keys, leases, revocation, sessions
 from ingest.services.admission import Grant, NotYet, Peer, PublishRequest
@@ -126,6 +127,51 @@ def test_nobody_waits_for_longer_than_a_lease_lives(held: Session, key: NewKey) 
     """However often the publisher falls silent and speaks again."""
     silent_since(8.5)
     assert is_refused(key.secret, 9, asked=1)
+
+
+# --- The same key, and the publisher is of this very process, which knows more than the database was told yet ---
+
+
+@pytest.fixture
+def here(held: Session, monkeypatch: pytest.MonkeyPatch) -> ActiveSession:
+    key, stream = held.key_id, held.stream_id
+    session = ActiveSession(held.pk, "publish", "live", held.name, stream, key, 1, "node-a", held.address, "OBS")
+    monkeypatch.setitem(ACTIVE, str(held.pk), session)
+    return session
+
+
+def publish_here(secret: str, now: float, *, asked: float) -> Grant:
+    return admission.admit_publish(
+        session=uuid.uuid4(),
+        request=PublishRequest("live", secret, secret, True),
+        peer=Peer(address="192.0.2.8", encoder="OBS", node="node-a", channel=""),
+        now=at(now),
+        asked_at=at(asked),
+        standing=standing,
+    )
+
+
+def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSession, key: NewKey) -> None:
+    here.silent_since = at(1)
+    with pytest.raises(NotYet) as caught:
+        publish_here(key.secret, 3, asked=3)
+    assert caught.value.at == at(4)
+    replaced = publish_here(key.secret, 4.2, asked=3).replaced
+    assert replaced is not None
+    assert replaced.why == "silent"
+    assert replaced.silent_s == pytest.approx(3.2)
+
+
+def test_a_publisher_that_speaks_keeps_its_stream_though_the_database_was_not_told(
+    here: ActiveSession, key: NewKey
+) -> None:
+    silent_since(1)
+    with pytest.raises(NotYet) as caught:
+        publish_here(key.secret, 4.2, asked=4.2)
+    assert caught.value.at == at(7.7)
+    with pytest.raises(Refused) as refused:
+        publish_here(key.secret, 7.7, asked=4.2)
+    assert refused.value.reason == "busy"
 
 
 def test_another_key_does_not_wait(held: Session, stream: Stream) -> None:

@@ -3,15 +3,17 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 
-from ingest.contracts import Sample, StreamSnapshot
+from ingest.contracts import StreamSnapshot
 from ingest.models import Node
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
+from tests.ingest.telemetry import records
 
 
 def snapshot(stream: int = 1, session_id: str | None = None, **fields: Any) -> StreamSnapshot:
@@ -46,54 +48,29 @@ def snapshot(stream: int = 1, session_id: str | None = None, **fields: Any) -> S
         "ts_gap": 0,
         "ts_regress": 0,
         "missing_frames_est": 0,
+        "media_faults": 0,
+        "timestamp_repairs": 0,
         "slow_players": 0,
         "dropped_frames": 0,
+        "slowest": [],
+        "thumbnail": None,
         "media": {},
         "metadata": {},
     }
     return base | fields  # type: ignore[return-value]
 
 
-SAMPLE = Sample(
+SAMPLE = replace(
+    records.SAMPLE,
     session="00000000-0000-4000-8000-000000000001",
     sequence=1,
     at_us=1_800_000_000_500_000,
-    elapsed_ms=1000,
     node=NODE,
-    app="live",
     name="cam1",
-    stream=1,
-    key=None,
     video_bytes=312_500,
-    audio_bytes=16_000,
-    data_bytes=0,
-    wire_bytes=330_000,
     video_kbps=2500.0,
-    audio_kbps=128.0,
-    wire_kbps=2640.0,
-    video_frames=30,
-    audio_frames=43,
-    keyframes=1,
-    fps=30.0,
-    fps_media=30.0,
-    keyframe_interval=2.0,
-    keyframe_interval_max=2.0,
-    open_gop_age=0.5,
-    drift=0.0,
     drift_dev=1.5,
-    av_skew=0.0,
-    ts_gap=0,
-    ts_regress=0,
-    missing_frames_est=0,
-    idle_ms=5,
-    rtt_ms=None,
-    retrans=None,
     players=3,
-    out_bytes=0,
-    out_kbps=0.0,
-    slow_players=0,
-    dropped_frames=0,
-    health="good",
 )
 
 

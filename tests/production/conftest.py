@@ -1,6 +1,7 @@
-"""One production form for all tests of this folder, started when the first asks for it.
+"""One production form for all tests of this folder that a process runs in turn, started when the first asks for it and
+gone after the last, as tests of other folders may follow in the process.
 
-Its tests run after the parallel suite and in one process (see the Makefile): they measure time and need the cores.
+Tests that are marked `measures_time` run alone (`tests/suite.py`): they need the cores.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from tests.tools import require_tool
 WHOLE = pytest.StashKey[Production]()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def production(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Production]:
     """With two nodes, node-a and node-b. A test that stops a part starts it again."""
     made = Production(tmp_path_factory.mktemp("production"))
@@ -29,7 +30,7 @@ def production(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
         made.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """One for all of them: Playwright runs once in a process."""
     with chromium() as started:

@@ -1,6 +1,5 @@
 """The production form, started by hand on free loopback ports: PostgreSQL, Redis, Daphne, nodes, workers, beat."""
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,12 +13,6 @@ from tests.postgres_server import PostgresServer
 from tests.production.parts import Beat, Daphne, MediaNode, Worker
 from tests.redis_server import RedisServer
 from tests.server_process import Installation, wait_for
-
-CREATE_KEYS = """
-from django.core.management import call_command
-for path in {paths!r}:
-    call_command("streamkey", "create", path, "--json")
-"""
 
 TICK_WAIT_S = 10
 LOG_CHARACTERS = 3000
@@ -99,18 +92,6 @@ class Production(Installation):
                 faults.append(str(fault))
         self.postgres.remove()
         assert not faults, "\n".join(faults)
-
-    def create_keys(self, paths: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """{path: what `streamkey create PATH` says}, by one process for all, as its start is what takes time."""
-        wanted = list(paths)
-        output = self.manage("shell", "--no-imports", "-c", CREATE_KEYS.format(paths=wanted))
-        made = []
-        decoder, rest = json.JSONDecoder(), output.strip()
-        while rest:
-            key, end = decoder.raw_decode(rest)
-            made.append(key)
-            rest = rest[end:].lstrip()
-        return dict(zip(wanted, made, strict=True))
 
     def create_admin(self, user: str, password: str) -> None:
         """An administrator for the pages, by `createsuperuser` as docs/operations.md says."""

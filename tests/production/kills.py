@@ -150,7 +150,8 @@ class KilledNode:
 
     def _check_samples(self, session: str, began: float, killed: float) -> None:
         files = f"{self.lake}/samples/v=1/*/*/*.parquet"
-        query = f"SELECT DISTINCT sequence, at_us FROM read_parquet('{files}') WHERE replace(session, '-', '') = ?"  # noqa: S608
+        samples = f"read_parquet('{files}', union_by_name = true)"
+        query = f"SELECT DISTINCT sequence, at_us FROM {samples} WHERE replace(session, '-', '') = ?"  # noqa: S608
         rows = duckdb.execute(f"{query} ORDER BY sequence", [session.replace("-", "")]).fetchall()
         assert rows, f"{session} lived {killed - began:.1f} s and has no sample"
         numbers = [sequence for sequence, _ in rows]

@@ -81,7 +81,6 @@ class Beat(Background):
 SPARK = {
     "SPARK_LOCAL_IP": "127.0.0.1",
     "PYSPARK_PYTHON": sys.executable,  # By it the scripts find the wheel.
-    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # The tests' work is small: see tests/analytics.
 }
 
 

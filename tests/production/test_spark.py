@@ -1,5 +1,8 @@
 """Analytics on a cluster of its own: a standalone master with two workers, and Spark Connect, both from the wheel."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.conf import settings as ours
 
 from ingest.contracts import Sample
 from tests.analytics.lakes import HOUR_US, broadcast, fill
@@ -16,11 +20,11 @@ from tests.production.installation import Production, start_all
 from tests.production.parts import SPARK, SparkConnect, SparkMaster, SparkWorker, Worker
 from tests.server_process import wait_for
 
-pytestmark = [pytest.mark.production, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.production, pytest.mark.spark, pytest.mark.timeout(600)]
 
 RESULTS = ("analytics_rollup", "analytics_partition", "analytics_analyticsrun")
 
-ENDED_S = 180.0
+ENDED_S = 300.0
 REGISTERED = "Registering app rtmpweb"
 """What the master says of a driver of ours."""
 
@@ -72,16 +76,19 @@ def computed(production: Production, folder: Path, **where: str) -> list[tuple[A
     forget(production)
     fill(folder / "lake", samples())
     settings = {**SPARK, "RTMPWEB_LAKE": str(folder / "lake"), **where}
-    production.manage("analytics", "run", "hourly", environment=settings)
-    columns = "app, name, start, samples, sessions, video_bytes, player_ms, video_kbps_mean, video_kbps_p50"
-    return production.rows(f"SELECT {columns} FROM analytics_rollup ORDER BY app, name, start")  # noqa: S608
+    production.manage("analytics", "run", "all", environment=settings)
+    rows = "SELECT grain, start, dimension, value, to_jsonb(r) - 'id' FROM analytics_rollup r"
+    return production.rows(f"{rows} ORDER BY 1, 2, 3, 4, app, name")
 
 
 def test_every_spark_computes_the_same(
     production: Production, connect: SparkConnect, cluster: SparkMaster, tmp_path: Path
 ) -> None:
     expected = computed(production, tmp_path / "here")
-    assert [row[1] for row in expected] == ["camera", "demo", "demo"]
+    hours = [value for grain, _, dimension, value, _ in expected if (grain, dimension) == ("hour", "stream")]
+    assert hours == ["live/camera", "live/demo", "live/demo"]
+    assert {grain for grain, *_ in expected} == {"hour", "day"}
+    assert {dimension for _, _, dimension, *_ in expected} >= {"stream", "app", "encoder", "node", "broadcast"}
     # An empty SPARK_REMOTE, as docker-compose.yml has it.
     assert computed(production, tmp_path / "cluster", SPARK_MASTER=cluster.url, SPARK_REMOTE="") == expected
     assert REGISTERED in cluster.log
@@ -125,3 +132,95 @@ def test_beat_asks_for_a_run_and_the_worker_gives_it_to_the_cluster(
     rollups = production.items("/api/v1/rollups?grain=hour&stream=live/demo")
     assert [rollup["samples"] for rollup in rollups] == [40, 40]
     assert cluster.log.count(REGISTERED) == before + 1
+
+
+ASKER = """
+import sys
+import django
+django.setup()
+from analytics import cluster, runner
+cluster.WORKER_S = float(sys.argv[1])
+for _ in sys.stdin:
+    try:
+        with runner.spark() as session:
+            print("told", session.range(5).count(), flush=True)
+    except Exception as error:
+        print("told", type(error).__name__, error, flush=True)
+"""
+
+
+class Asker:
+    """A process that keeps its session, as the analytics worker's does."""
+
+    def __init__(self, folder: Path, worker_s: int = 60, **where: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", ASKER, str(worker_s)],
+            cwd=ours.BASE_DIR,
+            env={
+                **os.environ,
+                **SPARK,
+                "DJANGO_SETTINGS_MODULE": "rtmpweb.settings",
+                "RTMPWEB_DATA_DIR": str(folder / "data"),
+                **where,
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def count(self) -> str:
+        """What Spark says of five rows, or what is wrong."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            if line.startswith("told "):
+                return line.removeprefix("told ").strip()
+        raise AssertionError("it ended")
+
+    def __enter__(self) -> "Asker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_a_cluster_without_workers_is_told_of(tmp_path: Path) -> None:
+    master = SparkMaster(tmp_path)
+    master.start()
+    try:
+        with Asker(tmp_path, 2, SPARK_MASTER=master.url) as asker:
+            assert asker.count().startswith(f"SparkLost The Spark cluster at 127.0.0.1:{master.port} gave no worker")
+    finally:
+        master.kill()
+
+
+def test_spark_connect_that_was_started_again_is_used_again(connect: SparkConnect, tmp_path: Path) -> None:
+    if not connect.running:
+        connect.launch()
+    connect.wait_ready()
+    with Asker(tmp_path, SPARK_REMOTE=connect.url) as asker:
+        assert asker.count() == "5"
+        connect.kill()
+        connect.start()  # Not noticed: the former session is unknown to it.
+        assert asker.count() == "5"
+        connect.kill()
+        assert asker.count().startswith("SparkLost Spark does not answer at 127.0.0.1:")
+
+
+def test_a_master_that_was_started_again_is_used_again(cluster: SparkMaster, tmp_path: Path) -> None:
+    with Asker(tmp_path, 20, SPARK_MASTER=cluster.url) as asker:
+        assert asker.count() == "5"
+        cluster.kill()
+        cluster.start()
+        wait_for(lambda: "Registering worker" in cluster.log, timeout_s=60, what="a worker has come back")
+
+        def registered() -> bool:
+            """What was given to the session before may go on for a moment, or be taken from it meanwhile."""
+            told = asker.count()
+            assert told == "5" or told.startswith("SparkLost The Spark cluster")
+            return REGISTERED in cluster.log and told == "5"
+
+        wait_for(registered, timeout_s=ENDED_S, what="it has a session of the new master")

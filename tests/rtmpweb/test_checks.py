@@ -1,8 +1,8 @@
 """Each system check of the installation: by its id, on settings that are wrong, and silent on those that are right."""
 
-import os
 import re
 from collections.abc import Callable
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ from django.core.checks import run_checks
 from django.utils import timezone
 from pytest_django import Settings
 
-from analytics import java
 from ingest.models import Node
 from tests.certificates import make_pair
+from tests.tools import hide_java
 
 Change = Callable[[Settings, Path], None]
 
@@ -63,6 +63,8 @@ CASES: dict[str, Change] = {
     "rtmpweb.W004": wrong(DATABASE_URL="postgres://d", REDIS_URL="redis://r"),
     "rtmpweb.W005": wrong(ALLOWED_HOSTS=["*"]),
     "rtmpweb.W006": wrong(HTTP_ADDRESS=("0.0.0.0", 8000)),
+    "rtmpweb.W009": wrong(BEHIND_TLS=True),
+    "rtmpweb.W010": wrong(AUTH_URL="https://auth.example.org"),
     "rtmpweb.E001": lake_behind_a_file,
     "rtmpweb.E002": wrong(DATABASE_URL="postgres://d", REDIS_URL="redis://r"),
     "ingest.E003": tls(TLS_KEY=None),
@@ -70,6 +72,7 @@ CASES: dict[str, Change] = {
     "ingest.E005": tls(days=-1),
     "ingest.W003": tls(RTMPS_ADDRESS=None),
     "ingest.W004": tls(days=13),
+    "ingest.W006": wrong(MEDIA_ADDRESS=("0.0.0.0", 8001)),
     "ingest.W005": wrong(MAX_CONNECTIONS=2**62),
 }
 
@@ -93,16 +96,16 @@ def test_a_production_form_in_order(settings: Settings, tmp_path: Path, monkeypa
     settings.LAKE_DIR = tmp_path / "lake"
     settings.HTTP_ADDRESS = ("0.0.0.0", 8000)
     settings.BEHIND_TLS = True
+    settings.TRUSTED_PROXIES = (ip_network("172.18.0.1"),)
     settings.RTMP_HOST = "live.example.org"
+    settings.MEDIA_URL_BASE = "https://media.example.org"
     settings.SPARK_REMOTE = "sc://b:15002"
     tls(days=15)(settings, tmp_path)
     assert found() == {}
 
 
 def test_a_machine_without_java(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    java._find.cache_clear()
-    monkeypatch.setenv("PATH", os.devnull)
-    monkeypatch.setenv("JAVA_HOME", "")
+    hide_java(monkeypatch)
     assert "Java 17" in found()["rtmpweb.W007"]
     settings.SPARK_REMOTE = "sc://b:15002"
     assert "rtmpweb.W007" not in found()

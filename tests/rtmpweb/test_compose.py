@@ -27,6 +27,8 @@ OWN = "rtmpweb"
 
 SECRETS = ("POSTGRES_PASSWORD", "RTMPWEB_SECRET_KEY", "RTMPWEB_KEY_PEPPER")
 
+PROFILES = ("node-2", "spark", "connect")
+
 ONCE = {"migrate"}
 """Services that do their work and end: neither restarted nor asked for their health."""
 
@@ -71,7 +73,7 @@ def docker_compose(environment: dict[str, str], *arguments: str) -> "subprocess.
 
 def config(environment: dict[str, str]) -> dict[str, dict[str, Any]]:
     """The services as Compose understands them, with this .env."""
-    done = docker_compose(environment, "--profile", "node-2", "--profile", "connect", "config")
+    done = docker_compose(environment, *(f"--profile={name}" for name in PROFILES), "config")
     assert done.returncode == 0, done.stderr
     services: dict[str, dict[str, Any]] = yaml.safe_load(done.stdout)["services"]
     return services
@@ -99,10 +101,27 @@ def test_compose_asks_for_each_secret(given: dict[str, str], missing: str) -> No
 
 def test_the_file_has_every_process(services: dict[str, Any]) -> None:
     always = {name for name, service in services.items() if not service.get("profiles")}
-    stores, spark = {"postgres", "redis"}, {"spark-master", "spark-worker"}
-    assert always == {"migrate", "web", "node", "worker", "analytics", "beat"} | stores | spark
-    assert services.keys() - always == {"node-2", "spark-connect"}
+    assert always == {"migrate", "web", "node", "worker", "analytics", "beat", "postgres", "redis"}
+    further = {
+        profile: {name for name, service in services.items() if profile in service.get("profiles", ())}
+        for profile in PROFILES
+    }
+    cluster = {"spark-master", "spark-worker"}
+    assert further == {"node-2": {"node-2"}, "spark": cluster, "connect": cluster | {"spark-connect"}}
+    assert always.union(*further.values()) == services.keys()
     assert services["spark-worker"]["scale"] == 2
+
+
+def test_what_a_service_waits_for_starts_with_it(services: dict[str, dict[str, Any]]) -> None:
+    for name, service in services.items():
+        for other in service.get("depends_on", {}):
+            needed = services[other].get("profiles")
+            assert not needed or set(service.get("profiles", ())) & set(needed), f"{name} -> {other}"
+
+
+def test_spark_runs_where_the_analytics_worker_does_unless_told_otherwise(given: dict[str, str]) -> None:
+    environment = config(given)["analytics"]["environment"]
+    assert (environment["SPARK_MASTER"], environment["SPARK_REMOTE"]) == ("", "")
 
 
 def test_each_service_restarts_and_is_asked_for_its_health(services: dict[str, dict[str, Any]]) -> None:
@@ -141,7 +160,8 @@ def test_the_file_holds_no_secret(services: dict[str, dict[str, Any]]) -> None:
         for variable, value in service.get("environment", {}).items():
             if re.search(r"PASSWORD|SECRET|PEPPER", variable):
                 assert str(value).startswith("${"), f"{name}: {variable}"
-                assert ":?" in value, f"{name}: {variable} must be asked for"
+                is_optional = value == f"${{{variable}:-}}"
+                assert ":?" in value or is_optional, f"{name}: {variable} must be asked for, or be none"
             assert not re.search(r"://\w+:\w+@", str(value)), f"{name}: {variable} has a password"
 
 
@@ -161,7 +181,7 @@ def test_a_node_has_the_time_to_drain(given: dict[str, str], drain_s: int) -> No
 
 def test_no_two_services_take_a_port_of_the_host(services: dict[str, dict[str, Any]]) -> None:
     taken = [port.partition(":")[0] for service in services.values() for port in service.get("ports", [])]
-    assert sorted(taken) == ["1935", "1937", "8000"], "and 1936 is RTMPS in the documentation"
+    assert sorted(taken) == ["1935", "1937", "8000", "8001", "8002"], "and 1936 is RTMPS in the documentation"
 
 
 def test_spark_may_run_the_native_code_that_it_unpacks(own: dict[str, dict[str, Any]]) -> None:
@@ -177,9 +197,9 @@ def test_spark_may_run_the_native_code_that_it_unpacks(own: dict[str, dict[str, 
 KNOWN = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "rtmpweb" / "settings.py").read_text()))
 
 NOT_FROM_ENV = {
-    "the file's own": {"DATABASE_URL", "REDIS_URL", "RTMPWEB_LAKE", "RTMPWEB_DATA_DIR", "RTMPWEB_NODE", "RTMPWEB_RTMP"},
+    "the file's own": {"DATABASE_URL", "REDIS_URL", "RTMPWEB_DATA_DIR", "RTMPWEB_NODE", "RTMPWEB_RTMP"}
+    | {"RTMPWEB_LAKE", "RTMPWEB_RECORDINGS"},
     "of the embedded server": {"RTMPWEB_HTTP"},
-    "reserved": {"RTMPWEB_MEDIA", "RTMPWEB_MEDIA_URL"},
     "not for production": {"RTMPWEB_DEBUG"},
 }
 """Settings that an operator's .env does not change, and why."""
@@ -246,7 +266,9 @@ def test_spark_classes_are_in_the_wheel(own: dict[str, dict[str, Any]]) -> None:
     [
         ("web", {}),
         ("node", {}),
-        ("analytics", {"SPARK_REMOTE": "sc://spark-connect:15002", "SPARK_MASTER": ""}),
+        ("analytics", {}),
+        ("analytics", {"SPARK_MASTER": "spark://spark-master:7077"}),
+        ("analytics", {"SPARK_REMOTE": "sc://spark-connect:15002"}),
     ],
 )
 def test_checks_of_the_deployment_find_nothing(
@@ -254,8 +276,9 @@ def test_checks_of_the_deployment_find_nothing(
 ) -> None:
     """`manage.py check --deploy`, with the environment that Compose gives, and the Dockerfile's; folders of our own."""
     image = dict(re.findall(r"(RTMPWEB_\w+)=(\S+)", DOCKERFILE))
-    service = config(given | spark)[name]
+    service = config(given | spark | {"RTMPWEB_TRUSTED_PROXIES": "172.18.0.1"})[name]
     folders = {"RTMPWEB_DATA_DIR": str(tmp_path / "data"), "RTMPWEB_LAKE": str(tmp_path / "lake")}
+    folders["RTMPWEB_RECORDINGS"] = str(tmp_path / "recordings")
     assert folders.keys() <= image.keys()
     done = subprocess.run(
         [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],

@@ -29,6 +29,12 @@ NAME = "RTMPWEB_TEST_VARIABLE"
         (lambda: env.integer(NAME, 7, 0, 10), "10", 10),
         (lambda: env.number(NAME, 4.0, 0, 7), None, 4.0),
         (lambda: env.number(NAME, 4.0, 0, 7), "0.5", 0.5),
+        (lambda: env.memory(NAME, "1g", 512), None, "1g"),
+        (lambda: env.memory(NAME, "1g", 512), "1536M", "1536m"),
+        (lambda: env.spark(NAME, *env.MASTER), None, ""),
+        (lambda: env.spark(NAME, *env.MASTER), "local[*]", "local[*]"),
+        (lambda: env.spark(NAME, *env.MASTER), "spark://a:7077,b:7077", "spark://a:7077,b:7077"),
+        (lambda: env.spark(NAME, *env.REMOTE), "sc://[::1]:15002/;token=x", "sc://[::1]:15002/;token=x"),
         (lambda: env.words(NAME), None, []),
         (lambda: env.words(NAME), "a, b,c  d", ["a", "b", "c", "d"]),
         (lambda: env.address(NAME, "127.0.0.1:8000"), None, ("127.0.0.1", 8000)),
@@ -60,9 +66,14 @@ def test_values(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found:
         (lambda: env.number(NAME, 4.0, 0, 7), "7.1"),
         (lambda: env.number(NAME, 4.0, 0, 7), "nan"),
         (lambda: env.number(NAME, 4.0, 0, 7), "soon"),
+        (lambda: env.memory(NAME, "1g", 512), "511m"),
+        (lambda: env.memory(NAME, "1g", 512), "2"),
+        (lambda: env.memory(NAME, "1g", 512), "1.5g"),
         (lambda: env.address(NAME, ""), "8000"),
         (lambda: env.address(NAME, ""), "host:port"),
         (lambda: env.address(NAME, ""), "host:70000"),
+        (lambda: env.networks(NAME), "10.0.0.1/8"),
+        (lambda: env.networks(NAME), "proxy.example.net"),
         (lambda: env.rtmp_base(NAME), "two.example.net:1935"),
         (lambda: env.rtmp_base(NAME), "rtmp://two.example.net/live"),
     ],
@@ -74,6 +85,14 @@ def test_what_can_not_be_used_is_named(monkeypatch: pytest.MonkeyPatch, read: Ca
     assert NAME in str(raised.value)
     assert found in str(raised.value)
     assert "expected" in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["spark://b:7077", "sc://", "b:15002/;token=hidden", "sc://a b"])
+def test_where_spark_is_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv(NAME, url)
+    with pytest.raises(ImproperlyConfigured) as raised:
+        env.spark(NAME, *env.REMOTE)
+    assert str(raised.value) == f"{NAME} can't be used: expected sc://host:15002."
 
 
 @pytest.mark.parametrize("url", ["postgres://rtmpweb:hid/den+#x@postgres:5432/rtmpweb", "hidden://h/n", "hidden"])

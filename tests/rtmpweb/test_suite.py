@@ -1,9 +1,17 @@
 """`make test`: what could not be tested is said where one looks, at the end."""
 
+import re
+import tempfile
+from concurrent.futures import Future
+from pathlib import Path
+
 import pytest
 
 from tests import suite
-from tests.suite import Stage
+from tests.e2e import rounds
+from tests.e2e.rounds import Plan, Round, Rounds
+from tests.suite import STAGES, Stage
+from tests.tools import find_tool, require_tool
 
 QUICK = "tests/rtmpweb/test_test_settings.py::test_the_data_folder_is_this_runs_own"
 
@@ -24,3 +32,39 @@ def test_a_stage_that_cant_run_is_named_and_counted_at_the_end(
     last = capfd.readouterr().out.partition("The last:")[2]
     assert "needs redis-server (Debian packages)\n  the whole stage: The first" in last
     assert "1 passed, 1 skipped" in last.rstrip().splitlines()[-1]
+
+
+def test_what_measures_time_is_where_its_stage_looks() -> None:
+    (alone,) = (stage for stage in STAGES if stage.marks == "measures_time")
+    marked = [file for file in Path("tests").rglob("test_*.py") if re.search(r"mark\.measures_time", file.read_text())]
+    assert marked
+    assert [file for file in marked if not any(file.is_relative_to(path) for path in alone.paths)] == []
+
+
+@pytest.mark.parametrize(
+    ("program", "plugin", "package"),
+    [("gst-launch-1.0", "rtmp2sink", "gstreamer1.0-plugins-bad"), ("cvlc", "avio", "vlc-plugin-base")],
+)
+def test_a_program_without_its_plugin_is_not_enough(
+    monkeypatch: pytest.MonkeyPatch, program: str, plugin: str, package: str
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # VLC is asked by somebody else.
+        for file in (folder / program, folder / "gst-inspect-1.0"):
+            file.write_text("#!/bin/sh\nexit 1\n")
+            file.chmod(0o755)
+        monkeypatch.setenv("PATH", name)
+        assert find_tool(program)
+        with pytest.raises(pytest.skip.Exception, match=f"needs {plugin} .*{package}"):
+            require_tool(plugin)
+
+
+def test_a_round_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "PLANS", {name: Plan("pyav", ()) for name in ("well", "ill")})
+    played: dict[str, Future[Round]] = {"well": Future(), "ill": Future()}
+    played["well"].set_result(Round({}, []))
+    played["ill"].set_exception(TimeoutError())
+    assert Rounds(played)["well"].connections == []
+    with pytest.raises(TimeoutError):
+        Rounds(played)["ill"]

@@ -6,12 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from dashboard import tokens
 from dashboard.models import ApiToken
 from dashboard.permissions import ROLES
+from ingest.services import audit
 
 
 def moment(text: str) -> datetime:
@@ -52,7 +54,9 @@ class Command(BaseCommand):
         if not 1 <= len(name) <= 128 or not name.isprintable():
             raise CommandError("A name has 1 to 128 printable characters.")
         try:
-            made = tokens.create(name=name, role=options["role"], expires_at=options["expires"])
+            with transaction.atomic():
+                made = tokens.create(name=name, role=options["role"], expires_at=options["expires"])
+                audit.record(audit.command("apitoken"), "api_token.create", name, role=made.token.role)
         except tokens.NameTaken as error:
             raise CommandError(str(error)) from None
         if options["as_json"]:
@@ -84,7 +88,9 @@ class Command(BaseCommand):
         token = ApiToken.objects.filter(name=options["name"], revoked_at__isnull=True).first()
         if token is None:
             raise CommandError(f"No token that is valid has the name {options['name']!r}.")
-        tokens.revoke(token=token)
+        with transaction.atomic():
+            tokens.revoke(token=token)
+            audit.record(audit.command("apitoken"), "api_token.revoke", token.name)
         if options["as_json"]:
             self.stdout.write(json.dumps({"name": token.name, "revoked_at": iso(token.revoked_at)}))
         else:

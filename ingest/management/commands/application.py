@@ -5,11 +5,16 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from ingest.management import arguments
 from ingest.models import Application
+from ingest.services import audit
 
 ON_OFF = {"on": True, "off": False}
+
+RECORD = {"on": Application.RecordPolicy.ALL, "off": Application.RecordPolicy.NONE}
+"""What was said before there were three policies."""
 
 
 class Command(BaseCommand):
@@ -29,7 +34,24 @@ class Command(BaseCommand):
             choices=Application.PlayPolicy.values,
             help="public: anyone. token: with a signed token. none: nobody",
         )
-        change.add_argument("--record", choices=list(ON_OFF), help="whether publishing is recorded")
+        change.add_argument(
+            "--record",
+            choices=[*Application.RecordPolicy.values, *RECORD],
+            help="requested: what publishers ask to be recorded. all (or on): everything. none (or off): nothing",
+        )
+        change.add_argument(
+            "--encoder-login", choices=list(ON_OFF), help="whether encoders are asked for a user and password"
+        )
+        change.add_argument(
+            "--shared-objects",
+            choices=Application.SharedObjects.values,
+            help="none, temporary: until their last client leaves, persistent: kept in the database as well",
+        )
+        change.add_argument(
+            "--callback",
+            choices=Application.Callback.values,
+            help="about whom the authorisation service (RTMPWEB_AUTH_URL) is asked",
+        )
         change.add_argument("--enabled", choices=list(ON_OFF), help="off ends its sessions and refuses new ones")
         listing = acts.add_parser("list", help="list the applications")
         for act in (change, listing):
@@ -47,7 +69,10 @@ class Command(BaseCommand):
         given = {
             "publish_policy": options["publish"],
             "play_policy": options["play"],
-            "record": ON_OFF.get(options["record"]),
+            "record": RECORD.get(options["record"], options["record"]),
+            "encoder_login": ON_OFF.get(options["encoder_login"]),
+            "shared_objects": options["shared_objects"],
+            "callback": options["callback"],
             "enabled": ON_OFF.get(options["enabled"]),
         }
         for field, value in given.items():
@@ -57,7 +82,10 @@ class Command(BaseCommand):
             application.full_clean()
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
-        application.save()
+        with transaction.atomic():
+            application.save()
+            actor, act = audit.command("application"), "application.create" if made else "application.change"
+            audit.record(actor, act, name, **{field: value for field, value in given.items() if value is not None})
         if json:
             arguments.put_json(self.stdout, _row(application))
         else:
@@ -79,9 +107,15 @@ def _row(application: Application) -> dict[str, Any]:
         "publish": application.publish_policy,
         "play": application.play_policy,
         "record": application.record,
+        "encoder_login": application.encoder_login,
+        "shared_objects": application.shared_objects,
+        "callback": application.callback,
     }
+
+
+TOLD = ("publish", "play", "record", "encoder_login", "shared_objects", "callback", "enabled")
 
 
 def _line(application: Application) -> str:
     row = _row(application)
-    return "  ".join([row["name"], *(f"{name}={row[name]}" for name in ("publish", "play", "record", "enabled"))])
+    return "  ".join([row["name"], *(f"{name}={row[name]}" for name in TOLD)])

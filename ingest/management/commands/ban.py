@@ -1,4 +1,4 @@
-"""`manage.py ban`: addresses that are refused unheard, since they tried too many wrong keys or tokens."""
+"""`manage.py ban`: addresses that are refused unheard, since they tried too many wrong keys, tokens or passwords."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ingest.management import arguments
 from ingest.models import Ban
-from ingest.services import bans
+from ingest.services import acts, audit, bans
 
 LONGEST_S = 366 * 86_400
 WITHOUT_BANS_S = 600
@@ -24,20 +24,20 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        acts = parser.add_subparsers(dest="act", required=True, metavar="list|lift|add")
-        listing = acts.add_parser("list", help="list the bans that hold")
-        lift = acts.add_parser("lift", help="hear an address again")
+        verbs = parser.add_subparsers(dest="act", required=True, metavar="list|lift|add")
+        listing = verbs.add_parser("list", help="list the bans that hold")
+        lift = verbs.add_parser("lift", help="hear an address again")
         lift.add_argument("address", help="as listed, or any address of a listed network")
-        add = acts.add_parser("add", help="ban an address; of IPv6 its /64")
+        add = verbs.add_parser("add", help="ban an address; of IPv6 its /64")
         add.add_argument("address")
         add.add_argument("--seconds", type=int, metavar="N", help="for how long (default: RTMPWEB_BAN_S)")
         for act in (listing, lift, add):
             act.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        acts: dict[str, Callable[..., None]] = {"list": self._list, "lift": self._lift, "add": self._add}
+        does: dict[str, Callable[..., None]] = {"list": self._list, "lift": self._lift, "add": self._add}
         try:
-            acts[options["act"]](**options)
+            does[options["act"]](**options)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
 
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             self.stdout.write("No address is banned.")
 
     def _lift(self, *, address: str, json: bool, **options: Any) -> None:
-        lifted = bans.lift(address=address, now=timezone.now())
+        lifted = acts.lift_bans(audit.command("ban"), [address])
         if not lifted:
             raise CommandError(f"{address} is not banned.")
         if json:
@@ -66,7 +66,7 @@ class Command(BaseCommand):
             seconds = settings.BAN_S or WITHOUT_BANS_S
         if not 0 < seconds <= LONGEST_S:
             raise CommandError(f"--seconds takes a number from 1 to {LONGEST_S}.")
-        ban = bans.impose(address=address, seconds=seconds, now=timezone.now())
+        ban = acts.ban(audit.command("ban"), address=address, seconds=seconds)
         if json:
             arguments.put_json(self.stdout, _row(ban))
         else:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from ingest.management import arguments
 from ingest.models import Node
-from ingest.services import nodes
+from ingest.services import acts, audit, nodes
 
 GRACE_S = 60
 MOST_GRACE_S = 24 * 3600
@@ -29,24 +29,24 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        acts = parser.add_subparsers(dest="act", required=True, metavar="list|drain|resume|forget")
-        listing = acts.add_parser("list", help="list the nodes and what is live on them")
-        drain = acts.add_parser(
+        verbs = parser.add_subparsers(dest="act", required=True, metavar="list|drain|resume|forget")
+        listing = verbs.add_parser("list", help="list the nodes and what is live on them")
+        drain = verbs.add_parser(
             "drain", help="take no new connections; ask clients to connect elsewhere; end what is left after a time"
         )
         drain.add_argument("--grace", type=int, default=GRACE_S, metavar="SECONDS", help=f"that time; {GRACE_S}")
         drain.add_argument("--wait", action="store_true", help="return when nothing is live there any more")
-        resume = acts.add_parser("resume", help="take connections again")
-        forget = acts.add_parser("forget", help="miss it no more: it is down, and gone for good")
+        resume = verbs.add_parser("resume", help="take connections again")
+        forget = verbs.add_parser("forget", help="miss it no more: it is down, and gone for good")
         for act in (drain, resume, forget):
             act.add_argument("name", help="the node's name, as `list` shows it")
         for act in (listing, drain, resume, forget):
             act.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        acts = {"list": self._list, "drain": self._drain, "resume": self._resume, "forget": self._forget}
+        does = {"list": self._list, "drain": self._drain, "resume": self._resume, "forget": self._forget}
         try:
-            acts[options["act"]](**options)
+            does[options["act"]](**options)
         except nodes.NodeError as error:
             raise CommandError(str(error)) from None
 
@@ -61,17 +61,17 @@ class Command(BaseCommand):
     def _drain(self, *, name: str, grace: int, wait: bool, json: bool, **options: Any) -> None:
         if not 0 <= grace <= MOST_GRACE_S:
             raise CommandError(f"--grace is {grace}: expected 0 to {MOST_GRACE_S} seconds.")
-        nodes.request_drain(name=name, grace_s=grace, now=timezone.now())
+        acts.drain_node(audit.command("node"), name, grace_s=grace, now=timezone.now())
         if wait:
             self._wait(name, grace)
         self._show(name, json)
 
     def _resume(self, *, name: str, json: bool, **options: Any) -> None:
-        nodes.cancel_drain(name=name)
+        acts.resume_node(audit.command("node"), name)
         self._show(name, json)
 
     def _forget(self, *, name: str, json: bool, **options: Any) -> None:
-        nodes.forget(name=name)
+        acts.forget_node(audit.command("node"), name)
         self._show(name, json)
 
     def _wait(self, name: str, grace: int) -> None:

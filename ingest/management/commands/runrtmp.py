@@ -26,9 +26,9 @@ ASK_S = 5.0
 
 class Command(BaseCommand):
     help = (
-        "Runs a media node: the RTMP listeners (RTMPWEB_RTMP, RTMPWEB_RTMPS) and nothing else. SIGTERM or Ctrl-C "
-        "drains it for RTMPWEB_DRAIN_S seconds, ends what is left, writes what is known of it, and stops; once more, "
-        "and it does not wait. SIGHUP has it read the certificate of RTMPS anew."
+        "Runs a media node: the listeners (RTMPWEB_RTMP, RTMPWEB_RTMPS, RTMPWEB_MEDIA) and nothing else. SIGTERM or "
+        "Ctrl-C drains it for RTMPWEB_DRAIN_S seconds, ends what is left, writes what is known of it, and stops; once "
+        "more, and it does not wait. SIGHUP has it read the certificate of RTMPS anew."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         if settings.RTMP_ADDRESS is None and settings.RTMPS_ADDRESS is None:
             raise CommandError("RTMPWEB_RTMP is off, and RTMPWEB_RTMPS too: there is nothing to listen on.")
         try:
-            config = server_config(settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS)
+            config = server_config(settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS, settings.MEDIA_ADDRESS)
             uvloop.run(self._run(config, options["grace"]))
         except ListenError as error:
             host, port = error.address
@@ -59,7 +59,7 @@ class Command(BaseCommand):
         if config.rtmps:
             loop.add_signal_handler(signal.SIGHUP, server.reload_certificate)
         favour_the_loop()
-        for scheme, bound in (("rtmp", server.addresses), ("rtmps", server.tls_addresses)):
+        for scheme, bound in server.bound.items():
             for host, port in bound:
                 self._say(f"Listening on {scheme}://{host}:{port}/ as node {config.node}.")
         await self._stopping.wait()

@@ -9,12 +9,13 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 from django.db.models import QuerySet
 
 from ingest.management import arguments
 from ingest.models import StreamKey
 from ingest.server.credentials import looks_like_key
-from ingest.services import keyimport, keys, paste
+from ingest.services import audit, keyacts, keyimport, keys, paste
 
 WHICH = "A key's id, the key itself ('-': read from standard input), or APP/NAME for the stream's active keys."
 
@@ -41,6 +42,9 @@ class Command(BaseCommand):
             metavar="VALUE",
             help="an existing key, brought over from another server; '-' reads it from standard input, since a "
             "command line is visible to other users of the machine",
+        )
+        create.add_argument(
+            "--test-only", action="store_true", help="what is published with it is judged, but no player gets it"
         )
         bulk = acts.add_parser("import", help="bring over existing keys from a table: all of them, or none")
         bulk.add_argument(
@@ -84,13 +88,16 @@ class Command(BaseCommand):
         over_limit = options["over_limit"]
         if over_limit and max_kbps is None:
             raise CommandError("--over-limit needs --max-kbps.")
-        made = keys.create(
-            stream=arguments.stream_of(stream, make=True),
+        actor = audit.command("streamkey")
+        made = keyacts.create(
+            actor,
+            stream=arguments.stream_of(stream, make=actor),
             label=label,
             expires_at=arguments.moment(options["expires"]) if options["expires"] else None,
             max_kbps=max_kbps,
             over_limit=over_limit or StreamKey.OverLimit.WARN,
             allowed_networks=options["allow"],
+            test_only=options["test_only"],
             secret=sys.stdin.readline().strip() if given == "-" else given,
         )
         self._show(made, json)
@@ -116,10 +123,15 @@ class Command(BaseCommand):
             raise CommandError(f"{file} can't be read: {error.strerror}.") from None
         except UnicodeDecodeError:
             raise CommandError("The table is not in UTF-8. Save it as CSV in UTF-8.") from None
-        found = keyimport.bring_over(keyimport.read(text.splitlines(), _moment), dry_run=dry_run)
+        rows = keyimport.read(text.splitlines(), _moment)
+        with transaction.atomic():
+            found = keyimport.bring_over(rows, dry_run=dry_run)
+            if not dry_run:
+                actor, what = audit.command("streamkey"), f"{found.keys} keys"
+                audit.record(actor, "key.import", what, streams_made=found.streams_made)
         if json:
-            made = {"keys": found.keys, "streams_made": found.streams_made, "dry_run": dry_run}
-            arguments.put_json(self.stdout, made)
+            result = {"keys": found.keys, "streams_made": found.streams_made, "dry_run": dry_run}
+            arguments.put_json(self.stdout, result)
             return
         imported, makes = ("Would import", "make") if dry_run else ("Imported", "made")
         self.stdout.write(f"{imported} {found.keys} keys and {makes} {len(found.streams_made)} streams for them.")
@@ -146,12 +158,12 @@ class Command(BaseCommand):
             found = [each for each in found if each.revoked_at is None]
         if len(found) != 1:
             raise CommandError("The stream has several active keys: give a key's id (manage.py streamkey list).")
-        self._show(keys.rotate(key=found[0], grace=arguments.duration(grace)), json)
+        self._show(keyacts.rotate(audit.command("streamkey"), found[0], grace=arguments.duration(grace)), json)
 
     def _revoke(self, *, key: str, json: bool, **options: Any) -> None:
         found = list(self._find(key))
         for each in found:
-            keys.revoke(key=each)
+            keyacts.revoke(audit.command("streamkey"), each)
         if json:
             arguments.put_json(self.stdout, {"revoked": [each.pk for each in found]})
         else:
@@ -193,6 +205,7 @@ def _row(key: StreamKey) -> dict[str, Any]:
         "grace_until": arguments.iso(key.grace_until),
         "max_kbps": key.max_kbps,
         "over_limit": key.over_limit,
+        "test_only": key.test_only,
         "allowed_networks": key.allowed_networks,
         "created_at": arguments.iso(key.created_at),
         "last_used_at": arguments.iso(key.last_used_at),

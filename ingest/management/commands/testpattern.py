@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from ingest.management import arguments
 from ingest.models import Application
-from ingest.services import keys, paste
+from ingest.services import audit, keyacts, paste
 from ingest.testpattern import Picture, PublishFailed, publish
 
 LIFETIME = timedelta(hours=24)
@@ -43,15 +43,16 @@ class Command(BaseCommand):
         app, _ = arguments.split_path(options["stream"])
         if not Application.objects.filter(name=app).exists():
             raise CommandError(f"There is no application {app!r}. Make it with: manage.py application set {app}")
-        stream = arguments.stream_of(options["stream"], make=True)
-        made = keys.create(stream=stream, label="test pattern", expires_at=timezone.now() + LIFETIME)
+        actor = audit.command("testpattern")
+        stream = arguments.stream_of(options["stream"], make=actor)
+        made = keyacts.create(actor, stream=stream, label="test pattern", expires_at=timezone.now() + LIFETIME)
         server = f"{(options['server'] or paste.server_base()).rstrip('/')}/{app}"
         try:
             asyncio.run(self._publish(server, made.secret, picture, options["duration"]))
         except PublishFailed as error:
             raise CommandError(str(error)) from None
         finally:
-            keys.revoke(key=made.key)
+            keyacts.revoke(actor, made.key)
 
     async def _publish(self, server: str, secret: str, picture: Picture, duration_s: float | None) -> None:
         publishing = asyncio.ensure_future(publish(server, secret, picture, duration_s))

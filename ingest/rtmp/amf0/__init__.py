@@ -25,8 +25,9 @@ walks a peer's data can be caught in a loop, and what references stand for is co
 """
 
 from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, Reference, Singleton, XmlDocument
-from ingest.rtmp.amf0.decoder import decode, decode_all
-from ingest.rtmp.amf0.encoder import encode
+from ingest.rtmp.amf0.decoder import Decoder, decode, decode_all
+from ingest.rtmp.amf0.encoder import Encoder, encode
+from ingest.rtmp.amf0.plain import Plain
 from ingest.rtmp.amf0.types import Amf3, EcmaArray, TypedObject
 
 __all__ = [
@@ -34,7 +35,10 @@ __all__ = [
     "UNSUPPORTED",
     "Amf3",
     "Date",
+    "Decoder",
     "EcmaArray",
+    "Encoder",
+    "Plain",
     "Reference",
     "Singleton",
     "TypedObject",

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 from ingest.rtmp import amf3
 from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, Reader, Singleton, XmlDocument
+from ingest.rtmp.amf0.plain import Plain
 from ingest.rtmp.amf0.types import (
     AMF3,
     BOOLEAN,
@@ -36,10 +37,13 @@ _date: Final = struct.Struct(">dh")
 _Dict = TypeVar("_Dict", bound=dict[str, Any])
 
 
-class _Decoder(Reader):
-    """The table of references is that of section 4.1.3."""
+class Decoder(Reader):
+    """The table of references is that of section 4.1.3.
 
-    __slots__ = ("amf3",)
+    `plain`: values in AMF3 are given as what AMF0 has for them, see `plain.Plain`.
+    """
+
+    __slots__ = ("amf3", "plain")
 
     encoding = "AMF0"
     refused = {
@@ -48,10 +52,18 @@ class _Decoder(Reader):
         0x0E: "an AMF0 record set is reserved and has no encoding",
     }
 
-    def __init__(self, data: bytes, position: int, limits: Limits, elements: int) -> None:
+    def __init__(self, data: bytes, position: int, limits: Limits, elements: int, *, plain: bool = False) -> None:
         super().__init__(data, position, limits, elements)
         self.amf3: amf3.Decoder | None = None
         """Once needed. Its tables are those of the message (AMF3 4.1)."""
+        self.plain = Plain() if plain else None
+
+    def rest(self) -> list[Any]:
+        """All values from `position` to `end`."""
+        values = []
+        while self.position < self.end:
+            values.append(self.value(0))
+        return values
 
     def number(self, depth: int) -> float:
         number: float = self.take(_f64)
@@ -105,11 +117,14 @@ class _Decoder(Reader):
         """One value in AMF3 (section 3.1), after which AMF0 goes on."""
         if self.amf3 is None:
             self.amf3 = amf3.Decoder(self.data, 0, self.limits, 0)
-        inner = self.amf3
+        inner, before = self.amf3, self.elements
         inner.position, inner.elements, inner.base = self.position, self.elements, depth
         value = inner.value(depth)
         self.position, self.elements = inner.position, inner.elements
-        return value
+        if self.plain is None:
+            return value
+        self.spend(before - self.elements)  # As much again, for what becomes of them.
+        return self.plain.convert(value, depth)
 
     def properties(self, target: _Dict, depth: int, count: int | None = None) -> _Dict:
         """Properties to the end (section 2.11). Only an ECMA array may lack its end, at the end of the message."""
@@ -134,28 +149,28 @@ class _Decoder(Reader):
         return target
 
 
-_Decoder.readers = {
-    NUMBER: _Decoder.number,
-    BOOLEAN: _Decoder.boolean,
-    STRING: _Decoder.string,
-    OBJECT: _Decoder.object,
-    NULL: _Decoder.null,
-    UNDEFINED_MARKER: _Decoder.undefined,
-    REFERENCE: _Decoder.marked_reference,
-    ECMA_ARRAY: _Decoder.ecma_array,
-    STRICT_ARRAY: _Decoder.strict_array,
-    DATE: _Decoder.date,
-    LONG_STRING: _Decoder.long_string,
-    UNSUPPORTED_MARKER: _Decoder.unsupported,
-    XML_DOCUMENT: _Decoder.xml,
-    TYPED_OBJECT: _Decoder.typed_object,
-    AMF3: _Decoder.avmplus,
+Decoder.readers = {
+    NUMBER: Decoder.number,
+    BOOLEAN: Decoder.boolean,
+    STRING: Decoder.string,
+    OBJECT: Decoder.object,
+    NULL: Decoder.null,
+    UNDEFINED_MARKER: Decoder.undefined,
+    REFERENCE: Decoder.marked_reference,
+    ECMA_ARRAY: Decoder.ecma_array,
+    STRICT_ARRAY: Decoder.strict_array,
+    DATE: Decoder.date,
+    LONG_STRING: Decoder.long_string,
+    UNSUPPORTED_MARKER: Decoder.unsupported,
+    XML_DOCUMENT: Decoder.xml,
+    TYPED_OBJECT: Decoder.typed_object,
+    AMF3: Decoder.avmplus,
 }
 
 
 def decode(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, int]:
     """The value at `position` and where the next one starts. Raises RemoteProtocolError."""
-    decoder = _Decoder(data, position, limits, limits.amf_elements)
+    decoder = Decoder(data, position, limits, limits.amf_elements)
     value = decoder.value(0)
     return value, decoder.position
 
@@ -167,8 +182,4 @@ def decode_all(
 
     Raises RemoteProtocolError.
     """
-    decoder = _Decoder(data, position, limits, limits.amf_elements if elements is None else elements)
-    values = []
-    while decoder.position < decoder.end:
-        values.append(decoder.value(0))
-    return values
+    return Decoder(data, position, limits, limits.amf_elements if elements is None else elements).rest()

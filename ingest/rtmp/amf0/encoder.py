@@ -38,7 +38,7 @@ MAX_REFERENCES: Final = 0x10000
 """A reference has 16 bits."""
 
 
-class _Encoder(Writer):
+class Encoder(Writer):
     """An object or array that comes again is written as a reference (section 2.9)."""
 
     __slots__ = ("amf3", "count", "open")
@@ -148,28 +148,28 @@ class _Encoder(Writer):
         return True
 
 
-_Encoder.writers = {
-    float: _Encoder.number,
-    int: _Encoder.number,
-    bool: _Encoder.boolean,
-    str: _Encoder.string,
-    XmlDocument: _Encoder.xml,
-    type(None): _Encoder.null,
-    Singleton: _Encoder.singleton,
-    Date: _Encoder.date,
-    Reference: _Encoder.reference,
-    dict: _Encoder.object,
-    EcmaArray: _Encoder.ecma_array,
-    TypedObject: _Encoder.typed_object,
-    list: _Encoder.strict_array,
-    tuple: _Encoder.strict_array,
-    Amf3: _Encoder.avmplus,
+Encoder.writers = {
+    float: Encoder.number,
+    int: Encoder.number,
+    bool: Encoder.boolean,
+    str: Encoder.string,
+    XmlDocument: Encoder.xml,
+    type(None): Encoder.null,
+    Singleton: Encoder.singleton,
+    Date: Encoder.date,
+    Reference: Encoder.reference,
+    dict: Encoder.object,
+    EcmaArray: Encoder.ecma_array,
+    TypedObject: Encoder.typed_object,
+    list: Encoder.strict_array,
+    tuple: Encoder.strict_array,
+    Amf3: Encoder.avmplus,
 }
 
 
 def encode(*values: Any) -> bytes:
     """The values one after the other, as the body of one message. Raises LocalProtocolError."""
-    encoder = _Encoder(bytearray())
+    encoder = Encoder(bytearray())
     for value in values:
         encoder.value(value)
     return bytes(encoder.out)

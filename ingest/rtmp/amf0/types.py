@@ -24,9 +24,13 @@ AMF3: Final = 0x11
 class EcmaArray(dict[str, Any]):
     """An associative array (section 2.10): on the wire an object with a count before it, which is only a hint."""
 
+    __slots__ = ()
+
 
 class TypedObject(dict[str, Any]):
     """An object of a registered class (section 2.18)."""
+
+    __slots__ = ("class_name",)
 
     def __init__(self, class_name: str, properties: dict[str, Any] | None = None) -> None:
         super().__init__(properties or {})

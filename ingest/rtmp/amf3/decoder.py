@@ -72,8 +72,10 @@ class Decoder(Reader):
 
     def __init__(self, data: bytes, position: int, limits: Limits, elements: int) -> None:
         super().__init__(data, position, limits, elements)
-        self.strings: list[str] = []
-        self.traits: list[Traits] = []
+        self.strings: list[tuple[str, int]] = []
+        """And what a reference to each costs, in elements, by its bytes."""
+        self.traits: list[tuple[Traits, int]] = []
+        """The same, by the bytes of all names."""
 
     def u29(self) -> int:
         """Section 1.3.1: seven bits in each byte, eight in a fourth. Longer forms than needed are taken."""
@@ -122,16 +124,17 @@ class Decoder(Reader):
         """A string without its marker (UTF-8-vr, section 1.3.2). The empty one is not in the table."""
         header = self.u29()
         if header & 1:
-            text = self.text(header >> 1)
-            if header != 1:
-                self.strings.append(text)
+            size = header >> 1
+            text = self.text(size)
+            if size:
+                self.strings.append((text, size // BYTES_PER_ELEMENT))
             return text
         try:
-            text = self.strings[header >> 1]
+            text, cost = self.strings[header >> 1]
         except IndexError:
             raise RemoteProtocolError("an AMF3 reference to no string") from None
-        if len(text) >= BYTES_PER_ELEMENT:
-            self.spend(len(text) // BYTES_PER_ELEMENT)
+        if cost:
+            self.spend(cost)
         return text
 
     def keep(self, value: _Flat, size: int = 0) -> _Flat:
@@ -202,14 +205,17 @@ class Decoder(Reader):
             traits = Traits(class_name, tuple([self.name() for _ in range(count)]), bool(header & 2))
             if traits == ANONYMOUS:
                 traits = ANONYMOUS
-        self.traits.append(traits)
+        self.traits.append((traits, len("".join((class_name, *traits.sealed)).encode()) // BYTES_PER_ELEMENT))
         return traits
 
     def known_traits(self, index: int) -> Traits:
+        """Each object that refers to them has the names of all sealed members again."""
         try:
-            return self.traits[index]
+            traits, cost = self.traits[index]
         except IndexError:
             raise RemoteProtocolError("an AMF3 reference to no traits") from None
+        self.spend(cost)
+        return traits
 
     def externalizable(self, class_name: str, depth: int) -> Externalizable:
         if class_name not in WRAPPERS:

@@ -58,6 +58,8 @@ ANONYMOUS: Final = Traits("", dynamic=True)
 class Object(dict[str, Any]):
     """An object of a class, or with sealed members: those first, then the dynamic ones (section 3.12)."""
 
+    __slots__ = ("traits",)
+
     def __init__(
         self,
         class_name: str,

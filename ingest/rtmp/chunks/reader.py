@@ -29,6 +29,9 @@ RUN: Final = 512
 SHORTEST_RUN: Final = 3
 """Below it, chunk by chunk is as fast."""
 
+BYTES_PER_CHUNK: Final = DEFAULT_CHUNK_SIZE
+"""A read with more chunks than one for so many bytes has small ones: see `Limits.small_chunks_per_s`."""
+
 NOTHING: Final = memoryview(b"")
 
 _CHUNK_CONTROL: Final = frozenset({MessageType.SET_CHUNK_SIZE, MessageType.ABORT})
@@ -77,6 +80,12 @@ class _ChunkStream:
         self.partial: bytearray | None = None
         """What has come of the message under way; None between messages."""
 
+    def repeats(self, chunk_type: int, time: int, length: int, type_id: int, stream_id: int) -> bool:
+        """Whether a header of type 0, 1 or 2 goes on with the message under way: it says the same, or that no time has
+        passed since. Further chunks only *should* be of type 3 (section 5.3.1.2.4)."""
+        times = (self.timestamp,) if chunk_type == 0 else (0, self.delta)
+        return time in times and (length, type_id, stream_id) == (self.length, self.type_id, self.stream_id)
+
 
 class ChunkReader:
     """`feed` bytes, `read` until nothing comes, `keep` what is left."""
@@ -90,7 +99,20 @@ class ChunkReader:
         self._data = NOTHING
         self._position = 0
         self._chunks_left = 0
+        self._wanted = 0
+        """Bytes from `_position` on without which the next chunk is not whole."""
         self._longest = _longest_messages(limits)
+        self._error: RemoteProtocolError | None = None
+        """Found behind messages that were complete."""
+        self.control_messages = 0
+        """Set Chunk Size and Abort so far, which are not handed on."""
+        self.small_chunks = 0
+        """Chunks so far that ended no message, beyond one for each `BYTES_PER_CHUNK`; runs counted as one."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the next `read` raises an error."""
+        return self._error is not None
 
     def set_limits(self, limits: Limits) -> None:
         """From the next message on."""
@@ -123,133 +145,153 @@ class ChunkReader:
     def read(self) -> list[RawMessage]:
         """The messages that are complete, in order; stops after a command, as that may change what is to be done.
 
-        Empty when more bytes are needed. Raises RemoteProtocolError.
+        Empty when more bytes are needed. Raises RemoteProtocolError, by the call after what came before the fault.
         """
         data = self._data
-        position = self._position
+        begin = position = self._position
         end = len(data)
+        if end - position < self._wanted:
+            return []  # As with each packet of a large chunk.
+        if self._error is not None:
+            raise self._error
+        self._wanted = 0
         streams = self._streams
         chunk_size = self.chunk_size
         messages: list[RawMessage] = []
         chunks_left = self._chunks_left
-        while position < end:
-            chunks_left -= 1
-            # Basic header (5.3.1.1): type in 2 bits, chunk stream id in 6 bits or in 1 or 2 little-endian bytes more.
-            start = position
-            first = data[position]
-            position += 1
-            chunk_stream_id = first & 0x3F
-            if chunks_left < 0:
-                raise LimitExceeded(f"more than {self._limits.chunks_per_read} chunks at once")
-            if chunk_stream_id < 2:
-                position += 1 + chunk_stream_id
-                if position > end:
-                    position = start
-                    break
-                high = data[start + 2] << 8 if chunk_stream_id else 0
-                chunk_stream_id = data[start + 1] + high + 64
-            stream = streams.get(chunk_stream_id)
-
-            if first >= 0xC0:
-                # Type 3: goes on with the message under way, or begins one with all the fields of the last.
-                if stream is None:
-                    raise RemoteProtocolError("a chunk stream begins with a type 3 chunk")
-                if stream.extended:
-                    # Most senders repeat the extended timestamp here, some don't: only looking tells.
-                    peek = data[position : position + 4].tobytes()
-                    if peek == stream.extended:
-                        position += 4
-                    elif stream.extended.startswith(peek):
-                        position = start
-                        break
-                length = stream.length
-                partial = stream.partial
-                remaining = length if partial is None else length - len(partial)
-                size = remaining if remaining < chunk_size else chunk_size
-                stop = position + size
-                if stop > end:
-                    position = start
-                    break
-                if partial is None:
-                    stream.timestamp = (stream.timestamp + stream.delta) & 0xFFFFFFFF
-            else:
-                # Types 0, 1 and 2 begin a message (5.3.1.2).
-                if stream is None:
-                    stream = self._add_stream(chunk_stream_id, first >> 6)
-                elif stream.partial is not None:
-                    raise RemoteProtocolError("a message begins within another one of its chunk stream")
-                fields = position
-                position += HEADER_SIZES[first >> 6]
-                if position > end:
-                    position = start
-                    break
-                if first < 0x80:
-                    word, low, type_id = _delta_length_type.unpack_from(data, fields)
-                    time = word >> 8
-                    length = (word & 0xFF) << 16 | low
-                    if length > self._longest[type_id]:
-                        raise LimitExceeded(f"a message of type {type_id} has more than {self._longest[type_id]} bytes")
-                else:
-                    time = data[fields] << 16 | data[fields + 1] << 8 | data[fields + 2]
-                    length = stream.length
-                    type_id = stream.type_id
-                extended = b""
-                if time == EXTENDED:
-                    position += 4
+        try:
+            while position < end:
+                chunks_left -= 1
+                # Basic header (5.3.1.1): type in 2 bits, chunk stream id in 6 bits or 1 or 2 little-endian bytes more.
+                start = position
+                first = data[position]
+                position += 1
+                chunk_stream_id = first & 0x3F
+                if chunks_left < 0:
+                    raise LimitExceeded(f"more than {self._limits.chunks_per_read} chunks at once")
+                if chunk_stream_id < 2:
+                    position += 1 + chunk_stream_id
                     if position > end:
                         position = start
                         break
-                    extended = data[position - 4 : position].tobytes()
-                    time = _word.unpack(extended)[0]
-                size = length if length < chunk_size else chunk_size
-                stop = position + size
-                if stop > end:
-                    position = start
-                    break
-                if first < 0x40:
-                    # A type 3 chunk that follows takes this timestamp as its delta (5.3.1.2.4).
-                    stream.timestamp = time
-                    stream.stream_id = _stream_id.unpack_from(data, fields + 7)[0]
+                    high = data[start + 2] << 8 if chunk_stream_id else 0
+                    chunk_stream_id = data[start + 1] + high + 64
+                stream = streams.get(chunk_stream_id)
+
+                if first >= 0xC0:
+                    # Type 3: goes on with the message under way, or begins one with all the fields of the last.
+                    if stream is None:
+                        raise RemoteProtocolError("a chunk stream begins with a type 3 chunk")
+                    if stream.extended:
+                        # Most senders repeat the extended timestamp here, some don't: only looking tells. An empty
+                        # message that one of the latter ends its connection with thus never comes.
+                        peek = data[position : position + 4].tobytes()
+                        if peek == stream.extended:
+                            position += 4
+                        elif stream.extended.startswith(peek):
+                            position = start
+                            break
+                    length = stream.length
+                    partial = stream.partial
+                    remaining = length if partial is None else length - len(partial)
+                    size = remaining if remaining < chunk_size else chunk_size
+                    stop = position + size
+                    if stop > end:
+                        self._wanted = stop - start
+                        position = start
+                        break
+                    if partial is None:
+                        stream.timestamp = (stream.timestamp + stream.delta) & 0xFFFFFFFF
                 else:
-                    stream.timestamp = (stream.timestamp + time) & 0xFFFFFFFF
-                stream.delta = time
-                stream.length = length
-                stream.type_id = type_id
-                if extended or stream.extended:
-                    basic = len(stream.continuation) - len(stream.extended)
-                    stream.continuation = stream.continuation[:basic] + extended
-                    stream.extended = extended
+                    # Types 0, 1 and 2 begin a message, or repeat its header (5.3.1.2).
+                    if stream is None:
+                        stream = self._add_stream(chunk_stream_id, first >> 6)
+                    fields = position
+                    position += HEADER_SIZES[first >> 6]
+                    if position > end:
+                        position = start
+                        break
+                    if first < 0x80:
+                        word, low, type_id = _delta_length_type.unpack_from(data, fields)
+                        time = word >> 8
+                        length = (word & 0xFF) << 16 | low
+                        if length > self._longest[type_id]:
+                            raise LimitExceeded(
+                                f"a message of type {type_id} has {length} bytes, more than {self._longest[type_id]}"
+                            )
+                    else:
+                        time = data[fields] << 16 | data[fields + 1] << 8 | data[fields + 2]
+                        length = stream.length
+                        type_id = stream.type_id
+                    extended = b""
+                    if time == EXTENDED:
+                        position += 4
+                        if position > end:
+                            position = start
+                            break
+                        extended = data[position - 4 : position].tobytes()
+                        time = _word.unpack(extended)[0]
+                    partial = stream.partial
+                    remaining = length if partial is None else length - len(partial)
+                    size = remaining if remaining < chunk_size else chunk_size
+                    stop = position + size
+                    if stop > end:
+                        self._wanted = stop - start
+                        position = start
+                        break
+                    stream_id = _stream_id.unpack_from(data, fields + 7)[0] if first < 0x40 else stream.stream_id
+                    if partial is None:
+                        stream.timestamp = time if first < 0x40 else (stream.timestamp + time) & 0xFFFFFFFF
+                    elif not stream.repeats(first >> 6, time, length, type_id, stream_id):
+                        raise RemoteProtocolError("a message begins within another one of its chunk stream")
+                    stream.delta = time  # Of a type 0 too: a type 3 that follows takes its timestamp (5.3.1.2.4).
+                    stream.length = length
+                    stream.type_id = type_id
+                    stream.stream_id = stream_id
+                    if extended or stream.extended:
+                        basic = len(stream.continuation) - len(stream.extended)
+                        stream.continuation = stream.continuation[:basic] + extended
+                        stream.extended = extended
 
-            if size == length:
-                payload = data[position:stop].tobytes()
-                position = stop
-            else:
-                partial = stream.partial
-                if partial is None:
-                    partial = stream.partial = bytearray()
-                partial += data[position:stop]
-                position = stop
-                self._partial_bytes += size
-                remaining = length - len(partial)
-                if remaining >= SHORTEST_RUN * chunk_size and end - position >= SHORTEST_RUN * chunk_size:
-                    position = self._take_run(partial, stream.continuation, remaining, position)
+                if size == length:
+                    payload = data[position:stop].tobytes()
+                    position = stop
+                else:
+                    partial = stream.partial
+                    if partial is None:
+                        partial = stream.partial = bytearray()
+                    partial += data[position:stop]
+                    position = stop
+                    self._partial_bytes += size
                     remaining = length - len(partial)
-                if self._partial_bytes > self._limits.partial_bytes:
-                    raise LimitExceeded(f"more than {self._limits.partial_bytes} bytes in unfinished messages")
-                if remaining:
-                    continue
-                payload = bytes(partial)
-                self._partial_bytes -= length
-                stream.partial = None
+                    if remaining >= SHORTEST_RUN * chunk_size and end - position >= SHORTEST_RUN * chunk_size:
+                        position = self._take_run(partial, stream.continuation, remaining, position)
+                        remaining = length - len(partial)
+                    if self._partial_bytes > self._limits.partial_bytes:
+                        raise LimitExceeded(f"more than {self._limits.partial_bytes} bytes in unfinished messages")
+                    if remaining:
+                        continue
+                    payload = bytes(partial)
+                    self._partial_bytes -= length
+                    stream.partial = None
 
-            type_id = stream.type_id
-            if type_id in _CHUNK_CONTROL:
-                self._control(type_id, payload)
-                chunk_size = self.chunk_size
-                continue
-            messages.append((type_id, stream.timestamp, stream.stream_id, payload))
-            if type_id in COMMANDS:
-                break
+                type_id = stream.type_id
+                if type_id in _CHUNK_CONTROL:
+                    self._control(type_id, payload)
+                    chunk_size = self.chunk_size
+                    continue
+                messages.append((type_id, stream.timestamp, stream.stream_id, payload))
+                if type_id in COMMANDS:
+                    break
+        except RemoteProtocolError as error:
+            if not messages:
+                raise
+            self._error = error
+            return messages
+        # One may not be whole, and is looked at once more.
+        unfinished = self._chunks_left - chunks_left - len(messages) - 1
+        if unfinished > 0:
+            self.small_chunks += max(0, unfinished - (position - begin) // BYTES_PER_CHUNK)
         self._chunks_left = chunks_left
         self._position = position
         return messages
@@ -262,28 +304,28 @@ class ChunkReader:
         """
         data = self._data
         chunk_size = self.chunk_size
-        stride = chunk_size + len(header)
-        while True:
+        size = len(header)
+        stride = chunk_size + size
+        while data[position] == header[0]:
             count = min((len(data) - position) // stride, remaining // chunk_size, RUN)
-            # A few are looked at first: little is lost when this is no run, as chunk streams are interleaved.
-            if count < SHORTEST_RUN or self._alike(header, position, stride, SHORTEST_RUN) < SHORTEST_RUN:
-                return position
-            count = self._alike(header, position, stride, count)
+            for offset in range(size):
+                column = data[position + offset : position + count * stride : stride].tobytes()
+                byte = header[offset : offset + 1]
+                if column != byte * count:
+                    count -= len(column.lstrip(byte))
+            if count < SHORTEST_RUN:
+                break
+            start = len(partial)
             stop = position + count * stride
-            run = bytearray(data[position:stop])
-            for removed in range(len(header)):
-                del run[:: stride - removed]
-            partial += run
-            remaining -= len(run)
-            self._partial_bytes += len(run)
+            partial += data[position:stop]
+            for removed in range(size):
+                del partial[start :: stride - removed]
             position = stop
-
-    def _alike(self, header: bytes, position: int, stride: int, count: int) -> int:
-        """How many of `count` chunks, one at each `stride` from `position` on, begin with `header`."""
-        for offset in range(len(header)):
-            column = self._data[position + offset : position + count * stride : stride].tobytes()
-            count = len(column) - len(column.lstrip(header[offset : offset + 1]))
-        return count
+            remaining -= count * chunk_size
+            self._partial_bytes += count * chunk_size
+            if position == len(data):
+                break
+        return position
 
     def _add_stream(self, chunk_stream_id: int, chunk_type: int) -> _ChunkStream:
         """A chunk stream's first header. Type 1 is accepted: librtmp begins with it; message stream and time are 0."""
@@ -298,13 +340,14 @@ class ChunkReader:
     def _control(self, type_id: int, payload: bytes) -> None:
         if len(payload) < 4:
             raise RemoteProtocolError("a protocol control message is too short")
+        self.control_messages += 1
         value = _word.unpack_from(payload)[0]
         if type_id == MessageType.SET_CHUNK_SIZE:
-            # The top bit must be 0 and is not judged.
+            # The top bit must be 0 and is not judged. What is more than 0xFFFFFF means that, as no message is longer.
             value &= 0x7FFFFFFF
             if value == 0:
                 raise RemoteProtocolError("a chunk size of 0")
-            self.chunk_size = min(value, self._limits.chunk_size_bytes)
+            self.chunk_size = value
         else:
             stream = self._streams.get(value)
             if stream is not None and stream.partial is not None:

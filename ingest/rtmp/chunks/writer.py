@@ -11,15 +11,26 @@ from ingest.rtmp.messages.message import Message
 _word: Final = struct.Struct(">I")
 _stream_id: Final = struct.Struct("<I")
 
+Headers = tuple[bytes, bytes]
+"""How a message's first chunk begins, and how each of its other chunks does (type 3)."""
+
 
 def encode_message(message: Message, *, chunk_stream_id: int, chunk_size: int) -> bytes:
-    """The message under a type 0 header, which needs nothing that was sent before: bytes to share among all players.
+    """The message under a type 0 header, which needs nothing that was sent before: bytes to share among all players."""
+    first, continuation = _whole_headers(message, chunk_stream_id)
+    return first + cut(message.payload, continuation, chunk_size)
 
-    Continuations are type 3 chunks; each repeats the extended timestamp, as FFmpeg's and librtmp's readers need it.
-    """
-    timestamp = message.timestamp & 0xFFFFFFFF
-    header = _type_0(timestamp, len(message.payload), message.type_id, message.stream_id)
-    return _chunks(0, chunk_stream_id, header, _extended(timestamp), message.payload, chunk_size)
+
+def cut(payload: bytes, continuation: bytes, chunk_size: int) -> bytes:
+    """The payload with `continuation` between its chunks."""
+    if len(payload) <= chunk_size:
+        return payload
+    return continuation.join([payload[start : start + chunk_size] for start in range(0, len(payload), chunk_size)])
+
+
+def check_length(payload: bytes) -> None:
+    if len(payload) > MAX_MESSAGE_SIZE:
+        raise LocalProtocolError("a message is longer than its length field can say")
 
 
 @dataclass(slots=True)
@@ -35,7 +46,8 @@ class _Sent:
 
 
 class ChunkWriter:
-    """Writes messages with the shortest header (types 0 to 3) that says all that changed on the chunk stream.
+    """Writes messages with the shortest header (types 0 to 3) that says all that changed on the chunk stream, as far as
+    receivers agree on what it means.
 
     What goes out by `encode_message` on the same chunk streams of the same connection would not be known here: an
     endpoint uses one or the other, or writes without compression.
@@ -47,54 +59,45 @@ class ChunkWriter:
         self._sent: dict[int, _Sent] = {}
 
     def encode(self, message: Message, chunk_stream_id: int) -> bytes:
+        """All chunks of the message."""
+        first, continuation = self.begin(message, chunk_stream_id)
+        return first + cut(message.payload, continuation, self.chunk_size)
+
+    def begin(self, message: Message, chunk_stream_id: int) -> Headers:
+        """The message is the next to begin on its chunk stream; nothing else may begin there before its end."""
         if not self._compress:
-            return encode_message(message, chunk_stream_id=chunk_stream_id, chunk_size=self.chunk_size)
+            return _whole_headers(message, chunk_stream_id)
+        check_length(message.payload)
         timestamp = message.timestamp & 0xFFFFFFFF
         length = len(message.payload)
         last = self._sent.get(chunk_stream_id)
         delta = (timestamp - last.timestamp) & 0xFFFFFFFF if last else 0
-        if last is None or last.stream_id != message.stream_id or delta >= 0x80000000:
-            # Also when time goes backwards (5.3.1.2.1).
-            chunk_type, time = 0, timestamp
-            header = _type_0(timestamp, length, message.type_id, message.stream_id)
+        if last is None or last.stream_id != message.stream_id or delta >= EXTENDED:
+            # Also when time goes backwards (5.3.1.2.1), which is a delta of 2^31 and more; and when it leaps by hours,
+            # as some receivers take an extended delta for a timestamp.
+            headers = _whole_headers(message, chunk_stream_id)
             self._sent[chunk_stream_id] = _Sent(timestamp, None, length, message.type_id, message.stream_id)
+            return headers
+        if last.length != length or last.type_id != message.type_id:
+            header = basic_header(1, chunk_stream_id) + _common(delta, length, message.type_id)
+        elif last.delta != delta:
+            header = basic_header(2, chunk_stream_id) + delta.to_bytes(3, "big")
         else:
-            time = delta
-            field = min(delta, EXTENDED)
-            if last.length != length or last.type_id != message.type_id:
-                chunk_type = 1
-                header = (field << 32 | _checked(length) << 8 | message.type_id).to_bytes(7, "big")
-            elif last.delta != delta:
-                chunk_type, header = 2, field.to_bytes(3, "big")
-            else:
-                chunk_type, header = 3, b""
-            last.timestamp, last.delta, last.length, last.type_id = timestamp, delta, length, message.type_id
-        return _chunks(chunk_type, chunk_stream_id, header, _extended(time), message.payload, self.chunk_size)
+            header = basic_header(3, chunk_stream_id)
+        last.timestamp, last.delta, last.length, last.type_id = timestamp, delta, length, message.type_id
+        return header, basic_header(3, chunk_stream_id)
 
 
-def _checked(length: int) -> int:
-    if length > MAX_MESSAGE_SIZE:
-        raise LocalProtocolError("a message is longer than its length field can say")
-    return length
+def _common(time: int, length: int, type_id: int) -> bytes:
+    """Timestamp or delta (3 bytes), message length (3), type (1): sections 5.3.1.2.1 and 5.3.1.2.2."""
+    return (time << 32 | length << 8 | type_id).to_bytes(7, "big")
 
 
-def _type_0(timestamp: int, length: int, type_id: int, stream_id: int) -> bytes:
-    """Timestamp (3 bytes), message length (3), type (1), message stream id (4, little-endian): section 5.3.1.2.1."""
-    time = min(timestamp, EXTENDED)
-    return (time << 32 | _checked(length) << 8 | type_id).to_bytes(7, "big") + _stream_id.pack(stream_id)
-
-
-def _extended(time: int) -> bytes:
-    return _word.pack(time) if time >= EXTENDED else b""
-
-
-def _chunks(
-    chunk_type: int, chunk_stream_id: int, header: bytes, extended: bytes, payload: bytes, chunk_size: int
-) -> bytes:
-    first = basic_header(chunk_type, chunk_stream_id) + header + extended
-    if len(payload) <= chunk_size:
-        return first + payload
-    continuation = basic_header(3, chunk_stream_id) + extended
-    return first + continuation.join(
-        [payload[start : start + chunk_size] for start in range(0, len(payload), chunk_size)]
-    )
+def _whole_headers(message: Message, chunk_stream_id: int) -> Headers:
+    """Type 0. Continuations repeat the extended timestamp (5.3.1.3), as FFmpeg's and librtmp's readers need it."""
+    timestamp = message.timestamp & 0xFFFFFFFF
+    extended = _word.pack(timestamp) if timestamp >= EXTENDED else b""
+    check_length(message.payload)
+    common = _common(min(timestamp, EXTENDED), len(message.payload), message.type_id)
+    first = basic_header(0, chunk_stream_id) + common + _stream_id.pack(message.stream_id) + extended
+    return first, basic_header(3, chunk_stream_id) + extended

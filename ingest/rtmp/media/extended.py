@@ -21,6 +21,7 @@ from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 from ingest.rtmp.media.kinds import (
     COMPOSITION_FOURCC,
     EX_AUDIO,
+    KEYFRAMES,
     AudioPacket,
     FrameType,
     MultitrackType,
@@ -86,6 +87,11 @@ class ExtendedVideo(_Extended):
             VideoPacket.SEQUENCE_START,
             VideoPacket.MPEG2TS_SEQUENCE_START,
         )
+
+    @property
+    def is_keyframe(self) -> bool:
+        is_frame = self.packet_type in (VideoPacket.CODED_FRAMES, VideoPacket.CODED_FRAMES_X) and bool(self.tracks)
+        return is_frame and self.frame_type in KEYFRAMES
 
 
 class _Reader:

@@ -14,6 +14,9 @@ class FrameType(IntEnum):
     COMMAND = 5
 
 
+KEYFRAMES: Final = (FrameType.KEYFRAME, FrameType.GENERATED_KEYFRAME)
+
+
 class VideoCommand(IntEnum):
     """What the one byte of a command frame says."""
 
@@ -108,6 +111,9 @@ AUDIO_FOURCC: Final = {
     b"ac-3": "AC-3",
     b"ec-3": "E-AC-3",
 }
+
+NO_TRACK: Final = 256
+"""More than any track id: none was seen yet."""
 
 COMPOSITION_FOURCC: Final = (b"avc1", b"hvc1", b"vvc1")
 """Whose CodedFrames begin with a composition time."""

@@ -8,7 +8,7 @@ audio   format (4) rate (2) size (1) channels - 1 (1) [packet type (8): AAC]
 from dataclasses import dataclass
 from typing import Final
 
-from ingest.rtmp.media.kinds import AAC, PACKETISED_VIDEO, VIDEO_CODECS, FrameType, LegacyPacket
+from ingest.rtmp.media.kinds import AAC, KEYFRAMES, PACKETISED_VIDEO, VIDEO_CODECS, FrameType, LegacyPacket
 
 RATES: Final = (5512, 11025, 22050, 44100)
 FIXED_RATES: Final = {4: 16000, 5: 8000, 7: 8000, 8: 8000, 11: 16000, 14: 8000}
@@ -40,6 +40,10 @@ class LegacyVideo:
     @property
     def is_frame(self) -> bool:
         return self.command is None and self.packet_type in (None, LegacyPacket.CODED_FRAMES) and not self.fault
+
+    @property
+    def is_keyframe(self) -> bool:
+        return self.is_frame and self.frame_type in KEYFRAMES
 
 
 @dataclass(frozen=True, slots=True)

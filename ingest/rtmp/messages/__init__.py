@@ -1,4 +1,4 @@
-"""Messages by family: protocol control, user control, commands, data, media."""
+"""Messages by family: protocol control, user control, commands, data, media, shared objects, aggregates."""
 
 from ingest.rtmp.messages.message import Message, MessageType, RawMessage
 

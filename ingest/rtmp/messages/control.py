@@ -4,11 +4,13 @@ import struct
 from enum import IntEnum
 from typing import Final
 
-from ingest.rtmp.errors import RemoteProtocolError
+from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.messages.message import Message, MessageType
 
 _word: Final = struct.Struct(">I")
 _bandwidth: Final = struct.Struct(">IB")
+
+MAX_CHUNK_SIZE: Final = 0x7FFFFFFF
 
 
 class BandwidthLimit(IntEnum):
@@ -20,7 +22,9 @@ class BandwidthLimit(IntEnum):
 
 
 def set_chunk_size(size: int) -> Message:
-    """Chunk size in bytes (4), from 1 on (section 5.4.1)."""
+    """Chunk size in bytes (4), 1 to 2^31 - 1 (section 5.4.1). Raises LocalProtocolError."""
+    if not 1 <= size <= MAX_CHUNK_SIZE:
+        raise LocalProtocolError(f"{size} is no chunk size")
     return Message(MessageType.SET_CHUNK_SIZE, 0, 0, _word.pack(size))
 
 
@@ -50,3 +54,9 @@ def read_number(payload: bytes) -> int:
         raise RemoteProtocolError("a protocol control message is too short")
     number: int = _word.unpack_from(payload)[0]
     return number
+
+
+def read_peer_bandwidth(payload: bytes) -> tuple[int, int]:
+    """Size and limit type, as `BandwidthLimit` has them; dynamic if it is missing."""
+    size = read_number(payload)
+    return size, payload[_word.size] if len(payload) > _word.size else BandwidthLimit.DYNAMIC

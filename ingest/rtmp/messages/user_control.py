@@ -1,18 +1,17 @@
-"""User control messages (RTMP 1.0, sections 6.2 and 7.1.7): event (2 bytes), then its data, mostly one number (4)."""
+"""User control messages (RTMP 1.0, sections 6.2 and 7.1.7): event (2 bytes), then its values."""
 
 import struct
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.messages.message import Message, MessageType
 
 _event: Final = struct.Struct(">H")
-_number: Final = struct.Struct(">I")
 
 
 class UserControl(IntEnum):
-    """31 and 32 are not in the specification: Flash Media Server sends them, and rtmpdump makes use of them."""
+    """From 26 on they are not in the specification: Flash Media Server sends them, and librtmp makes use of them."""
 
     STREAM_BEGIN = 0
     STREAM_EOF = 1
@@ -21,14 +20,31 @@ class UserControl(IntEnum):
     STREAM_IS_RECORDED = 4
     PING_REQUEST = 6
     PING_RESPONSE = 7
+    SWF_VERIFY_REQUEST = 26
+    SWF_VERIFY_RESPONSE = 27
     BUFFER_EMPTY = 31
     BUFFER_READY = 32
 
 
-def user_control(event: UserControl, *numbers: int) -> Message:
-    """The event with its numbers: a message stream's id, a time in ms, or an id and a buffer length in ms."""
-    payload = _event.pack(event) + b"".join(_number.pack(number & 0xFFFFFFFF) for number in numbers)
-    return Message(MessageType.USER_CONTROL, 0, 0, payload)
+_NUMBER: Final = struct.Struct(">I")
+
+LAYOUTS: Final[dict[UserControl, struct.Struct]] = {
+    **dict.fromkeys(UserControl, _NUMBER),
+    UserControl.SET_BUFFER_LENGTH: struct.Struct(">II"),
+    UserControl.SWF_VERIFY_REQUEST: struct.Struct(""),
+    UserControl.SWF_VERIFY_RESPONSE: struct.Struct(">HII32s"),
+}
+"""The values of each event: a message stream's id, or for pings a time in ms.
+
+Of SetBufferLength the id and the buffer's length in ms. A request for SWF verification may hold a byte, its kind, which
+librtmp takes as 1 if it is missing. Its answer: 0x0101, twice the size of the SWF file, and an HMAC of its hash.
+"""
+
+
+def user_control(event: UserControl, *values: int | bytes) -> Message:
+    """The event with its values, as LAYOUTS has them; numbers are taken modulo 2^32."""
+    wrapped = [value & 0xFFFFFFFF if isinstance(value, int) else value for value in values]
+    return Message(MessageType.USER_CONTROL, 0, 0, _event.pack(event) + LAYOUTS[event].pack(*wrapped))
 
 
 def read_event(payload: bytes) -> int:
@@ -38,10 +54,9 @@ def read_event(payload: bytes) -> int:
     return event
 
 
-def read_number(payload: bytes, index: int = 0) -> int:
-    """The event's number at `index`."""
-    offset = _event.size + index * _number.size
-    if len(payload) < offset + _number.size:
+def read_values(event: UserControl, payload: bytes) -> tuple[Any, ...]:
+    """The event's values, as LAYOUTS has them; what follows them is overlooked."""
+    layout = LAYOUTS[event]
+    if len(payload) < _event.size + layout.size:
         raise RemoteProtocolError("a user control message is too short")
-    number: int = _number.unpack_from(payload, offset)[0]
-    return number
+    return layout.unpack_from(payload, _event.size)

@@ -1,5 +1,6 @@
 """`manage.py serve`: the whole system on one machine, in the foreground."""
 
+import os
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -22,5 +23,11 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
     def _say(self, line: str) -> None:
-        self.stdout.write(line)
-        self.stdout.flush()
+        """Streams go on, and a stop is in order, though whoever read the output is gone."""
+        try:
+            self.stdout.write(line)
+            self.stdout.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stdout.fileno())
+            os.close(nowhere)

@@ -178,6 +178,7 @@ def publisher(session_id: str = "session-1", **limits: Any) -> Publisher:
         "max_kbps": None,
         "over_limit": "warn",
         "idle_timeout_s": 10.0,
+        "first_media_timeout_s": 20.0,
         "target_kbps": None,
         "expect_audio": True,
         "expect_video": True,

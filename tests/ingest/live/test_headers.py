@@ -1,6 +1,7 @@
 """What a stream is, as its headers and frames tell. How codecs are read is tested in tests/ingest/rtmp/codecs."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,12 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
-from ingest.live.headers import MAX_READINGS_PER_S, describe_audio, describe_video
+from ingest.live.description import MAX_READINGS_PER_S
+from ingest.live.headers import AUDIO_FIELDS, describe_audio, describe_video
 from ingest.live.media import audio_tag, video_tag
+from ingest.rtmp.media import ExtendedVideo, Track, write_video
+from ingest.rtmp.media.kinds import MultitrackType, VideoPacket
 from tests.ingest.live.payloads import AAC_HEADER, avc_header, inter, keyframe, make_stream, publisher, sound, sps
 from tests.ingest.rtmp.codecs.helpers import VECTORS, vector
+from tests.rtmpdecode import decode_stream
 
 NOTHING = MediaInfo()
+CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 def measure_video(payload: bytes, known: MediaInfo = NOTHING) -> dict[str, Any]:
@@ -28,27 +34,42 @@ def measure_audio(text: str, known: MediaInfo = NOTHING) -> dict[str, Any]:
 def test_video_of_a_header() -> None:
     assert measure_video(avc_header()) == {
         "video_codec": "H.264",
+        "video_codec_string": "avc1.640028",
         "width": 1920,
         "height": 1080,
-        "profile": "High 4.0",
+        "profile": "High",
+        "level": "4.0",
+        "bit_depth": 8,
     }
-    assert measure_video(vector("x265 4:2:2 10", "header"))["profile"] == "Range Extensions 2.0"
+    found = measure_video(vector("x265 4:2:2 10", "header"))
+    assert (found["profile"], found["level"], found["bit_depth"]) == ("Range Extensions", "2.0", 10)
+    assert measure_video(vector("x264 high", "header"))["frame_rate"] == 29.97
 
 
 def test_a_new_header_replaces_all() -> None:
-    known = MediaInfo(video_codec="H.264", width=1, height=1, profile="Main 3.0", sample_rate=48000)
+    known = MediaInfo(video_codec="H.264", width=1, height=1, profile="Main", level="3.0", sample_rate=48000)
     assert measure_video(b"\x17\0\0\0\0", known) == {"video_codec": "H.264"}
-    assert measure_video(vector("VP9", "header"), known) == {"video_codec": "VP9", "profile": "Profile 0 1.1"}
+    assert measure_video(vector("VP9", "header"), known) == {
+        "video_codec": "VP9",
+        "video_codec_string": "vp09.00.11.08",
+        "profile": "Profile 0",
+        "level": "1.1",
+        "bit_depth": 8,
+    }
 
 
 def test_a_keyframe_adds_its_size_to_what_the_header_told() -> None:
-    known = MediaInfo(video_codec="VP9", profile="Profile 0 1.1", audio_codec="Opus")
-    expected = {"video_codec": "VP9", "profile": "Profile 0 1.1", "width": 322, "height": 182}
+    known = MediaInfo(video_codec="VP9", profile="Profile 0", level="1.1", audio_codec="Opus")
+    expected = {"video_codec": "VP9", "profile": "Profile 0", "level": "1.1", "bit_depth": 8}
+    expected |= {"width": 322, "height": 182}
     assert measure_video(vector("VP9", "frame"), known) == expected
     assert measure_video(vector("VP9", "frame"), MediaInfo(**{**known, "width": 64, "height": 64})) == expected
     assert measure_video(vector("aom", "frame"), known) == {
         "video_codec": "AV1",
-        "profile": "Main 2.0",
+        "video_codec_string": "av01.0.00M.08",
+        "profile": "Main",
+        "level": "2.0",
+        "bit_depth": 8,
         "width": 322,
         "height": 182,
     }
@@ -57,30 +78,32 @@ def test_a_keyframe_adds_its_size_to_what_the_header_told() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("af00 1210", ("AAC-LC", 44100, 2)),
-        ("af00 2b09 88", ("HE-AAC", 48000, 1)),
-        ("af00 1388 56e5 a548 80", ("HE-AACv2", 44100, 2)),
-        ("2f ff", ("MP3", 44100, 2)),
-        ("2f fffb 94c4", ("MP3", 48000, 1)),
-        ("b2 00", ("Speex", 16000, 1)),
-        ("90 4f707573 4f70757348656164 01 02 3801 80bb0000 0000 00", ("Opus", 48000, 2)),
-        ("95 00 4f707573 02 4f70757348656164 01 02 3801 80bb0000 0000 00", ("Opus", 48000, 2)),
+        ("af00 1210", ("AAC-LC", "mp4a.40.2", 44100, 2)),
+        ("af00 2b09 88", ("HE-AAC", "mp4a.40.5", 48000, 1)),
+        ("af00 1388 56e5 a548 80", ("HE-AACv2", "mp4a.40.29", 44100, 2)),
+        ("2f ff", ("MP3", "mp3", 44100, 2)),
+        ("2f fffb 94c4", ("MP3", "mp3", 48000, 1)),
+        ("b2 00", ("Speex", None, 16000, 1)),
+        ("90 4f707573 4f70757348656164 01 02 3801 80bb0000 0000 00", ("Opus", "opus", 48000, 2)),
+        ("95 00 4f707573 02 4f70757348656164 01 02 3801 80bb0000 0000 00", ("Opus", "opus", 48000, 2)),
     ],
 )
-def test_sound(text: str, expected: tuple[str, int, int]) -> None:
-    assert measure_audio(text) == dict(zip(("audio_codec", "sample_rate", "channels"), expected, strict=True))
+def test_sound(text: str, expected: tuple[str, str | None, int, int]) -> None:
+    found = dict(zip(AUDIO_FIELDS, expected, strict=True))
+    assert measure_audio(text) == {name: value for name, value in found.items() if value is not None}
 
 
 @pytest.mark.parametrize("text", ["af00", "af00 ff", "90 664c6143 00", "90 61632d33", "95 10 4f707573"])
 def test_sound_that_can_not_be_read_has_its_codec_alone(text: str) -> None:
-    assert list(measure_audio(text)) == ["audio_codec"]
+    assert set(measure_audio(text)) <= {"audio_codec", "audio_codec_string"}
 
 
 def test_frames_of_sound_add_to_what_the_header_told() -> None:
     aac = MediaInfo(audio_codec="HE-AAC", sample_rate=48000, channels=2)
     assert measure_audio("af01 21", MediaInfo(**aac, width=320)) == aac
-    assert measure_audio("2f fffb 94c4", aac) == {"audio_codec": "MP3", "sample_rate": 48000, "channels": 1}
-    opus = MediaInfo(audio_codec="Opus", sample_rate=48000)
+    mp3 = {"audio_codec": "MP3", "audio_codec_string": "mp3", "sample_rate": 48000, "channels": 1}
+    assert measure_audio("2f fffb 94c4", aac) == mp3
+    opus = MediaInfo(audio_codec="Opus", audio_codec_string="opus", sample_rate=48000)
     assert measure_audio("94 4f707573 01 06 0000003f", opus) == {**opus, "channels": 6}
 
 
@@ -103,10 +126,10 @@ def test_a_picture_that_changes_its_size_at_a_keyframe() -> None:
     for name in ("Sorenson", "Sorenson 352x288", "Sorenson 160x120"):
         stream.video(0, vector(name, "frame"), 0.0)
         assert (stream.media["width"], stream.media["height"]) in {(322, 182), (352, 288), (160, 120)}
-    assert stream.media == {"video_codec": "H.263", "width": 160, "height": 120}
+    assert stream.media == {"video_codec": "H.263", "width": 160, "height": 120, "bit_depth": 8}
 
 
-def test_other_tracks_tell_nothing_of_the_stream() -> None:
+def test_other_tracks_tell_nothing_of_the_stream_but_that_they_are_there() -> None:
     stream = make_stream()
     stream.start(publisher(), 0.0)
     stream.video(0, avc_header(), 0.0)
@@ -119,7 +142,66 @@ def test_other_tracks_tell_nothing_of_the_stream() -> None:
     for number in range(3):
         stream.video(number, keyframe(number) if number == 0 else inter(number), 0.0)
         stream.audio(number, sound(number), 0.0)
-    assert stream.media == known
+    others = [{"kind": "audio", "track": 1, "codec": "MP3"}, {"kind": "video", "track": 1, "codec": "H.264"}]
+    assert stream.media == {**known, "tracks": others}
+
+
+def tracks_of(*payloads: bytes) -> list[tuple[str, int, str]]:
+    """What a stream tells of its other tracks after these messages of video."""
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    for payload in payloads:
+        stream.video(0, payload, 0.0)
+    return [(found["kind"], found["track"], found["codec"]) for found in stream.media.get("tracks", [])]
+
+
+def one_track(number: int, fourcc: bytes = b"av01", packet: VideoPacket = VideoPacket.CODED_FRAMES) -> bytes:
+    return write_video(ExtendedVideo(packet, (Track(fourcc, b"x", number),), MultitrackType.ONE_TRACK))
+
+
+def test_the_other_tracks_of_a_stream() -> None:
+    assert tracks_of(one_track(0), one_track(1), one_track(2, b"hvc1")) == [("video", 1, "AV1"), ("video", 2, "H.265")]
+    many = (Track(b"vp09", b"x", 3), Track(b"avc1", b"xxxx", 1))
+    message = ExtendedVideo(VideoPacket.CODED_FRAMES, many, MultitrackType.MANY_TRACKS_MANY_CODECS)
+    assert tracks_of(keyframe(1), write_video(message)) == [("video", 1, "H.264"), ("video", 3, "VP9")]
+    assert tracks_of(write_video(message)) == [("video", 1, "H.264")], "the first of a message stands for the stream"
+    assert tracks_of(one_track(2), one_track(1), one_track(0)) == [("video", 1, "AV1"), ("video", 2, "AV1")]
+    assert tracks_of(one_track(1), keyframe(1)) == [("video", 1, "AV1")]
+    assert tracks_of(one_track(1), b"\x91av", one_track(2)) == [("video", 2, "AV1")], "a faulty message is of no track"
+    header = one_track(1, b"hvc1", VideoPacket.SEQUENCE_START)
+    assert tracks_of(keyframe(1), one_track(1), header) == [("video", 1, "H.265")], "which replaces what it was"
+    assert tracks_of(keyframe(1), inter(2)) == []
+    assert len(tracks_of(*(one_track(number) for number in range(200)))) < MAX_READINGS_PER_S
+
+
+def test_the_tracks_of_a_recorded_session() -> None:
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    messages = decode_stream((CAPTURES / "ffmpeg9-publish-multitrack.c2s.bin").read_bytes())
+    kinds: set[tuple[str, int]] = set()
+    for message in messages:
+        tag = {8: audio_tag, 9: video_tag}.get(message.type_id, lambda _: None)(message.payload)
+        if tag is not None:
+            take = stream.audio if message.type_id == 8 else stream.video
+            take(message.timestamp, message.payload, message.timestamp / 1000)
+            kinds.add(("audio" if message.type_id == 8 else "video", tag.track))
+    told = {(found["kind"], found["track"]) for found in stream.media["tracks"]}
+    assert told == kinds - {("audio", 0), ("video", 0)}
+    assert told
+    assert stream.meter
+    assert stream.meter.media_faults == 0
+
+
+def test_another_publisher_has_tracks_of_its_own() -> None:
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    stream.video(0, one_track(0), 0.0)
+    stream.video(0, one_track(1), 0.0)
+    assert stream.media["tracks"]
+    stream.stop("session-1", 1.0)
+    stream.start(publisher(), 2.0)
+    stream.video(0, one_track(0), 2.0)
+    assert "tracks" not in stream.media
 
 
 def test_a_flood_of_headers_is_relayed_but_not_read() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ingest.contracts import Sample
 from ingest.live import LiveStream, SocketFigures
+from ingest.live.snapshot import snapshot
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     START_WALL,
@@ -261,6 +262,28 @@ def test_gaps_and_regressions(timestamps: list[int], gaps: int, regressions: int
         assert (sample.ts_gap, sample.ts_regress) == (gaps, regressions)
 
 
+def test_faulty_messages_are_counted_and_relayed() -> None:
+    stream = started()
+    player = Player(stream)
+    stream.video(0, keyframe(0), 0.1)
+    faulty = [b"\x17", b"\x27\x01\x00", b"\x91hv", b"\x96\x31av01\x00", b"\x96\x11av01\x00\x00\x00\x03x\x01"]
+    for number, payload in enumerate(faulty):
+        stream.video(number, payload, 0.2)
+    stream.audio(5, b"\xaf", 0.3)
+    for payload in (inter(1), b"", b"\x57\x00", b"\x92avc1abc", b"\x93zzzzabcd"):
+        stream.video(6, payload, 0.4)
+    for payload in (sound(1), b"", b"\x92Opus"):
+        stream.audio(6, payload, 0.5)
+    (sample,) = stream.tick(1.0, START_WALL)
+    assert sample.media_faults == len(faulty) + 1
+    assert snapshot(stream)["media_faults"] == len(faulty) + 1
+    stream.video(40, b"\x17", 1.1)
+    (sample,) = stream.tick(2.0, START_WALL + 1)
+    assert sample.media_faults == 1
+    assert snapshot(stream)["media_faults"] == len(faulty) + 2, "of the session"
+    assert [payload for payload in player.payloads() if payload in faulty] == [*faulty, b"\x17"]
+
+
 def test_three_frames_of_a_slow_stream_are_no_gap() -> None:
     stream = started()
     stream.data(0, "onMetaData", [{"framerate": 1.0}], b"", 0.0)
@@ -356,3 +379,17 @@ def test_frames_dropped_for_players() -> None:
     assert sample.dropped_frames == 30
     stream.unsubscribe(slow.subscriber)
     assert stream.tick(31.0, START_WALL)[0].dropped_frames == 0
+
+
+def test_pauses_in_turns_make_it_no_less_silent() -> None:
+    """So that another of the same key finds it silent in the end."""
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    stream.audio(0, sound(1), 1.0)
+    for second in range(1, 6):
+        stream.pause(second + 0.5)
+        (sample,) = stream.tick(second + 0.7, 0.0)
+        assert sample.idle_ms == 0
+        stream.go_on(second + 1.0)
+    (sample,) = stream.tick(6.0, 0.0)
+    assert sample.idle_ms == 2500

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.live import QueueLimits, Subscriber
+from ingest.live.queue import offer
 from ingest.live.shared import SharedMessage
-from ingest.live.subscriber import offer
 from tests.ingest.live.payloads import read_chunks
 
 HEADER, KEY, INTER, AUDIO, DATA = "header", "key", "inter", "audio", "data"
@@ -39,6 +39,14 @@ def read(subscriber: Subscriber, max_bytes: int | None = None) -> list[tuple[str
         kind, number, *_ = received.payload.decode().split(":")
         found.append((kind, int(number)))
     return found
+
+
+def test_what_is_withheld_before_the_first_keyframe_is_not_dropped() -> None:
+    subscriber, _ = player(QueueLimits(messages=2))
+    for number, kind in enumerate((AUDIO, AUDIO, AUDIO, INTER, KEY)):
+        offer(message(kind, number), [subscriber])
+    assert subscriber.dropped_frames == 2, "audio, down to half of the bound"
+    assert read(subscriber) == [(AUDIO, 2), (KEY, 4)]
 
 
 def test_everything_passes_in_order_and_wakes_once() -> None:
@@ -271,3 +279,97 @@ def test_the_invariants_of_the_queue(
     frames = len(video) - first_key + sum(item[0] == AUDIO for item in offered)
     taken = len(passed) + sum(item[0] == AUDIO for item in received)
     assert subscriber.dropped_frames == frames - taken, "every frame is taken or counted as dropped"
+
+
+def disposable(number: int, *, at: float | None = None) -> SharedMessage:
+    payload = b"\x32" + f"disposable:{number}:0:".encode().ljust(20, b".")
+    arrived = number * 0.01 if at is None else at
+    return SharedMessage("video", number * 10, payload, arrived, is_frame=True)
+
+
+def kept(subscriber: Subscriber) -> list[str]:
+    """Which messages wait, by their payloads."""
+    return [message.payload.decode().lstrip("2").rstrip(".") for message in subscriber.withdraw()]
+
+
+class TestDisposableFrames:
+    def test_they_go_first_at_half_of_the_bounds(self) -> None:
+        subscriber, _ = player(QueueLimits(messages=8))
+        made = [message(KEY, 0), disposable(1), message(AUDIO, 2), disposable(3), message(INTER, 4)]
+        for each in [*made, disposable(5), message(INTER, 6)]:
+            offer(each, [subscriber])
+        assert (subscriber.dropped_video, subscriber.dropped_audio, subscriber.sheds) == (3, 0, 0)
+        assert kept(subscriber) == ["key:0:0:", "audio:2:0:", "inter:4:0:", "inter:6:0:"]
+
+    def test_they_pass_again_once_the_queue_was_empty(self) -> None:
+        subscriber, _ = player(QueueLimits(messages=4))
+        for each in [message(KEY, 0), message(INTER, 1), message(INTER, 2), disposable(3), message(KEY, 4)]:
+            offer(each, [subscriber])
+        assert subscriber.dropped_video == 1
+        offer(disposable(5), [subscriber])
+        assert subscriber.dropped_video == 2, "a keyframe changes nothing"
+        subscriber.take()
+        offer(disposable(6), [subscriber])
+        assert subscriber.dropped_video == 2
+
+    def test_who_is_fast_enough_gets_them(self) -> None:
+        subscriber, _ = player(QueueLimits(messages=4))
+        for number in range(40):
+            offer(message(KEY, number) if number % 10 == 0 else disposable(number), [subscriber])
+            if number % 2:
+                subscriber.take()
+        assert subscriber.dropped_frames == 0
+
+    def test_a_recorder_loses_none_within_its_bounds(self) -> None:
+        subscriber, _ = player(QueueLimits(messages=8, spares=1.0))
+        offer(message(KEY, 0), [subscriber])
+        for number in range(1, 8):
+            offer(disposable(number), [subscriber])
+        assert subscriber.dropped_frames == 0
+
+
+class TestTooSlow:
+    def feed(self, subscriber: Subscriber, *, seconds: int, begin: int = 0, per_s: int = 10) -> None:
+        """A keyframe each second."""
+        for number in range(begin * per_s, (begin + seconds) * per_s):
+            kind = KEY if number % per_s == 0 else INTER
+            offer(message(kind, number, at=number / per_s), [subscriber])
+
+    def test_who_stays_over_the_bounds(self) -> None:
+        subscriber, _ = player(QueueLimits(seconds=4.0, patience_s=10.0))
+        self.feed(subscriber, seconds=14)
+        assert subscriber.sheds >= 3
+        assert not subscriber.is_too_slow(14.0)
+        self.feed(subscriber, seconds=6, begin=14)
+        assert subscriber.is_too_slow(20.0)
+
+    def test_who_only_falls_behind_now_and_then_plays_on(self) -> None:
+        subscriber, _ = player(QueueLimits(seconds=4.0, patience_s=10.0))
+        for begin in range(0, 80, 20):
+            self.feed(subscriber, seconds=8, begin=begin)
+            subscriber.take()
+            for second in range(begin + 8, begin + 20):
+                self.feed(subscriber, seconds=1, begin=second)
+                subscriber.take()
+            assert not subscriber.is_too_slow(begin + 20)
+        assert subscriber.sheds >= 4
+
+    def test_timestamps_do_not_defeat_it(self) -> None:
+        subscriber, _ = player(QueueLimits(seconds=4.0, patience_s=10.0))
+        for number in range(200):
+            stamp = 0xFFFFFFF0 if number % 2 else 0
+            offer(
+                SharedMessage("video", stamp, b"v", number / 10, is_frame=True, is_keyframe=number % 10 == 0),
+                [subscriber],
+            )
+        assert subscriber.is_too_slow(20.0)
+
+
+def test_what_is_forgotten_is_not_dropped() -> None:
+    subscriber, _ = player()
+    for number, kind in enumerate([HEADER, KEY, AUDIO, INTER, DATA]):
+        offer(message(kind, number), [subscriber])
+    subscriber.forget({"video"})
+    assert subscriber.dropped_frames == 0
+    assert read(subscriber) == [(HEADER, 0), (AUDIO, 2), (DATA, 4)]
+    assert subscriber.totals(1.0)["video_frames"] == 0

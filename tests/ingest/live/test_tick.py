@@ -2,7 +2,7 @@
 
 import json
 
-from ingest.live import LiveSettings, Registry, tick
+from ingest.live import LiveSettings, QueueLimits, Registry, Tick, Told
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     LABELS,
@@ -16,6 +16,13 @@ from tests.ingest.live.payloads import (
 )
 
 IDENTITY = ("id", "app", "name", "state", "health", "issues", "players", "node")
+
+
+def tick(registry: Registry, now: float, wall: float) -> Told:
+    """A whole one at once."""
+    found = Tick(registry, now)
+    assert found.go_on(now, wall)
+    return found.told
 
 
 def create(registry: Registry, path: str = "live/demo", stream: int = 7) -> object:
@@ -57,7 +64,7 @@ def test_what_nobody_uses_is_forgotten_after_a_while() -> None:
 
 
 def test_the_snapshot_of_a_live_stream() -> None:
-    registry = make_registry()
+    registry = make_registry(LiveSettings(warm_up_s=60.0))
     stream = registry.get_or_create("live/demo", LABELS)
     stream.start(publisher(target_kbps=None), 0.0)
     stream.data(0, "onMetaData", [{"videodatarate": 2500.0, "framerate": 30.0}], b"metadata", 0.0)
@@ -148,8 +155,34 @@ def test_players() -> None:
     stream.video(33, keyframe(1, 100), 0.2)
     stream.video(66, keyframe(2, 100), 0.5)
     assert tick(registry, 1.0, START_WALL).players == [
-        {"session_id": "player", "path": "live/demo", "out_bytes": 112, "dropped_frames": 0, "queued_ms": 300}
+        {
+            "session_id": "player",
+            "path": "live/demo",
+            "out_bytes": 112,
+            "dropped_frames": 0,
+            "queued_ms": 300,
+            "dropped_video": 0,
+            "dropped_audio": 0,
+            "sheds": 0,
+        }
     ]
+
+
+def test_the_slowest_players() -> None:
+    registry = make_registry()
+    stream = registry.get_or_create("live/demo", LABELS)
+    stream.start(publisher(), 0.0)
+    Player(stream)
+    slow = [Player(stream, limits=QueueLimits(messages=limit)) for limit in range(2, 10)]
+    for number in range(20):
+        stream.video(40 * number, keyframe(number, 100), 0.04 * number)
+        stream.audio(40 * number, sound(number), 0.04 * number)
+    (shown,) = tick(registry, 1.0, START_WALL).streams
+    assert len(shown["slowest"]) == 5
+    most = max(each.subscriber.dropped_frames for each in slow)
+    first = shown["slowest"][0]
+    assert first["dropped_video"] + first["dropped_audio"] == most > 0
+    assert (first["session_id"], first["sheds"] > 0, first["queued_ms"] >= 0) == ("player", True, True)
 
 
 def test_samples_of_all_streams() -> None:
@@ -164,3 +197,23 @@ def test_samples_of_all_streams() -> None:
         (f"session-{number}", f"cam{number}", number) for number in range(3)
     ]
     assert len(found.streams) == 3
+
+
+def test_a_tick_goes_on_in_portions_while_streams_come_and_go() -> None:
+    registry = make_registry()
+    streams = [registry.get_or_create(f"live/cam{number}", LABELS) for number in range(5)]
+    for number, stream in enumerate(streams):
+        stream.start(publisher(f"session-{number}"), 0.0)
+    found = Tick(registry, 1.0)
+    assert not found.go_on(1.0, START_WALL, 2)
+    streams[0].stop("session-0", 1.1)  # It was told of; its last sample is for the next tick.
+    streams[4].stop("session-4", 1.2)
+    registry.get_or_create("live/late", LABELS).start(publisher("session-late"), 1.3)
+    assert not found.go_on(1.4, START_WALL, 2)
+    assert found.go_on(1.5, START_WALL, 2)
+    assert [sample.session for sample in found.told.samples] == [f"session-{number}" for number in range(5)]
+    assert [sample.elapsed_ms for sample in found.told.samples] == [1000, 1000, 1400, 1400, 1200]
+    following = tick(registry, 2.0, START_WALL).samples
+    assert [(sample.session, sample.elapsed_ms) for sample in following] == [
+        ("session-0", 100), ("session-1", 1000), ("session-2", 600), ("session-3", 600), ("session-late", 700)
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 from ingest.rtmp import ClientConnection, Limits, ServerConnection, events
+from ingest.rtmp.handshake import Scheme
 
 SERVER_NONCE = bytes(Random(1).randbytes(1528))
 CLIENT_NONCE = bytes(Random(2).randbytes(1528))
@@ -33,11 +34,13 @@ class ConnectionPair:
         server_limits: Limits | None = None,
         client_limits: Limits | None = None,
         slice_bytes: int = 0,
+        digest: Scheme | None = None,
         **server_options: Any,
     ) -> None:
-        """`decide` answers what the server asks; `slice_bytes` cuts all that is carried into pieces of that size."""
+        """`decide` answers what the server asks; `slice_bytes` cuts all that is carried into pieces of that size;
+        `digest`: the client's handshake has one."""
         self.server = ServerConnection(server_limits or Limits(), nonce=SERVER_NONCE, **server_options)
-        self.client = ClientConnection(client_limits or Limits(), nonce=CLIENT_NONCE)
+        self.client = ClientConnection(client_limits or Limits(), nonce=CLIENT_NONCE, digest=digest)
         self.decide = decide
         self.slice_bytes = slice_bytes
         self.server_events: list[Any] = []
@@ -97,3 +100,16 @@ class ConnectionPair:
     def _pieces(self, data: bytes) -> list[bytes]:
         size = self.slice_bytes or max(len(data), 1)
         return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+class Sink:
+    """Takes media as a live stream does."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, int, bytes]] = []
+
+    def audio(self, timestamp: int, payload: bytes) -> None:
+        self.taken.append(("audio", timestamp, payload))
+
+    def video(self, timestamp: int, payload: bytes) -> None:
+        self.taken.append(("video", timestamp, payload))

@@ -1,60 +1,80 @@
-"""What real encoders and players sent, replayed against the server's end of a connection."""
+"""What real encoders, players and servers sent, replayed against our end: all recordings, in both directions."""
 
-import json
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
 
-from ingest.rtmp import RemoteProtocolError, ServerConnection, amf0, events
-from tests.ingest.rtmp.pair import SERVER_NONCE, accept
-from tests.rtmpdecode import decode_stream
+from ingest.rtmp import Limits, RemoteProtocolError, amf0, events
+from ingest.rtmp.chunks.reader import ChunkReader
+from tests.ingest.rtmp.replay import Replay, follow, random_pieces, serve, single_bytes, whole
+from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
+from tests.rtmpdecode import HANDSHAKE_BYTES, parts_of
 
-CAPTURES = Path(__file__).parents[2] / "captures"
-RECORDINGS = json.loads((CAPTURES / "recordings.json").read_text())
-NAMES = [recording["name"] for recording in RECORDINGS]
-
-AUDIO, VIDEO, DATA = 8, 9, 18
+SET_CHUNK_SIZE, ABORT, AUDIO, VIDEO, DATA, COMMAND_AMF3, COMMAND, AGGREGATE = 1, 2, 8, 9, 18, 17, 20, 22
 
 
-def read(name: str) -> bytes:
-    return (CAPTURES / f"{name}.c2s.bin").read_bytes()
+# --- Chunks to messages, either direction ---
 
 
-def replay(pieces: Iterator[bytes]) -> tuple[ServerConnection, list[Any], bytes]:
-    """The server's end after it was given the pieces and said yes to all requests; its events, and what it sent."""
-    server = ServerConnection(nonce=SERVER_NONCE)
-    happened: list[Any] = []
-    sent = b""
+def messages_of(pieces: Iterator[bytes]) -> list[tuple[int, int, int, bytes]]:
+    reader = ChunkReader(Limits())
+    found = []
     for piece in pieces:
-        found = server.receive_data(piece)
-        while found:
-            happened += found
-            for event in found:
-                accept(server, event)
-            found = server.events()
-        sent += server.data_to_send()
-    return server, happened, sent
+        reader.feed(piece)
+        while messages := reader.read():
+            found += messages
+        reader.keep()
+    return found
 
 
-def whole(data: bytes) -> Iterator[bytes]:
-    yield data
+DIRECTIONS = [(name, direction) for name in NAMES for direction in ("up", "down")]
 
 
-def single_bytes(data: bytes) -> Iterator[bytes]:
-    return (data[at : at + 1] for at in range(len(data)))
+def bytes_of(name: str, direction: str) -> bytes:
+    return from_client(name) if direction == "up" else from_server(name)
 
 
-def random_pieces(data: bytes, seed: str) -> Iterator[bytes]:
-    random = Random(seed)
-    at = 0
-    while at < len(data):
-        size = random.choice((1, 2, 3, 11, 127, 128, 129, 1448, 4096, 65536))
-        yield data[at : at + size]
-        at += size
+@pytest.mark.parametrize(("name", "direction"), DIRECTIONS)
+def test_all_messages_are_those_of_the_independent_decoder(name: str, direction: str) -> None:
+    data = bytes_of(name, direction)
+    expected = [(each.type_id, each.timestamp, each.stream_id, each.payload) for each in decoded(data)]
+    counted = next(recording for recording in RECORDINGS if recording["name"] == name)[direction]
+    assert {str(type_id): count for type_id, count in Counter(kind for kind, *_ in expected).items()} == counted
+    # The reader keeps to itself what concerns chunks alone.
+    expected = [message for message in expected if message[0] not in (SET_CHUNK_SIZE, ABORT)]
+    chunks = data[HANDSHAKE_BYTES:]
+    assert messages_of(whole(chunks)) == expected
+    for seed in range(3):
+        assert messages_of(random_pieces(chunks, f"{name}{seed}")) == expected
+
+
+@pytest.mark.parametrize("player", ["ffmpeg5", "gst-rtmp2src", "rtmpdump"])
+def test_servers_that_leave_out_the_extended_timestamp_are_read_as_those_that_repeat_it(player: str) -> None:
+    """FFmpeg's and librtmp's readers lose the stream; GStreamer's and ours look for it. The same clip for all."""
+    right = media_alone(decoded(from_server("gst-rtmp2src-play-extts-rep")))
+    assert right[-1][1] > 0xFFFFFF
+    wrong = media_alone(decoded(from_server(f"{player}-play-extts-norep")))
+    assert len(wrong) > 70
+    assert wrong == right[: len(wrong)]
+
+
+def media_alone(messages: list[Any]) -> list[tuple[int, int, bytes]]:
+    return [(each.type_id, each.timestamp, each.payload) for each in messages if each.type_id in (AUDIO, VIDEO)]
+
+
+# --- The server's end ---
+
+
+def replay(pieces: Iterator[bytes]) -> Replay:
+    """The server's end after it was given the pieces and said yes to all requests."""
+    played = serve(pieces)
+    if played.error:
+        raise played.error
+    return played
 
 
 def media_of(happened: list[Any]) -> list[tuple[int, int, int, bytes]]:
@@ -71,15 +91,16 @@ def expected_media(data: bytes) -> list[tuple[int, int, int, bytes]]:
     prefix = b"\x02\x00\x0d@setDataFrame"
     return [
         (message.type_id, message.timestamp, message.stream_id, message.payload.removeprefix(prefix))
-        for message in decode_stream(data)
+        for message in decoded(data)
         if message.type_id in (AUDIO, VIDEO, DATA)
     ]
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=NAMES)
 def test_replays_without_an_error(recording: dict[str, Any]) -> None:
-    data = read(recording["name"])
-    server, happened, _ = replay(whole(data))
+    data = from_client(recording["name"])
+    played = replay(whole(data))
+    server, happened = played.connection, played.events
     media = media_of(happened)
     assert media == expected_media(data)
     counts = Counter(kind for kind, *_ in media)
@@ -96,10 +117,11 @@ def test_replays_without_an_error(recording: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_split_makes_no_difference(name: str) -> None:
-    data = read(name)
-    _, happened, sent = replay(whole(data))
+    data = from_client(name)
+    at_once = replay(whole(data))
     for seed in ("a", "b", "c"):
-        assert replay(random_pieces(data, name + seed))[1:] == (happened, sent)
+        in_pieces = replay(random_pieces(data, name + seed))
+        assert (in_pieces.events, in_pieces.sent) == (at_once.events, at_once.sent)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +136,13 @@ def test_the_split_makes_no_difference(name: str) -> None:
     ],
 )
 def test_byte_at_a_time(name: str) -> None:
-    data = read(name)
-    _, happened, sent = replay(whole(data))
-    assert replay(single_bytes(data))[1:] == (happened, sent)
+    data = from_client(name)
+    at_once, in_pieces = replay(whole(data)), replay(single_bytes(data))
+    assert (in_pieces.events, in_pieces.sent) == (at_once.events, at_once.sent)
 
 
 def test_a_shared_read_buffer_may_be_used_again() -> None:
-    data = read("obs-publish")
+    data = from_client("obs-publish")
     shared = bytearray(4096)
 
     def through_the_buffer() -> Iterator[Any]:
@@ -130,14 +152,13 @@ def test_a_shared_read_buffer_may_be_used_again() -> None:
             yield memoryview(shared)[: len(piece)]
             shared[:] = b"\xff" * len(shared)
 
-    _, happened, _ = replay(through_the_buffer())
-    assert media_of(happened) == expected_media(data)
+    assert media_of(replay(through_the_buffer()).events) == expected_media(data)
 
 
 @pytest.mark.parametrize("name", [recording["name"] for recording in RECORDINGS if recording["data"]])
 def test_damaged_recordings_are_refused_or_taken(name: str) -> None:
     """Whatever is damaged, nothing but RemoteProtocolError is raised."""
-    data = read(name)
+    data = from_client(name)
     random = Random(name)
     for _ in range(30):
         damaged = bytearray(data)
@@ -157,7 +178,8 @@ def test_damaged_recordings_are_refused_or_taken(name: str) -> None:
 def test_names_are_never_repeated_to_the_client() -> None:
     """The recordings publish under `name?secret`; what the server sends has the public part at most."""
     for name in ("ffmpeg-publish", "gst-rtmp2sink-publish", "obs-publish"):
-        _, happened, sent = replay(whole(read(name)))
+        played = replay(whole(from_client(name)))
+        happened, sent = played.events, played.sent
         (request,) = (event for event in happened if isinstance(event, events.PublishRequested))
         secret = request.name.split("?")[1]
         assert secret.encode() not in sent
@@ -168,7 +190,7 @@ def test_how_each_publisher_ends() -> None:
     ends = {}
     for recording in RECORDINGS:
         if recording["video"]:
-            _, happened, _ = replay(whole(read(recording["name"])))
+            happened = replay(whole(from_client(recording["name"]))).events
             tail = [event for event in happened if isinstance(event, events.PublishStopped | events.StreamDeleted)]
             ends[recording["name"]] = tail
     # OBS was killed. Everybody else says FCUnpublish, then deleteStream: with the id, GStreamer with the name.
@@ -179,7 +201,7 @@ def test_how_each_publisher_ends() -> None:
 
 
 def test_metadata_of_a_recording() -> None:
-    _, happened, _ = replay(whole(read("ffmpeg-publish")))
+    happened = replay(whole(from_client("ffmpeg-publish"))).events
     (data,) = (event for event in happened if isinstance(event, events.DataReceived))
     assert data.name == "onMetaData"
     assert isinstance(data.values[0], amf0.EcmaArray)
@@ -190,7 +212,7 @@ def test_play_requests_of_the_recorded_players() -> None:
     """Live players ask in several units: FFmpeg in thousandths, GStreamer as the specification says."""
     starts = {}
     for name in ("ffmpeg-play", "rtmpdump-play", "gst-rtmp2src-play", "gst-rtmpsrc-play", "rtmpdump-play-vod-start"):
-        _, happened, _ = replay(whole(read(name)))
+        happened = replay(whole(from_client(name))).events
         (request,) = (event for event in happened if isinstance(event, events.PlayRequested))
         starts[name] = (request.start, request.duration)
     assert starts == {
@@ -200,3 +222,79 @@ def test_play_requests_of_the_recorded_players() -> None:
         "gst-rtmpsrc-play": (-1.0, -1.0),
         "rtmpdump-play-vod-start": (10000.0, 3000.0),
     }
+
+
+# --- The client's end ---
+
+
+def commands_of(name: str) -> list[list[Any]]:
+    """Message stream, then name, transaction id, command object and arguments of each command of the client."""
+    return [
+        [message.stream_id, *amf0.decode_all(message.payload, 1 if message.type_id == COMMAND_AMF3 else 0)]
+        for message in decoded(from_client(name))
+        if message.type_id in (COMMAND, COMMAND_AMF3)
+    ]
+
+
+def after_connect(data: bytes) -> int:
+    """Where the server's answer to connect ends: all that follows it are answers to later calls."""
+    commands = (message.end for message in decoded(data) if message.type_id in (COMMAND, COMMAND_AMF3))
+    return next(commands, HANDSHAKE_BYTES)
+
+
+def follow_as(name: str, split: Callable[[bytes], Iterator[bytes]]) -> Replay:
+    """Our client in the recorded one's place: it makes the same calls, hence with the same transaction ids, all that
+    come after connect as soon as that was accepted.
+    """
+    (_, _, _, properties, *_), *calls = commands_of(name)
+
+    def react(client: Any, event: Any) -> None:
+        match event:
+            case events.HandshakeCompleted():
+                client.connect(properties["app"], properties["tcUrl"])
+            case events.ResultReceived("connect", _, True):
+                for stream_id, procedure, transaction, _, *arguments in calls:
+                    if transaction:
+                        assert client.call(procedure, *arguments, stream_id=stream_id) == transaction
+                    else:
+                        client.notify(procedure, *arguments, stream_id=stream_id)
+
+    data = from_server(name)
+    answered = after_connect(data)
+    parts = data[:HANDSHAKE_BYTES], data[HANDSHAKE_BYTES:answered], data[answered:]
+    return follow((piece for part in parts for piece in split(part)), react=react)
+
+
+def expected_of_server(data: bytes) -> list[tuple[int, int, int, bytes]]:
+    """Those within aggregates too."""
+    types = (AUDIO, VIDEO, DATA)
+    found = (part for each in decoded(data) for part in (parts_of(each) if each.type_id == AGGREGATE else [each]))
+    return [(each.type_id, each.timestamp, each.stream_id, each.payload) for each in found if each.type_id in types]
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=NAMES)
+def test_our_client_has_the_recorded_sessions(recording: dict[str, Any]) -> None:
+    name = recording["name"]
+    data = from_server(name)
+    played = follow_as(name, whole)
+    assert played.error is None
+    assert media_of(played.events) == expected_of_server(data)
+    answers = [message for message in decoded(data) if message.type_id in (COMMAND, COMMAND_AMF3)]
+    kinds = Counter(type(event) for event in played.events)
+    told = kinds[events.ResultReceived] + kinds[events.StatusReceived] + kinds[events.CallReceived]
+    # FFmpeg and GStreamer call releaseStream without an id at times, and are answered all the same.
+    assert 0 <= len(answers) - told <= 2
+    assert kinds[events.UnknownMessage] == 0
+    for seed in ("a", "b"):
+        assert follow_as(name, partial(random_pieces, seed=name + seed)).events == played.events
+
+
+@pytest.mark.parametrize("player", ["gst-rtmp2src", "rtmpdump"])
+def test_a_clip_in_aggregates_is_the_same_as_one_by_one(player: str) -> None:
+    """The same server sent it both ways: ten messages in each, 1000 ms off, and none of the last that are fewer."""
+    gathered = from_server(f"{player}-play-aggregate")
+    assert Counter(each.type_id for each in decoded(gathered))[AGGREGATE] == 29
+    single = media_alone(decoded(from_server("rtmpdump-play-bwdone")))
+    played = follow_as(f"{player}-play-aggregate", whole)
+    found = [message for message in media_of(played.events) if message[0] in (AUDIO, VIDEO)]
+    assert [(kind, timestamp, payload) for kind, timestamp, _, payload in found] == single[:290]

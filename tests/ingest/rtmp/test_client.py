@@ -14,6 +14,9 @@ from ingest.rtmp import (
     encode_message,
     events,
 )
+from ingest.rtmp.capabilities import NOTHING, AudioCodecs, Capabilities, CapsEx, FourCcInfo
+from ingest.rtmp.status import RECONNECT_REQUEST
+from tests.ingest.rtmp.held import held_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, ConnectionPair
 from tests.rtmpdecode import decode_stream
 
@@ -29,6 +32,21 @@ def connected_client() -> ClientConnection:
 def answer(client: ClientConnection, *values: Any, stream_id: int = 0) -> list[Any]:
     message = Message(20, 0, stream_id, amf0.encode(*values))
     return list(client.receive_data(encode_message(message, chunk_stream_id=3, chunk_size=128)))
+
+
+def test_calls_that_are_never_answered_take_no_room() -> None:
+    client = connected_client()
+    answer(client, "_result", 1.0, None, SUCCESS)
+    held = []
+    for _ in range(3):
+        for _ in range(1000):
+            client.delete_stream(1)
+            client.publish(1, "cam")
+        client.data_to_send()
+        held.append(held_bytes(client))
+    assert held[2] <= held[0]
+    last = client.call("anything")
+    assert answer(client, "_result", last, None) == [events.ResultReceived("anything", last, True, [None])]
 
 
 SUCCESS = {"level": "status", "code": "NetConnection.Connect.Success"}
@@ -67,6 +85,52 @@ class TestConnect:
         found = answer(client, "_error", 1, None, {"level": "error", "code": "NetConnection.Connect.Rejected"})
         assert [(event.procedure, event.succeeded) for event in found] == [("connect", False)]
         assert client.phase is Phase.CLOSED
+
+    def test_what_it_can_do_is_offered(self) -> None:
+        offer = Capabilities(
+            object_encoding=3,
+            audio_codecs=AudioCodecs.AAC | AudioCodecs.MP3,
+            fourcc_list=("hvc1", "Opus"),
+            video_fourcc_info={"hvc1": FourCcInfo.CAN_DECODE | FourCcInfo.CAN_ENCODE},
+            caps_ex=CapsEx.RECONNECT,
+        )
+        pair = ConnectionPair()
+        pair.run()
+        pair.client.connect("live", "rtmp://127.0.0.1/live", "more", offer=offer, capsEx=3)
+        pair.run()
+        message = next(m for m in decode_stream(bytes(pair.to_server)) if m.type_id == 20)
+        name, transaction, properties, argument = amf0.decode_all(message.payload)
+        assert (name, transaction, argument) == ("connect", 1.0, "more")
+        assert properties == {
+            "app": "live",
+            "type": "nonprivate",
+            "flashVer": "FMLE/3.0 (compatible; rtmpweb)",
+            "tcUrl": "rtmp://127.0.0.1/live",
+            "objectEncoding": 3.0,
+            "audioCodecs": 1028.0,
+            "fourCcList": ["hvc1", "Opus"],
+            "videoFourCcInfoMap": {"hvc1": 3.0},
+            "capsEx": 3.0,
+        }
+        assert pair.client.amf3
+
+    @pytest.mark.parametrize(
+        ("properties", "info", "expected"),
+        [
+            ({"capsEx": 3.0}, SUCCESS, Capabilities(caps_ex=CapsEx(3))),
+            (None, SUCCESS | {"capsEx": 3.0}, Capabilities(caps_ex=CapsEx(3))),
+            ({"capsEx": 1.0}, SUCCESS | {"capsEx": 3.0}, Capabilities(caps_ex=CapsEx(1))),
+            ({"videoFourCcInfoMap": {"*": 4.0}}, SUCCESS, Capabilities(video_fourcc_info={"*": FourCcInfo(4)})),
+            ({"fmsVer": "x", "capabilities": 31.0}, SUCCESS, NOTHING),
+            ({"capsEx": float("nan")}, SUCCESS, NOTHING),
+            ("x", 5.0, NOTHING),
+        ],
+    )
+    def test_what_a_server_says_that_it_can_do(self, properties: Any, info: Any, expected: Capabilities) -> None:
+        client = connected_client()
+        assert client.server_capabilities == NOTHING
+        answer(client, "_result", 1, properties, info)
+        assert client.server_capabilities == expected
 
     def test_media_before_it_is_accepted(self) -> None:
         client = connected_client()
@@ -108,13 +172,61 @@ class TestAnswers:
         with pytest.raises(RemoteProtocolError):
             answer(self.client(), "onStatus", *values)
 
+    @pytest.mark.parametrize(
+        "where", [{}, {"tcUrl": "rtmp://foo.mydomain.com:1935/realtimeapp"}, {"tcUrl": "/realtimeapp"}]
+    )
+    def test_a_reconnect_request(self, where: dict[str, str]) -> None:
+        """Enhanced RTMP v2: absolute, relative, or to the same server."""
+        client = self.client()
+        info = {"level": "status", "code": RECONNECT_REQUEST, "description": "Updates."} | where
+        found = answer(client, "onStatus", 0, None, info)
+        assert found == [events.StatusReceived(0, "status", RECONNECT_REQUEST, "Updates.", info)]
+        assert client.phase is Phase.CONNECTED
+
     def test_calls_of_the_server(self) -> None:
         client = self.client()
         client.data_to_send()
-        assert answer(client, "onBWDone", 0, None, 8192) == [events.CallReceived(0, "onBWDone", 0.0, None, [8192.0])]
+        assert answer(client, "onBWDone", 0, None, 8192) == [events.CallReceived(0, 0, "onBWDone", 0.0, None, [8192.0])]
         assert client.data_to_send() == b""
         assert len(answer(client, "ping", 4, None)) == 1
         assert b"_error" in client.data_to_send()
+
+
+class TestPublish:
+    """By a client that takes little at a time."""
+
+    def test_urgent_messages_overtake_a_long_frame(self) -> None:
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        pair.client.send_video(stream_id, 0, b"v" * 1000)
+        data = pair.client.data_to_send(limit=300)
+        pair.client.send_audio(stream_id, 1, b"a")
+        pair.client.send_ping(7)
+        pair.client.delete_stream(stream_id)
+        assert 1000 > pair.client.waiting_bytes > 600
+        while pair.client.has_output:
+            data += pair.client.data_to_send(limit=1)
+        types = [message.type_id for message in decode_stream(bytes(pair.to_server) + data)]
+        assert types[-4:] == [4, 8, 9, 20]
+        assert self.received(pair, data) == [events.AudioReceived, events.VideoReceived, events.PublishStopped]
+        assert pair.client.waiting_bytes == 0
+
+    def test_media_that_nobody_wants_any_more(self) -> None:
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        pair.client.send_video(stream_id, 0, b"v" * 1000)
+        pair.client.send_audio(stream_id, 1, b"a")
+        data = pair.client.data_to_send(limit=300)
+        pair.client.drop_media(stream_id)
+        pair.client.delete_stream(stream_id)
+        data += pair.client.data_to_send()
+        assert len(data) < 500
+        assert self.received(pair, data) == [events.AudioReceived, events.PublishStopped]
+
+    @staticmethod
+    def received(pair: ConnectionPair, data: bytes) -> list[type]:
+        kinds = (events.AudioReceived, events.VideoReceived, events.PublishStopped)
+        return [type(event) for event in pair.server.receive_data(data) if isinstance(event, kinds)]
 
 
 class TestPlay:

@@ -50,7 +50,7 @@ class TestAcknowledgements:
         assert [event.sequence_number for event in pair.take_client(events.AcknowledgementReceived)] == sent
 
     def test_else_by_our_own_window(self) -> None:
-        pair = ConnectionPair(window=5_000)
+        pair = ConnectionPair(window_bytes=5_000)
         pair.publishing()
         pair.client.send_chunk_size(60_000)
         pair.client.send_video(1, 0, bytes(5_000))
@@ -58,7 +58,7 @@ class TestAcknowledgements:
         assert numbers(pair.to_client, ACKNOWLEDGEMENT) == [len(pair.to_server) - HANDSHAKE_BYTES]
 
     def test_a_window_of_0_changes_nothing(self) -> None:
-        pair = ConnectionPair(window=5_000).connected()
+        pair = ConnectionPair(window_bytes=5_000).connected()
         pair.client.send_window(0)
         pair.client.send_window(0)
         pair.run()
@@ -66,13 +66,24 @@ class TestAcknowledgements:
 
     def test_one_at_most_for_each_read(self) -> None:
         pair = ConnectionPair().connected()
-        pair.client.send_window(1)
+        pair.client.send_window(1024)
         pair.run()
         before = len(numbers(pair.to_client, ACKNOWLEDGEMENT))
-        for _ in range(10):
+        for _ in range(100):
             pair.client.call("_checkbw")
         pair.run()
         assert len(numbers(pair.to_client, ACKNOWLEDGEMENT)) == before + 1
+
+    def test_a_tiny_window_counts_as_a_small_one(self) -> None:
+        pair = ConnectionPair(slice_bytes=1).connected()
+        pair.client.send_window(1)
+        pair.run()
+        before = len(pair.to_server)
+        for _ in range(100):
+            pair.client.call("_checkbw")
+        pair.run()
+        sent = numbers(pair.to_client, ACKNOWLEDGEMENT)
+        assert 0 < len(sent) <= 1 + (len(pair.to_server) - before) // 1024
 
     def test_the_sequence_number_wraps(self) -> None:
         assert control.acknowledgement(2**32 + 5).payload == struct.pack(">I", 5)
@@ -133,7 +144,8 @@ class TestUserControl:
         pair = ConnectionPair().connected()
         pair.server.send_user_control(event, 7)
         pair.run()
-        assert pair.take_client(events.UserControlReceived) == [events.UserControlReceived(event, 7)]
+        begin = events.UserControlReceived(UserControl.STREAM_BEGIN, (0,))
+        assert pair.take_client(events.UserControlReceived) == [begin, events.UserControlReceived(event, (7,))]
 
     @pytest.mark.parametrize("payload", ["0005", "001a01", "00ff00000001", "0000 00000001"])
     def test_unknown_ones_are_reported(self, payload: str) -> None:
@@ -142,8 +154,30 @@ class TestUserControl:
         pair.run()
         assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(4, 0, bytes.fromhex(payload))]
 
-    def test_layout(self) -> None:
-        assert user_control(UserControl.SET_BUFFER_LENGTH, 1, 3000).payload.hex() == "00030000000100000bb8"
+    def test_swf_verification(self) -> None:
+        pair = ConnectionPair().connected()
+        answer = (0x0101, 1234, 1234, bytes(range(32)))
+        pair.server.send_user_control(UserControl.SWF_VERIFY_REQUEST)
+        pair.server.send_message(Message(4, 0, 0, bytes.fromhex("001a01")))
+        pair.client.send_user_control(UserControl.SWF_VERIFY_RESPONSE, *answer)
+        pair.run()
+        asked = events.UserControlReceived(UserControl.SWF_VERIFY_REQUEST, ())
+        assert pair.take_client(events.UserControlReceived)[1:] == [asked, asked]
+        answered = events.UserControlReceived(UserControl.SWF_VERIFY_RESPONSE, answer)
+        assert pair.take_server(events.UserControlReceived) == [answered]
+
+    @pytest.mark.parametrize(
+        ("event", "values", "payload"),
+        [
+            (UserControl.STREAM_EOF, (1,), "0001 00000001"),
+            (UserControl.SET_BUFFER_LENGTH, (1, 3000), "0003 00000001 00000bb8"),
+            (UserControl.STREAM_IS_RECORDED, (-1,), "0004 ffffffff"),
+            (UserControl.SWF_VERIFY_REQUEST, (), "001a"),
+            (UserControl.SWF_VERIFY_RESPONSE, (0x0101, 5, 5, b"h" * 32), "001b 0101 00000005 00000005" + "68" * 32),
+        ],
+    )
+    def test_layouts(self, event: UserControl, values: tuple[int | bytes, ...], payload: str) -> None:
+        assert user_control(event, *values).payload == bytes.fromhex(payload)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +190,7 @@ class TestUserControl:
         (4, "0006000000"),
         (4, "0007"),
         (4, "000300000001"),
+        (4, "001b" + "00" * 41),
         (5, "000000"),
         (6, ""),
     ],

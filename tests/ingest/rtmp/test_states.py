@@ -19,12 +19,20 @@ def test_every_stream_state_is_reached_and_ends_in_idle() -> None:
         reached |= {after for (before, _), after in STREAM_STATES.items() if before in reached}
     assert reached == set(StreamState)
     for state in StreamState:
-        assert StreamState.IDLE in {after for (before, _), after in STREAM_STATES.items() if before is state}
+        to_idle = {state}
+        for _ in StreamState:
+            to_idle |= {after for (before, _), after in STREAM_STATES.items() if before in to_idle}
+        assert StreamState.IDLE in to_idle
 
 
 def test_nothing_but_a_decision_moves_a_stream_that_was_asked_for() -> None:
-    for asked in (StreamState.PUBLISH_ASKED, StreamState.PLAY_ASKED):
-        assert {step for state, step in STREAM_STATES if state is asked} == {StreamStep.ACCEPT, StreamStep.REJECT}
+    decisions = {StreamStep.ACCEPT, StreamStep.REJECT}
+    for asked, other in (
+        (StreamState.PUBLISH_ASKED, set()),
+        (StreamState.PLAY_ASKED, {StreamStep.SKIP}),
+        (StreamState.SWITCH_ASKED, {StreamStep.STOP}),
+    ):
+        assert {step for state, step in STREAM_STATES if state is asked} == decisions | other
 
 
 def test_levels() -> None:

@@ -106,6 +106,17 @@ class Sender:
             return type1(self.csid, delta, message.type_id, data, len(message.payload))
         return type2(self.csid, delta, data)
 
+    def repeat(self, kind: int, chunk_size: int) -> bytes:
+        """As `proceed`, but by a header of type 0 that says the same, or of type 1 or 2 with no time since the last."""
+        assert self.last is not None
+        data, self.rest = self.rest[:chunk_size], self.rest[chunk_size:]
+        self.step = self.last.timestamp if kind == 0 else 0
+        self.extended = time_field(self.step)[1]
+        length = len(self.last.payload)
+        if kind == 0:
+            return type0(self.csid, self.step, self.last.type_id, self.last.stream_id, data, length)
+        return type1(self.csid, 0, self.last.type_id, data, length) if kind == 1 else type2(self.csid, 0, data)
+
     def proceed(self, chunk_size: int) -> bytes:
         data, self.rest = self.rest[:chunk_size], self.rest[chunk_size:]
         return basic(3, self.csid) + (self.extended if self.repeats else b"") + data

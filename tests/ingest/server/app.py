@@ -13,6 +13,7 @@ LIMITS = {
     "max_kbps": None,
     "over_limit": "warn",
     "idle_timeout_s": 10.0,
+    "first_media_timeout_s": 20.0,
     "target_kbps": None,
     "expect_audio": True,
     "expect_video": True,
@@ -82,7 +83,7 @@ class ScriptedApplication:
             "session_id": f"publish-{next(self._sessions)}",
             "labels": LABELS,
             "limits": self.limits,
-            "record": False,
+            "record": None,
         }
 
     async def accept_play(self, instance: Instance, event: Message) -> Message:
@@ -92,6 +93,8 @@ class ScriptedApplication:
             "path": f"{instance.scope['app']}/{event['name']}",
             "session_id": f"play-{next(self._sessions)}",
             "labels": LABELS,
+            "recording": None,
+            "start_unit": "ms",
         }
 
     def refuse(self, kind: str, code: str, description: str) -> None:

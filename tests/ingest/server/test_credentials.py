@@ -3,7 +3,18 @@
 import pytest
 
 from ingest.rtmp import amf3
-from ingest.server.credentials import mask, scrub, scrub_text, scrub_url, split_app, split_play, split_publish
+from ingest.server import credentials
+from ingest.server.credentials import (
+    LONGEST_QUERY,
+    mask,
+    may_hold_secret,
+    scrub,
+    scrub_text,
+    scrub_url,
+    split_app,
+    split_play,
+    split_publish,
+)
 
 KEY = "rk_7Qd4abcdefghijklmnopqrstuvwxyz0"
 IMPORTED = "my-old-camera-key"
@@ -28,7 +39,7 @@ IMPORTED = "my-old-camera-key"
             "live?authmod=adobe&user=bob&response=TpGLDw==",
             "live",
             "",
-            {"authmod": "adobe", "user": "bob", "response": "TpGLDw=="},
+            {"authmod": "adobe", "user": "…", "response": "…"},
         ),
         ("live?key=a%2Bb%3D", "live", "a+b=", {"key": "a…"}),
         ("live?key=first&key=second", "live", "first", {"key": "f…"}),
@@ -165,5 +176,67 @@ def test_values_of_amf3_are_masked(value: object) -> None:
     assert KEY not in repr(scrub([value]))
 
 
+def test_an_encoded_secret_in_a_text_is_masked_whole() -> None:
+    assert scrub_text("rtmp://host/live?key=%41bcdefghijklmnop&x=1") == "rtmp://host/live?key=…&x=1"
+
+
+def test_a_query_beyond_reason_counts_as_none() -> None:
+    longest = f"key={KEY}&x=".ljust(LONGEST_QUERY, "y")
+    assert split_app(f"live?{longest}").credential == KEY
+    assert split_app(f"live?{longest}y") == split_app("live")
+
+
+def test_a_text_that_comes_again_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def look(text: str, *secrets: str) -> str:
+        seen.append(text)
+        return scrub_text(text, *secrets)
+
+    monkeypatch.setattr(credentials, "scrub_text", look)
+    long = f"{KEY} " * 100
+    found = scrub([{long: 1.0}, {long: [long]}, amf3.Xml(long)])
+    assert KEY not in repr(found)
+    assert seen == [long]
+
+
 def test_an_empty_secret_masks_nothing() -> None:
     assert scrub_text("plain", "") == "plain"
+
+
+LOGIN = "authmod=adobe&user=bob&challenge=c35fe970&response=1nfboAiXDpvdX6/wZpK0Dg==&opaque=CHAL1=="
+
+
+def test_what_an_encoder_logs_in_with() -> None:
+    """Values come as they are: base64 has its signs."""
+    found = split_app(f"live/x?{LOGIN}&nc=%30%31")
+    assert found.login == {
+        "authmod": "adobe",
+        "user": "bob",
+        "salt": "",
+        "opaque": "CHAL1==",
+        "nonce": "",
+        "challenge": "c35fe970",
+        "cnonce": "",
+        "nc": "01",
+        "response": "1nfboAiXDpvdX6/wZpK0Dg==",
+        "app": "live/x",
+    }
+    assert split_app("live?user=bob&response=x").login is None
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_nothing_of_a_log_in_is_shown(order: int) -> None:
+    query = "&".join(LOGIN.split("&")[::order])
+    text = scrub_text(f"rtmp://host/live?{query}")
+    url = scrub_url(f"rtmp://host/live/secret-name?{query}#x", "live")
+    shown = [split_app(f"live?{query}").query, text, url, scrub({"tcUrl": f"rtmp://host/live?{query}"})]
+    for part in ("bob", "c35fe970", "1nfbo", "CHAL1", "secret-name"):
+        assert part not in str(shown)
+    assert text.count("…") == 4
+    assert may_hold_secret(f"x rtmp://host/live?{query}".encode(), "")
+
+
+def test_a_user_elsewhere_is_nothing_to_hide() -> None:
+    assert scrub_text("http://host/page?user=bob&response=json") == "http://host/page?user=bob&response=json"
+    assert split_publish("cam1?user=bob&key=secret-key", "").query["user"] == "bob"

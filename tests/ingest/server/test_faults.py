@@ -6,13 +6,16 @@ import logging
 import os
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
+from ingest.live import Subscriber
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
+from ingest.server.listener import PAUSED_S
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
@@ -222,6 +225,48 @@ async def test_a_session_that_can_not_be_closed_in_order_is_reported_and_its_nam
         await second.publish("cam1")
 
 
+@pytest.mark.parametrize("failing", [1, 2], ids=["at the first batch", "at what goes on with the rest"])
+async def test_a_fault_in_writing_to_a_player_is_that_players_alone(
+    app: ScriptedApplication,
+    serve: Serve,
+    failing: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    found: list[Subscriber] = []
+    calls = 0
+    take = Subscriber.take
+
+    def fail(subscriber: Subscriber, most: int) -> list[bytes]:
+        nonlocal calls
+        calls += subscriber is found[0]
+        if subscriber is found[0] and calls == failing:
+            raise RuntimeError("broken on purpose")
+        return take(subscriber, most)
+
+    server = await serve(config={"write_high_bytes": 1024, "write_low_bytes": 512})
+    port = server.addresses[0][1]
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as one, RtmpClient(port=port) as other:
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        for player in (one, other):
+            await player.connect("live")
+            await player.play("cam1")
+        live = server.registry.get("live/cam1")
+        assert live is not None
+        found.extend(live.subscribers)
+        monkeypatch.setattr(Subscriber, "take", fail)
+        for timestamp in range(5):
+            publisher.protocol.send_video(stream_id, timestamp, key_frame(2000))
+        await publisher.flush()
+        await one.wait_closed()
+        await other.wait_for(events.VideoReceived, lambda event: event.timestamp == 4)
+        assert not publisher.closed
+    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert [record.name for record in errors] == ["ingest.server.connection"]
+    assert "broken on purpose" in caplog.text
+
+
 async def test_a_silent_publisher(app: ScriptedApplication, serve: Serve) -> None:
     app.limits["idle_timeout_s"] = 0.2
     server = await serve()
@@ -235,8 +280,25 @@ async def test_a_silent_publisher(app: ScriptedApplication, serve: Serve) -> Non
     assert (await app.event("rtmp.unpublish"))["reason"] == "idle_timeout"
 
 
+async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(app: ScriptedApplication, serve: Serve) -> None:
+    app.limits["idle_timeout_s"] = 0.5
+    server = await serve()
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1")
+        await client.send_video(stream_id, 0, AVC_HEADER)
+        asyncio.get_running_loop().call_later(0.05, time.sleep, PAUSED_S + 0.7)
+        for number in range(1, 8):  # The first after the pause comes before the limit is over again.
+            await asyncio.sleep(0.1)
+            await client.send_video(stream_id, 100 * number, key_frame(number))
+        assert not app.connections[0].of("rtmp.unpublish")
+        await client.wait_closed()
+    assert (await app.event("rtmp.unpublish"))["reason"] == "idle_timeout"
+
+
 async def test_a_publisher_without_first_media(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(first_media_s=0.2)
+    app.limits["first_media_timeout_s"] = 0.2
+    server = await serve()
     async with RtmpClient(port=server.addresses[0][1]) as client:
         await client.connect("live")
         stream_id = await client.publish("cam1")
@@ -262,7 +324,7 @@ async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: Script
 
 
 async def test_a_peer_that_asks_on_without_reading_the_answers(app: ScriptedApplication, serve: Serve) -> None:
-    limits = Limits(messages_per_read=1_000_000)
+    limits = Limits(messages_per_read=1_000_000, control_messages_per_s=1_000_000)
     config = {"control_backlog_bytes": 64 * 1024, "write_high_bytes": 64 * 1024, "limits": limits}
     server = await serve(config=config, write_s=60)
     async with RtmpClient(port=server.addresses[0][1]) as client:

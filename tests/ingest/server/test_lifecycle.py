@@ -13,6 +13,7 @@ from ingest.server import RtmpServer, ServerConfig
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.stuck import check_a_stuck_player_is_closed
 from tests.rtmp_client import RtmpClient
 
 
@@ -59,6 +60,7 @@ async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, por
     figures = tick["figures"]
     assert (figures["node"], figures["publishers"], figures["connections"]) == ("node-1", 1, 2)
     assert 0 <= figures["loop_delay_ms"] < 1000
+    assert figures["issues"] == []
     samples = [sample for tick in ticks(app) for sample in tick["samples"]]
     assert sum(sample.video_frames for sample in samples) == 10
     assert sum(sample.keyframes for sample in samples) == 10
@@ -214,19 +216,7 @@ async def test_a_peer_that_takes_nothing_is_closed(
     app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = await serve(write_s=0.3, config={"write_high_bytes": 64 * 1024})
-    port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as stuck:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await stuck.connect("live")
-        await stuck.play("cam1")
-        stuck.pause_reading()
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        async with asyncio.timeout(5):
-            while not app.connections[1].of("rtmp.stop"):
-                await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
-        assert app.connections[1].of("rtmp.stop")[0]["reason"] == "idle_timeout"
-        assert not publisher.closed
+    await check_a_stuck_player_is_closed(app, server.addresses[0][1])
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 

@@ -19,7 +19,7 @@ async def test_a_tls_connection_that_can_not_be_begun_is_the_only_one_lost(caplo
         begun.put_nowait(connected)
 
     config = ServerConfig(node="node-1", rtmp=None, rtmps=("127.0.0.1", 0))
-    listening = Listening(config, asyncio.Protocol, secure)
+    listening = Listening(config, asyncio.Protocol, secure, asyncio.Protocol)
     await listening.open()
     try:
         reader, writer = await asyncio.open_connection(*listening.tls[0])

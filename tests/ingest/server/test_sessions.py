@@ -108,6 +108,9 @@ async def test_scope_and_events_of_a_publisher(app: ScriptedApplication, port: i
             flashVer="FMLE/3.0 (compatible; FMSc/1.0)",
             swfUrl=f"rtmp://host/live?key={KEY}",
             fourCcList=["hvc1"],
+            audioCodecs=4071,
+            videoCodecs="all",
+            capsEx=1,
         )
         stream_id = await client.publish("cam1?y=2")
         await client.send_metadata(stream_id, {"width": 640.0, "comment": f"with {KEY}"})
@@ -125,8 +128,8 @@ async def test_scope_and_events_of_a_publisher(app: ScriptedApplication, port: i
     assert scope["server"][1] == port
     assert scope["query"] == {"key": "rk_7Qd4…", "x": "1"}
     assert scope["flash_ver"] == "FMLE/3.0 (compatible; FMSc/1.0)"
-    assert scope["capabilities"]["fourCcList"] == ["hvc1"]
-    assert instance.events[0] == {"type": "rtmp.connect", "credential": KEY}
+    assert scope["capabilities"] == {"fourCcList": ["hvc1"], "capsEx": 1, "audioCodecs": 4071}
+    assert instance.events[0] == {"type": "rtmp.connect", "credential": KEY, "login": None}
     (asked,) = instance.of("rtmp.publish")
     assert (asked["name"], asked["credential"], asked["credential_is_name"]) == ("cam1", KEY, False)
     assert (asked["query"], asked["publish_type"]) == ({"y": "2"}, "live")

@@ -39,6 +39,7 @@ SAMPLE = Sample(
     ts_gap=0,
     ts_regress=0,
     missing_frames_est=0,
+    media_faults=0,
     idle_ms=10,
     rtt_ms=None,
     retrans=None,
@@ -48,6 +49,8 @@ SAMPLE = Sample(
     slow_players=0,
     dropped_frames=0,
     health="good",
+    encoder="FMLE/3.0 (compatible; FMSc/1.0)",
+    target_kbps=None,
 )
 
 EVENT = EventRecord(

@@ -18,7 +18,7 @@ import pytest
 from ingest.telemetry import Rotation, TelemetryWriter, get_writer, request_flush, set_writer
 from ingest.telemetry.lake import write_parquet
 from ingest.telemetry.schema import SAMPLES
-from ingest.telemetry.spool import Spool, spool_folder
+from ingest.telemetry.spool import FRAME, MAGIC, Spool, spool_folder
 from tests.ingest.telemetry.records import NOON, event, sample
 
 HOUR_US = 3_600_000_000
@@ -122,7 +122,8 @@ def test_a_torn_tail_costs_only_itself(tmp_path: Path, writer: TelemetryWriter) 
     spooled: list[bytes] = []
     for number in range(3):
         writer.samples([sample(number)])
-        until(lambda: any(len(file.read_bytes()) > len(spooled[-1] if spooled else b"") for file in spools(tmp_path)))
+        # One frame is the schema's.
+        until(lambda: [count_frames(file.read_bytes()) - 1 for file in spools(tmp_path)] == [len(spooled) + 1])
         spooled.append(spools(tmp_path)[0].read_bytes())
     lake = tmp_path / "other"
     expected = {len(spooled[0]): [0], len(spooled[1]): [0, 1], len(spooled[2]): [0, 1, 2]}
@@ -139,9 +140,23 @@ def spools(lake: Path) -> list[Path]:
     return list(spool_folder(lake).glob("*.spool"))
 
 
+def filled(lake: Path) -> list[Path]:
+    """Those with a batch: a file is there before its schema, and that before the first batch."""
+    return [file for file in spools(lake) if count_frames(file.read_bytes()) > 1]
+
+
+def count_frames(data: bytes) -> int:
+    count, position = 0, len(MAGIC)
+    while position + FRAME.size <= len(data):
+        length, _ = FRAME.unpack_from(data, position)
+        position += FRAME.size + length
+        count += position <= len(data)
+    return count
+
+
 def test_a_damaged_frame_ends_the_reading_and_is_not_believed(tmp_path: Path, writer: TelemetryWriter) -> None:
     writer.samples([sample(0)])
-    until(lambda: bool(spools(tmp_path)))
+    until(lambda: bool(filled(tmp_path)))
     data = bytearray(spools(tmp_path)[0].read_bytes())
     data[-5] ^= 0x40
     lake = tmp_path / "other"
@@ -161,7 +176,7 @@ def test_a_file_that_is_no_spool_is_put_aside(tmp_path: Path) -> None:
 def test_recovering_a_spool_twice_duplicates_nothing(tmp_path: Path, writer: TelemetryWriter) -> None:
     """A crash between the rename of the Parquet file and the removal of the spool."""
     writer.samples([sample(0), sample(1, at_us=NOON + HOUR_US)])
-    until(lambda: bool(spools(tmp_path)))
+    until(lambda: bool(filled(tmp_path)))
     spool = spools(tmp_path)[0]
     kept = spool.read_bytes()
     writer.close()
@@ -178,7 +193,7 @@ def test_recovering_a_spool_twice_duplicates_nothing(tmp_path: Path, writer: Tel
 
 def test_the_spool_of_a_living_writer_is_left_alone(tmp_path: Path, writer: TelemetryWriter) -> None:
     writer.samples([sample(0)])
-    until(lambda: bool(spools(tmp_path)))
+    until(lambda: bool(filled(tmp_path)))
     recover(tmp_path)
     assert sequences(tmp_path) == []
     writer.close()

@@ -1,11 +1,9 @@
 """The disk under a node's data folder is full while three streams go on there: they don't notice, telemetry waits."""
 
-import os
 import sqlite3
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from tests.production.outages.taking import (
 from tests.production.outages.told import check_over, check_told, open_wall
 from tests.production.parts import MediaNode
 from tests.server_process import running, wait_for
+from tests.smalldisk import full, small_disk
 from tests.tools import MISSING
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]
@@ -43,24 +42,10 @@ SIZE = "24m"
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A folder on a disk of its own, which is small."""
-    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", tmp_path]).returncode:
-        pytest.skip(f"{MISSING}the right to mount a tmpfs (root)")
-    try:
+    with small_disk(tmp_path, SIZE) as is_small:
+        if not is_small:
+            pytest.skip(f"{MISSING}the right to mount a tmpfs (root)")
         yield tmp_path
-    finally:
-        subprocess.run(["umount", "--lazy", tmp_path], check=True)
-
-
-@contextmanager
-def full(disk: Path) -> Iterator[None]:
-    ballast = disk / "ballast"
-    with ballast.open("wb") as file:
-        status = os.statvfs(disk)
-        os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_frsize)
-    try:
-        yield
-    finally:
-        ballast.unlink()
 
 
 def empty_log(database: Path) -> None:
@@ -78,6 +63,7 @@ def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
+@pytest.mark.measures_time
 def test_the_disk_is_full(
     production: Production, keys: Keys, small: Path, tmp_path_factory: pytest.TempPathFactory, page: Page
 ) -> None:

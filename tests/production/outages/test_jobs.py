@@ -15,7 +15,7 @@ from tests.rtmpweb import processes
 from tests.server_process import wait_for
 from tests.tools import require_tool
 
-pytestmark = [pytest.mark.production, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.production, pytest.mark.measures_time, pytest.mark.timeout(300)]
 
 BEGUN_S = 60.0
 DONE_S = 120.0

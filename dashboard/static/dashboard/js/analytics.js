@@ -1,11 +1,10 @@
-// The history page: the chart of the bitrate by hour or day, and the progress of a run that is going on.
+// The history page: the chart of the bitrate by hour or day with its marks, and the progress of a run that is going on.
 
 import { ChartGroup } from "./charts.js";
 import { pageData } from "./dom.js";
-import { day, time } from "./format.js";
+import { axisOptions, listenToChoice, listenToTable } from "./historychart.js";
 
 const POLL_MS = 1000;
-const DAY_S = 86400;
 
 /** A value for each slot becomes one at its middle, and at the outer edges of each run: an hour alone is a short line. */
 export function spread({ from, step, p5, p50, p95 }) {
@@ -33,22 +32,31 @@ function drawChart() {
   const figure = document.getElementById("bitrate");
   if (!figure) return;
   const data = pageData("chart-data");
-  const byDay = data.step >= DAY_S;
-  const slot = (at) => Math.floor(at / data.step) * data.step;
   const known = (value) => (value === null ? undefined : value);
-  const chart = new ChartGroup().add(figure, {
-    unit: "kbit/s",
-    ticks: 4,
-    axis: true,
+  const group = new ChartGroup();
+  const chart = group.add(figure, {
+    ...axisOptions(data),
     stroke: "--median",
-    nowWord: byDay ? "last day" : "last hour",
-    tick: (at, step) => (step >= DAY_S || at % DAY_S === 0 ? day(at) : time(at).slice(0, 5)),
-    moment: (at) => (byDay ? day(slot(at)) : `${day(slot(at))}, ${time(slot(at)).slice(0, 5)}`),
     limits: { warnBelow: known(data.warnBelow), badBelow: known(data.badBelow) },
     dashed: data.target,
   });
   const { times, p5, p50, p95 } = spread(data);
-  chart.show({ times, values: p50, low: p5, high: p95, range: [data.from, data.from + data.step * data.p50.length] });
+  const range = [data.from, data.from + data.step * data.p50.length];
+  const marks = data.marks.filter((mark) => mark.is_line).map(({ at }) => ({ at }));
+  chart.show({ times, values: p50, low: p5, high: p95, range, marks });
+  listenToHappenings(group, times);
+}
+
+/** What happened, pressed in the list, is pointed at in the chart. */
+function listenToHappenings(group, times) {
+  const nearest = (at) =>
+    times.reduce((best, time, index) => (Math.abs(time - at) < Math.abs(times[best] - at) ? index : best), 0);
+  for (const button of document.querySelectorAll("#happenings [data-at]")) {
+    button.addEventListener("click", () => {
+      document.getElementById("bitrate").scrollIntoView({ block: "nearest" });
+      group.moveTo(nearest(Number(button.dataset.at)));
+    });
+  }
 }
 
 /** While a run goes on, its part of the page is fetched each second; when it has ended, the page with its results. */
@@ -72,7 +80,6 @@ async function follow() {
 }
 
 drawChart();
-document
-  .querySelectorAll("#choice select")
-  .forEach((select) => select.addEventListener("change", () => select.form.requestSubmit()));
+listenToChoice();
+listenToTable();
 follow();

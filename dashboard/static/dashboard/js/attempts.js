@@ -1,11 +1,67 @@
-// Refused attempts come in while the page is open.
+// Refused attempts come in while the page is open: the socket says that there are some, the rows come from the server.
 
+import { openDialog } from "./dialog.js";
+import { pageData, setText } from "./dom.js";
+import { LinkView, retryWith } from "./link.js";
 import { refreshParts } from "./refresh.js";
+import { LiveSocket } from "./socket.js";
 
-const REFRESH_MS = 3000;
+const SETTLE_MS = 400; // Until the row of what was refused just now is written.
+const GAP_MS = 1500; // Between two fetches, however many come.
+const AGAIN_MS = 15000; // For what a lost message would have told, and for the ages of the rows.
+const ANNOUNCE_MS = 4000;
 
-// Whoever reads older pages is left alone.
-if (!new URLSearchParams(location.search).get("page")) setInterval(() => refreshParts(["attempts"]), REFRESH_MS);
+const bootstrap = pageData("bootstrap");
+const link = new LinkView();
+let timer = null;
+let fetched = 0;
+
+function refresh() {
+  timer = null;
+  fetched = performance.now();
+  refreshParts(["attempts", "counted"]);
+}
+
+function refreshSoon() {
+  timer ??= setTimeout(refresh, Math.max(SETTLE_MS, fetched + GAP_MS - performance.now()));
+}
+
+/* ---- what is read out: the latest, and how many came with it ---- */
+
+let unheard = 0;
+let said = -ANNOUNCE_MS;
+function announce(attempt) {
+  unheard += attempt.count;
+  if (performance.now() - said < ANNOUNCE_MS) return;
+  said = performance.now();
+  const words = `Refused: ${attempt.description || attempt.reason} From ${attempt.address || "an unknown address"}.`;
+  setText(document.getElementById("announce"), unheard > 1 ? `${unheard} attempts refused. ${words}` : words);
+  unheard = 0;
+}
+
+function onMessage(message) {
+  link.heard(message.at);
+  // Whoever reads older pages is left alone.
+  if (!bootstrap.live) return;
+  refreshSoon();
+  if (message.kind === "attempt") announce(message);
+}
+
 document
   .querySelectorAll("#filters select")
   .forEach((select) => select.addEventListener("change", () => select.form.requestSubmit()));
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-lift]");
+  if (!button) return;
+  document.getElementById("lift-form").elements.address.value = button.dataset.lift;
+  setText(
+    document.getElementById("lift-words"),
+    `${button.dataset.lift} is heard again, on each node within 2 s. Correct the keys in use there first, or it is banned again.`,
+  );
+  openDialog("lift");
+});
+
+if (bootstrap.live) setInterval(refreshSoon, AGAIN_MS);
+const socket = new LiveSocket(bootstrap.ws, { onMessage, onState: (state) => link.show(state) });
+retryWith(link, socket);

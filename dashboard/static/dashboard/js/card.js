@@ -3,12 +3,16 @@
 import { icon, element, setAttribute, setText } from "./dom.js";
 import { clock, duration, number, unit } from "./format.js";
 import { health } from "./health.js";
+import { acknowledged, muted, mutedWords } from "./marks.js";
 import { SPAN_S, Spark } from "./spark.js";
 import { mediaWords } from "./words.js";
 
 const MAX_SENTENCES = 2;
+const BAD_WEIGHT = 1000; // More warnings than that no stream has.
 const SAME_S = 0.5; // Two texts of one tick: a snapshot and an update.
 const MEAN_OF = 5; // Snapshots carry means of 5 s.
+const STARVING_MS = 2000; // From here on the picture's age is told.
+const PICTURE_S = 20; // A stream that is on air for longer would have its first picture, if it could be decoded.
 const template = document.getElementById("card");
 
 /** A waiting stream: who is there already, and what is missing. */
@@ -22,32 +26,57 @@ export class Card {
   constructor(stream, href) {
     this.node = template.content.firstElementChild.cloneNode(true);
     this.article = this.node.firstElementChild;
+    this.path = `${stream.app}/${stream.name}`;
+    this.search = this.path.toLowerCase();
     this.link = this.node.querySelector("a");
     this.link.href = href;
-    this.link.title = `${stream.app}/${stream.name}`;
+    this.link.title = this.path;
     setText(this.link.querySelector("small"), `${stream.app}/`);
     setText(this.link.querySelector("span"), stream.name);
-    this.article.dataset.stream = `${stream.app}/${stream.name}`;
+    this.article.dataset.stream = this.path;
     this.fields = Object.fromEntries(
       [...this.node.querySelectorAll("[data-field]")].map((field) => [field.dataset.field, field]),
     );
     this.why = this.node.querySelector(".why");
     this.trace = this.node.querySelector(".trace");
+    this.thumb = this.node.querySelector(".thumb");
+    this.picture = this.node.querySelector("img");
+    this.picture.addEventListener("error", () => this.unpictured());
+    this.picture.addEventListener("load", () => {
+      this.picture.hidden = false;
+    });
+    this.pictureUrl = `${href}thumbnail.webp`;
+    this.version = null;
     this.spark = new Spark(this.node.querySelector(".spark"));
     this.points = [];
-    this.visible = true;
+    this.visible = false;
+    this.moved = true;
     this.dirty = true;
     this.issues = "";
+    this.marks = {};
+    this.unattended = 0; // The weight of the issues that nobody takes care of.
     this.stream = stream;
   }
 
-  /** What the server says of the stream at `at`. */
-  update(stream, at) {
+  /** What nodes say of the stream, and what operators said of it; `now` is the server's time. */
+  update(stream, marks, now) {
     this.stream = stream;
+    this.marks = marks ?? {};
+    const open = stream.issues.filter((issue) => !acknowledged(this.marks, issue) && !muted(this.marks, issue, now));
+    this.unattended = open.reduce((sum, { level }) => sum + (level === "bad" ? BAD_WEIGHT : 1), 0);
+    // What its place among the cards hangs on.
+    const look = `${stream.health} ${stream.state} ${stream.node} ${this.unattended}`;
+    this.moved ||= this.look !== look;
+    this.look = look;
     this.dirty = true;
-    const fresh = !(this.points.at(-1)?.at > at - SAME_S);
-    if (stream.state === "live" && fresh) this.points.push({ at, kbps: this.kbps(), health: stream.health });
-    this.points = this.points.filter((point) => point.at > at - SPAN_S - 2);
+  }
+
+  /** One more second: also where nothing has changed. */
+  sample(at) {
+    const { stream, points } = this;
+    const fresh = !(points.at(-1)?.at > at - SAME_S);
+    if (stream.state === "live" && fresh) points.push({ at, kbps: this.kbps(), health: stream.health });
+    while (points[0]?.at <= at - SPAN_S - 2) points.shift();
   }
 
   /** What came before the page was opened: columns of samples of one second each. */
@@ -78,26 +107,26 @@ export class Card {
   /** Bring the node up to date; `now` is the server's time. */
   render(now) {
     const { stream, fields } = this;
-    if (this.visible) this.spark.draw(this.points, now, this.audioOnly() ? null : stream.target_kbps);
+    if (this.visible) {
+      this.spark.draw(this.points, now, this.audioOnly() ? null : stream.target_kbps);
+      this.renderPicture(now);
+    }
     setText(fields.up, stream.since === null ? "–" : clock(now - stream.since));
     if (stream.state === "waiting") setText(fields.note, waitingWords(stream, now));
     if (!this.dirty) return;
     this.dirty = false;
+    this.moved = false;
     setAttribute(this.article, "data-health", stream.health);
     setAttribute(this.article, "data-state", stream.state);
     this.renderHealth();
     this.renderIssues();
+    this.renderMarks(now);
     const waiting = stream.state !== "live";
     fields.note.hidden = !waiting;
     this.trace.hidden = waiting;
     fields.fps.parentElement.hidden = waiting;
     setText(fields["clock-label"], waiting ? "Waiting for" : "Up for");
-    setText(
-      fields.about,
-      this.attention || waiting
-        ? this.aboutEncoder()
-        : [stream.app, mediaWords(stream.media)].filter(Boolean).join(", "),
-    );
+    setText(fields.about, this.attention || waiting ? this.aboutEncoder() : mediaWords(stream.media));
     setText(fields.video_kbps, number(this.kbps()));
     setText(
       fields.of,
@@ -113,7 +142,40 @@ export class Card {
   }
 
   aboutEncoder() {
-    return [mediaWords(this.stream.media), this.stream.encoder].filter(Boolean).join(", ") || this.stream.app;
+    return [mediaWords(this.stream.media), this.stream.encoder].filter(Boolean).join(", ");
+  }
+
+  /** The last keyframe's picture, and in words what it doesn't say: its age, its application, why there is none. */
+  renderPicture(now) {
+    const { stream, picture } = this;
+    const version = stream.thumbnail ?? null;
+    if (version === null) this.unpictured();
+    else if (version !== this.version) picture.src = `${this.pictureUrl}?v=${version}`;
+    this.version = version;
+    const starving = stream.state === "live" && stream.idle_ms >= STARVING_MS;
+    this.thumb.classList.toggle("old", starving);
+    const plain = this.attention ? "" : stream.app;
+    const words = picture.hidden
+      ? [plain, this.pictureless(now)].filter(Boolean).join(", ")
+      : starving
+        ? `Last picture ${duration(stream.idle_ms / 1000)} ago`
+        : plain;
+    setText(this.fields.tag, words);
+    this.fields.tag.hidden = words === "";
+  }
+
+  unpictured() {
+    if (this.picture.hidden) return;
+    this.picture.hidden = true;
+    this.picture.removeAttribute("src");
+  }
+
+  pictureless(now) {
+    const { stream } = this;
+    if (stream.state === "live" && this.audioOnly()) return "sound only";
+    const codec = stream.media?.video_codec;
+    const late = stream.state === "live" && stream.since !== null && now - stream.since > PICTURE_S;
+    return codec && late && stream.idle_ms < STARVING_MS ? `no picture of ${codec}` : "no picture yet";
   }
 
   renderHealth() {
@@ -124,27 +186,49 @@ export class Card {
     this.fields.health.replaceChildren(icon(name), word);
   }
 
-  /** The worst issues, each as the fact in bold and the advice after it. */
+  /** What operators said of the stream, as an icon with a word. */
+  renderMarks(now) {
+    const muted = mutedWords(this.marks, now);
+    const signature = muted?.join() ?? "";
+    if (signature === this.marked) return;
+    this.marked = signature;
+    this.fields.marks.hidden = !muted;
+    if (!muted) return;
+    const [word, name, title] = muted;
+    this.fields.marks.replaceChildren(element("span", { class: "mark", title }, icon(name), word));
+  }
+
+  /** The worst issues, each as the fact in bold and the advice after it; what somebody has taken care of comes last. */
   renderIssues() {
-    const issues = [...this.stream.issues]
-      .sort((a, b) => health(a.level).rank - health(b.level).rank)
-      .slice(0, MAX_SENTENCES);
+    const issues = this.stream.issues
+      .map((issue) => ({ ...issue, known: acknowledged(this.marks, issue) }))
+      .sort((a, b) => Number(a.known) - Number(b.known) || health(a.level).rank - health(b.level).rank);
     const signature = JSON.stringify(
-      issues.map((issue) => [issue.check, issue.level, issue.title, issue.actual, issue.expected]),
+      issues.map((issue) => [issue.check, issue.level, issue.known, issue.title, issue.actual, issue.expected]),
     );
     if (signature === this.issues) return;
     this.issues = signature;
+    const more = issues.length - MAX_SENTENCES;
     this.why.hidden = issues.length === 0;
     this.why.replaceChildren(
-      ...issues.map((issue) => {
+      ...issues.slice(0, MAX_SENTENCES).map((issue) => {
         const name = health(issue.level).icon;
         return element(
           "li",
-          {},
+          { "data-check": issue.check },
           icon(name, `w-${name}`),
-          element("div", {}, element("b", {}, issueFact(issue)), " ", element("span", {}, issue.advice)),
+          element(
+            "div",
+            {},
+            element("b", {}, issueFact(issue)),
+            " ",
+            issue.known
+              ? element("span", { class: "mark" }, icon("check"), "Acknowledged")
+              : element("span", {}, issue.advice),
+          ),
         );
       }),
+      ...(more > 0 ? [element("li", { class: "dim" }, icon("more"), `${number(more)} more`)] : []),
     );
   }
 }

@@ -9,8 +9,10 @@ const GUTTER = 44; // All sizes in CSS px at a root font of 16 px.
 const AXIS = 20;
 const TOP = 8;
 const TICK_APART = 64;
+const DIGIT = 6.2;
+const MANY = 10_000; // From here on a scale is in thousands.
 const LINE = { ok: 1.5, warn: 2.25, bad: 2.75 };
-const STEPS_S = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 604800];
+const STEPS_S = [1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 604800];
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
 
 const STEP_FACTORS = [1, 1.5, 2, 2.5, 3, 4, 5, 10];
@@ -77,7 +79,7 @@ export class Chart {
       top: 0,
       stroke: "--series",
       nowWord: "now",
-      tick: (at) => time(at).slice(0, 5),
+      tick: (at, step) => (step < 60 ? time(at) : time(at).slice(0, 5)),
       moment: time,
       ...options,
     };
@@ -154,7 +156,7 @@ export class Chart {
           ...axis,
           show: Boolean(this.options.axis),
           size: AXIS * scale,
-          gap: 4 * scale,
+          gap: 7 * scale, // Below the words of the lowest gridline, where both stand at the left edge.
           grid: { show: false },
           splits: () => this.timeTicks(),
           values: (_plot, splits) => splits.map((at) => this.options.tick(at, this.timeStep())),
@@ -165,7 +167,7 @@ export class Chart {
           gap: 8 * scale,
           grid: { stroke: () => this.colours["--grid"], width: 1 },
           splits: () => this.yTicks,
-          values: (_plot, splits) => splits.map((value) => number(value, this.options.tickDecimals)),
+          values: (_plot, splits) => splits.map((value) => this.tickWords(value)),
         },
       ],
       series: [{}, { stroke: colours["--series"], paths: () => null, points: { show: false } }],
@@ -212,8 +214,18 @@ export class Chart {
   timeTicks() {
     const step = this.timeStep();
     const ticks = [];
-    for (let at = Math.ceil(this.range[0] / step) * step; at <= this.range[1]; at += step) ticks.push(at);
+    // A label stands in the middle below its time: the last one has to fit before the right edge.
+    const perPixel = (this.range[1] - this.range[0]) / (this.plot.bbox.width / uPlot.pxRatio);
+    const fits = (at) => this.range[1] - at >= (this.options.tick(at, step).length * DIGIT * this.scale * perPixel) / 2;
+    for (let at = Math.ceil(this.range[0] / step) * step; at <= this.range[1] && fits(at); at += step) ticks.push(at);
     return ticks;
+  }
+
+  /** The gutter has room for four digits. */
+  tickWords(value) {
+    const { tickDecimals } = this.options;
+    if (this.yTicks.at(-1) < MANY) return number(value, tickDecimals);
+    return value ? `${number(value / 1000, value % 1000 ? 1 : 0)}k` : "0";
   }
 
   /* ---- canvas; all positions in its own pixels ---- */
@@ -249,15 +261,8 @@ export class Chart {
       const y = this.y(this.options.dashed);
       this.dashed(bbox.left, y, bbox.left + bbox.width, y, "--text-3", [3, 4]);
     }
-    for (const mark of this.marks)
-      this.dashed(
-        this.x(mark.at),
-        bbox.top - 4 * uPlot.pxRatio,
-        this.x(mark.at),
-        bbox.top + bbox.height,
-        "--text-2",
-        [1, 3],
-      );
+    for (const x of this.marks.map((mark) => this.x(mark.at)))
+      this.dashed(x, bbox.top - 4 * uPlot.pxRatio, x, bbox.top + bbox.height, "--text-2", [1, 3]);
     ctx.restore();
   }
 

@@ -7,16 +7,17 @@ import { END_WORDS } from "./words.js";
 const WINDOW_S = 15 * 60;
 const MAX_ITEMS = 12;
 const REFRESH_MS = 60000;
-const SETTLE_MS = 1500; // The session's end is written shortly after its stream went.
+const SETTLE_MS = [1500, 6000]; // The session's end is written after its stream went: soon, or when the database is less busy.
 
 export class DroppedStrip {
   /** `url` lists publishing sessions, newest first; null where the user may not see them. */
-  constructor(section, url, streamUrl) {
+  constructor(section, url, sessionUrl) {
     this.section = section;
     this.list = section.querySelector("ul");
     this.url = url;
-    this.streamUrl = streamUrl;
+    this.sessionUrl = sessionUrl;
     this.items = [];
+    this.timers = [];
     this.signature = "";
     if (url)
       setInterval(() => {
@@ -25,8 +26,8 @@ export class DroppedStrip {
   }
 
   refreshSoon() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.refresh(), SETTLE_MS);
+    this.timers.forEach(clearTimeout);
+    this.timers = SETTLE_MS.map((wait) => setTimeout(() => this.refresh(), wait));
   }
 
   async refresh() {
@@ -43,7 +44,7 @@ export class DroppedStrip {
     }
   }
 
-  /** One item for each stream, its latest end; `liveStream(app, name)` is what is on air now. */
+  /** One item for each stream, its latest end; `liveStream(path)` is what is on air now. */
   paint(now, liveStream) {
     const latest = new Map();
     for (const item of this.items) {
@@ -58,7 +59,7 @@ export class DroppedStrip {
       this.list.replaceChildren(...shown.map((item) => this.row(item)));
     }
     shown.forEach((item, index) => {
-      const stream = liveStream(item.app, item.name);
+      const stream = liveStream(`${item.app}/${item.name}`);
       const back = stream?.state === "live" && stream.since !== null;
       const row = this.list.children[index].lastElementChild;
       const state = back ? "back" : "off";
@@ -80,10 +81,10 @@ export class DroppedStrip {
       element(
         "div",
         { class: "row" },
-        element("a", { class: "clip", href: this.streamUrl(item) }, `${item.app}/${item.name}`),
+        element("a", { class: "clip", href: this.sessionUrl(item.id) }, `${item.app}/${item.name}`),
         element("time", { class: "dim" }, time(item.at)),
       ),
-      element("span", { class: "sub" }, END_WORDS[item.end_reason] ?? "Ended"),
+      element("span", { class: "sub clip" }, END_WORDS[item.end_reason] ?? "Ended"),
       element("span", { class: "nowrap" }),
     );
   }

@@ -7,8 +7,9 @@ import { describeEvent } from "./words.js";
 const MAX_EVENTS = 200;
 
 export class Feed {
-  /** `list` shows what happened to publishers; players come and go in other pages. */
-  constructor(list, none) {
+  /** `list` shows what happened to publishers, or with `plays` to one player. */
+  constructor(list, none, plays = false) {
+    this.plays = plays;
     this.list = list;
     this.none = none;
     this.events = new Map();
@@ -48,7 +49,7 @@ export class Feed {
   }
 
   row(event) {
-    const { text, code, icon: name, classes } = describeEvent(event);
+    const { text, code, icon: name, classes } = describeEvent(event, this.plays);
     return element(
       "li",
       { "data-event": event.kind, "data-level": event.level || null },

@@ -4,17 +4,20 @@ import { element, setText } from "./dom.js";
 import { number } from "./format.js";
 import { health } from "./health.js";
 
-const NAMES = ["health", "app", "order", "q"];
+const NAMES = ["health", "app", "node", "order", "q"];
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 export class Filters {
   constructor(form, onChange) {
     this.form = form;
     this.onChange = onChange;
-    this.applications = "";
+    this.options = {};
     const query = new URLSearchParams(location.search);
-    // An application's option comes with its first stream.
-    if (query.get("app")) form.elements.app.append(element("option", { value: query.get("app") }, query.get("app")));
+    // An application's or a node's option comes with its first stream.
+    for (const name of ["app", "node"]) {
+      const chosen = query.get(name);
+      if (chosen) form.elements[name].append(element("option", { value: chosen }, chosen));
+    }
     for (const name of NAMES) if (query.has(name)) form.elements[name].value = query.get(name);
     this.read();
     form.addEventListener("input", () => this.changed());
@@ -35,9 +38,12 @@ export class Filters {
 
   changed() {
     this.read();
-    const query = new URLSearchParams(
-      NAMES.map((name) => [name, this.form.elements[name].value]).filter(([, value]) => value),
-    );
+    const query = new URLSearchParams(location.search);
+    for (const name of NAMES) {
+      const { value } = this.form.elements[name];
+      if (value) query.set(name, value);
+      else query.delete(name);
+    }
     history.replaceState(null, "", query.size ? `?${query}` : location.pathname);
     this.onChange();
   }
@@ -47,25 +53,30 @@ export class Filters {
     this.changed();
   }
 
-  focus() {
-    this.form.elements.q.focus();
-    this.form.elements.q.select();
-  }
-
   path(stream) {
     return `${stream.app}/${stream.name}`;
   }
 
-  /** Whether a stream fits application and name: what the counts by health are taken of. */
-  fitsPlace(stream) {
-    return (!this.app || stream.app === this.app) && (!this.q || this.path(stream).toLowerCase().includes(this.q));
+  /** Whether a card's stream fits application, node and name: what the counts by health are taken of. */
+  fitsPlace({ stream, search }) {
+    return (
+      (!this.app || stream.app === this.app) &&
+      (!this.node || stream.node === this.node) &&
+      (!this.q || search.includes(this.q))
+    );
+  }
+
+  /** Who is off the air has no health, and no node. */
+  fitsOffline(stream) {
+    return !this.health && !this.node && this.fitsPlace({ stream, search: this.path(stream).toLowerCase() });
   }
 
   fitsHealth(stream) {
     return !this.health || stream.health === this.health;
   }
 
-  /** How cards are ordered; equal ones by name, so that nothing jumps about. */
+  /** How cards are ordered; of one health first where most is wrong that nobody has looked at; equal ones by name, so
+   * that nothing jumps about. */
   compare = (a, b) => {
     const [x, y] = [a.stream, b.stream];
     const first =
@@ -73,8 +84,8 @@ export class Filters {
         ? y.players - x.players
         : this.order === "name"
           ? 0
-          : this.severity(x) - this.severity(y);
-    return first || byName(this.path(x), this.path(y));
+          : this.severity(x) - this.severity(y) || b.unattended - a.unattended;
+    return first || byName(a.path, b.path);
   };
 
   /** Worst first; among the quiet ones, those that wait for media come last. */
@@ -93,16 +104,27 @@ export class Filters {
     }
   }
 
-  showApplications(names) {
-    const known = [...new Set([...names, this.app].filter(Boolean))].sort(byName);
+  showApplications(streams) {
+    this.choices("app", "All applications", new Set(streams.map((stream) => stream.app)));
+  }
+
+  /** Only where there are several. */
+  showNodes(names) {
+    const known = this.choices("node", "All nodes", new Set(names));
+    this.form.elements.node.hidden = known.length < 2 && !this.node;
+  }
+
+  choices(name, all, values) {
+    const known = [...new Set([...values, this[name]].filter(Boolean))].sort(byName);
     const signature = known.join("\n");
-    if (signature === this.applications) return;
-    this.applications = signature;
-    const select = this.form.elements.app;
+    if (signature === this.options[name]) return known;
+    this.options[name] = signature;
+    const select = this.form.elements[name];
     select.replaceChildren(
-      element("option", { value: "" }, "All applications"),
-      ...known.map((name) => element("option", { value: name }, name)),
+      element("option", { value: "" }, all),
+      ...known.map((value) => element("option", { value }, value)),
     );
-    select.value = this.app;
+    select.value = this[name];
+    return known;
   }
 }

@@ -1,8 +1,9 @@
 // The banner on every page: which part of the installation is down, and since when. It comes and goes without a reload.
-// What the page's own table of parts says already is not said twice.
+// What the page's own table of parts says already is not said twice. With it comes the rail's count of bad streams.
 
 import { element, icon, setText } from "./dom.js";
 import { duration, seconds, time } from "./format.js";
+import { showBadCount } from "./health.js";
 
 const ASK_MS = 3000;
 const LIMIT_MS = 8000;
@@ -27,7 +28,9 @@ async function ask(url) {
     });
     if (response.status >= 500 && response.status !== 503) throw new Error(`HTTP ${response.status}`);
     if (!response.ok && response.status !== 503) return null;
-    const { items } = await response.json();
+    const { items, bad_streams: bad } = await response.json();
+    // The wall counts for itself, and sooner.
+    if (Number.isInteger(bad) && !document.getElementById("wall")) showBadCount(bad);
     failures = 0;
     silentSince = null;
     return items;
@@ -46,7 +49,7 @@ function isInTable({ kind, state }) {
 function row(part, page) {
   const silent = part.kind === SILENT.kind;
   return element(
-    "li",
+    "div",
     { class: part.state === "down" ? "banner down" : "banner", "data-kind": part.kind },
     icon(part.state === "down" ? "bad" : "warn"),
     element(

@@ -1,26 +1,31 @@
 // The wall: a card for each stream, worst first, fed by /ws/live/.
 
 import { Card } from "./card.js";
-import { openDialog } from "./dialog.js";
-import { element, icon, pageData, setText } from "./dom.js";
+import { element, pageData, setText } from "./dom.js";
 import { DroppedStrip } from "./dropped.js";
 import { byName, Filters } from "./filters.js";
-import { bitrate, count, number, unit } from "./format.js";
-import { health } from "./health.js";
+import { count, number } from "./format.js";
+import { health, showBadCount } from "./health.js";
+import { onKey } from "./keys.js";
+import { Kiosk } from "./kiosk.js";
 import { LinkView, retryWith } from "./link.js";
+import { NodeStrip } from "./nodestrip.js";
 import { LiveSocket } from "./socket.js";
+import { Streams } from "./streams.js";
 
 const SILENCE_S = 5; // A node ticks each second.
 const TICK_MS = 1000;
-const CPU_LIMIT = 90; // Percent; the node is named as strained above it, and below the disk's.
-const DISK_LIMIT = 10;
+const NO_SESSION = "00000000-0000-0000-0000-000000000000"; // Stands for a session's id in the address of its page.
+const OUT_OF_SIGHT = 5; // Cards out of sight are kept true too, a part of them at each painting.
 
 const bootstrap = pageData("bootstrap");
 const link = new LinkView();
+const streams = new Streams();
 const cards = new Map(); // By stream id: those that are live or waiting.
+const paths = new Map(); // The same by application/name.
 const offline = new Map(); // By stream id: the others.
 const parts = Object.fromEntries(
-  ["nodes", "attention", "well", "offline", "no-match", "no-streams", "announce"].map((id) => [
+  ["attention", "well", "offline", "no-match", "no-streams", "announce"].map((id) => [
     id,
     document.getElementById(id),
   ]),
@@ -29,65 +34,83 @@ const streamUrl = (stream) =>
   bootstrap.stream_url
     .replace("__APP__", encodeURIComponent(stream.app))
     .replace("__NAME__", encodeURIComponent(stream.name));
-const dropped = new DroppedStrip(document.getElementById("dropped"), bootstrap.sessions_url, streamUrl);
-const filters = new Filters(document.getElementById("filters"), () => render());
+const nodes = new NodeStrip(document.getElementById("nodes"));
+const sessionUrl = (id) => bootstrap.session_url.replace(NO_SESSION, id);
+const dropped = new DroppedStrip(document.getElementById("dropped"), bootstrap.sessions_url, sessionUrl);
+const filters = new Filters(document.getElementById("filters"), () => {
+  moved = true;
+  render();
+});
+const kiosk = new Kiosk(document.getElementById("kiosk-bar"));
 let ready = false;
+let moved = true; // Whether cards may have another order or place than at the last painting.
 let scheduled = false;
 let rendered = 0;
+let turn = 0;
 
-// A card out of sight draws no sparkline: with hundreds of them that is most of the work.
+// A card out of sight draws no sparkline and loads no picture: with hundreds of them that is most of the work.
 const sight = new IntersectionObserver(
   (entries) => {
     for (const entry of entries) entry.target.card.visible = entry.isIntersecting;
+    schedule();
   },
   { rootMargin: "200px" },
 );
 
-function put(stream, at) {
-  if (stream.state === "offline") {
-    remove(stream.id);
-    offline.set(stream.id, stream);
-    return;
-  }
+function put(stream) {
   offline.delete(stream.id);
   let card = cards.get(stream.id);
+  const before = card?.look;
+  const former = before?.split(" ")[0]; // The merged stream itself has its new health by now.
   if (!card) {
     card = new Card(stream, streamUrl(stream));
     card.node.card = card;
     cards.set(stream.id, card);
+    paths.set(card.path, card);
     sight.observe(card.node);
-    if (ready) announce(`${stream.app}/${stream.name} is ${stream.state === "live" ? "live" : "waiting for media"}.`);
-  } else if (card.stream.health !== stream.health && (stream.health === "bad" || stream.health === "warning")) {
-    announce(`${stream.app}/${stream.name}: ${health(stream.health).word}. ${stream.issues[0]?.title ?? ""}`);
+    if (ready) announce(`${card.path} is ${stream.state === "live" ? "live" : "waiting for media"}.`);
   }
-  card.update(stream, at);
+  card.update(stream, streams.marks.get(stream.id), link.now());
+  if (card.look === before) return;
+  moved = true;
+  if (card.attention && former && health(stream.health).rank < health(former).rank) {
+    announce(`${card.path}: ${health(stream.health).word}. ${stream.issues[0]?.title ?? ""}`);
+    kiosk.interrupt();
+  }
 }
 
 function remove(id) {
   const card = cards.get(id);
   if (!card) return;
+  moved = true;
   if (card.stream.state === "live") {
-    announce(`${card.stream.app}/${card.stream.name} has ended.`);
+    announce(`${card.path} has ended.`);
     dropped.refreshSoon();
   }
   sight.unobserve(card.node);
   card.node.remove();
   cards.delete(id);
-  offline.set(id, { ...card.stream, state: "offline" });
+  paths.delete(card.path);
+  offline.set(id, { id, app: card.stream.app, name: card.stream.name, state: "offline" });
 }
 
 /** A snapshot (`streams` are those that nodes know of, `known` all that exist) or an update. */
 function onMessage(message) {
   link.heard(message.at);
-  if (message.kind === "snapshot") {
-    const known = new Set(message.streams.map((stream) => stream.id));
-    for (const id of [...cards.keys()]) if (!known.has(id)) remove(id);
-    offline.clear();
-    for (const stream of message.known) if (!known.has(stream.id)) offline.set(stream.id, stream);
+  for (const id of streams.take(message)) {
+    const stream = streams.get(id);
+    if (stream && stream.state !== "offline") put(stream);
+    else remove(id);
   }
-  for (const stream of message.streams) put(stream, message.at);
-  for (const id of message.gone ?? []) remove(id);
-  renderNodes(message.nodes);
+  for (const card of cards.values()) {
+    if (message.kind === "snapshot" || card.stream.node === message.node) card.sample(message.at);
+  }
+  if (message.kind === "snapshot") {
+    offline.clear();
+    for (const stream of message.known) if (!cards.has(stream.id)) offline.set(stream.id, stream);
+    moved = true;
+  }
+  nodes.take(message);
   if (!ready) seed();
   ready = true;
   schedule();
@@ -131,12 +154,25 @@ function announce(text) {
 function render() {
   if (!ready) return;
   rendered = performance.now();
+  turn += 1;
   const now = link.now();
-  const all = [...cards.values()].filter((card) => filters.fitsPlace(card.stream));
-  filters.showCounts(all.map((card) => card.stream.health));
-  filters.showApplications(
-    [...cards.values(), ...[...offline.values()].map((stream) => ({ stream }))].map((card) => card.stream.app),
-  );
+  if (moved || filters.order === "players") arrange();
+  for (const card of cards.values()) {
+    if (card.visible || card.moved || (turn + card.stream.id) % OUT_OF_SIGHT === 0) card.render(now);
+  }
+  dropped.paint(now, (path) => paths.get(path)?.stream);
+  nodes.paint(now);
+  kiosk.paint(link.state);
+}
+
+/** Which cards are shown, where, in which order, and how many there are. */
+function arrange() {
+  moved = false;
+  const all = [...cards.values()].filter((card) => filters.fitsPlace(card));
+  const healths = all.map((card) => card.stream.health);
+  filters.showCounts(healths);
+  filters.showApplications([...cards.values()].map((card) => card.stream).concat([...offline.values()]));
+  filters.showNodes([...cards.values()].map((card) => card.stream.node));
   const shown = all.filter((card) => filters.fitsHealth(card.stream)).sort(filters.compare);
   place(
     parts.attention,
@@ -148,15 +184,13 @@ function render() {
     shown.filter((card) => !card.attention),
     wellWords,
   );
-  for (const card of shown) card.render(now);
   parts["no-streams"].hidden = cards.size > 0;
   parts["no-match"].hidden = cards.size === 0 || shown.length > 0;
   renderOffline();
-  showBadCount([...cards.values()].filter((card) => card.stream.health === "bad").length);
-  dropped.paint(
-    now,
-    (app, name) => [...cards.values()].find((card) => card.stream.app === app && card.stream.name === name)?.stream,
-  );
+  const bad = [...cards.values()].filter((card) => card.stream.health === "bad").length;
+  showBadCount(bad);
+  document.title = `${bad ? `(${bad} bad) ` : ""}Wall · rtmpweb`;
+  kiosk.count(healths);
 }
 
 function wellWords(list) {
@@ -190,7 +224,7 @@ function place(section, list, words) {
 
 let offlineSignature = "";
 function renderOffline() {
-  const list = [...offline.values()].filter((stream) => filters.fitsPlace(stream) && filters.health === "");
+  const list = [...offline.values()].filter((stream) => filters.fitsOffline(stream));
   list.sort((a, b) => byName(filters.path(a), filters.path(b)));
   parts.offline.hidden = list.length === 0;
   const signature = list.map((stream) => `${stream.app}/${stream.name}`).join("\n");
@@ -208,6 +242,7 @@ function renderOffline() {
             class: "clip",
             href: streamUrl(stream),
             title: `${stream.app}/${stream.name}`,
+            "data-step": true,
             "data-stream": `${stream.app}/${stream.name}`,
             "data-state": "offline",
           },
@@ -219,69 +254,11 @@ function renderOffline() {
   );
 }
 
-function renderNodes(nodes) {
-  const rows = nodes.map((node) => {
-    const strained = (node.cpu_percent ?? 0) > CPU_LIMIT || (node.disk_free_percent ?? 100) < DISK_LIMIT;
-    const figures = [
-      ["CPU", unit(node.cpu_percent, "%"), node.cpu_percent !== null],
-      ["Disk free", unit(node.disk_free_percent, "%"), node.disk_free_percent !== null],
-      ["Loop delay", unit(node.loop_delay_ms, "ms", 1), true, "hide-s"],
-      ["In", bitrate(node.in_kbps), true],
-      ["Out", bitrate(node.out_kbps), true],
-      ["Players", number(node.players), true],
-    ];
-    return element(
-      "dl",
-      { class: "node", "data-node": node.node },
-      element(
-        "div",
-        { class: "id" },
-        icon(strained ? "warn" : "good", strained ? "w-warn" : "w-good"),
-        element("span", { class: "vh" }, strained ? "Strained:" : "Running:"),
-        node.node,
-      ),
-      ...figures
-        .filter(([, , known]) => known)
-        .map(([name, value, , classes]) =>
-          element("div", { class: classes }, element("dt", {}, name), " ", element("dd", {}, value)),
-        ),
-    );
-  });
-  if (!rows.length)
-    rows.push(
-      element("p", { class: "node" }, icon("warn", "w-warn"), "No media node is running: encoders can’t connect."),
-    );
-  parts.nodes.replaceChildren(...rows);
-}
-
-function showBadCount(bad) {
-  for (const badge of document.querySelectorAll("[data-bad-count]")) {
-    badge.hidden = bad === 0;
-    setText(badge.querySelector("span"), number(bad));
-  }
-  document.title = `${bad ? `(${bad} bad) ` : ""}Wall · rtmpweb`;
-}
-
-/* ---- keys ---- */
-
-function step(by) {
-  const links = [...document.querySelectorAll(".stream h3 a, .off-list a")];
-  const at = links.indexOf(document.activeElement);
-  const next = at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.max(0, Math.min(links.length - 1, at + by));
-  links[next]?.focus();
-}
-
-const KEYS = { "/": () => filters.focus(), j: () => step(1), k: () => step(-1), "?": () => openDialog("keys-help") };
-
-document.addEventListener("keydown", (event) => {
-  if (event.metaKey || event.ctrlKey || event.altKey || document.querySelector("dialog[open]")) return;
-  if (event.target.matches("input[type=search], textarea, select") || !KEYS[event.key]) return;
-  event.preventDefault();
-  KEYS[event.key]();
-});
-document.getElementById("show-all").addEventListener("click", () => filters.clear());
-
 /* ---- go ---- */
+
+onKey("f", () => kiosk.toggle());
+document.getElementById("kiosk-on").addEventListener("click", () => kiosk.toggle());
+document.getElementById("show-all").addEventListener("click", () => filters.clear());
 
 // Clocks and sparklines move on even when nothing comes.
 setInterval(() => {
@@ -290,7 +267,10 @@ setInterval(() => {
 dropped.refresh();
 const socket = new LiveSocket(bootstrap.ws, {
   onMessage,
-  onState: (state) => link.show(state),
+  onState: (state) => {
+    link.show(state);
+    schedule();
+  },
   silenceS: () => SILENCE_S,
 });
 retryWith(link, socket);

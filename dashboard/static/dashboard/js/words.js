@@ -2,6 +2,9 @@
 
 export const END_WORDS = {
   client_unpublish: "Encoder stopped",
+  completed: "Played to its end",
+  unreadable: "Recording unreadable",
+  unsupported_codec: "Codec not supported",
   tcp_reset: "Connection reset",
   idle_timeout: "No media arrived",
   kicked: "Kicked by an operator",
@@ -11,7 +14,15 @@ export const END_WORDS = {
   node_shutdown: "Server stopped",
   node_lost: "Server lost",
   lease_lost: "Lease lost",
+  too_slow: "Player too slow",
   over_limit: "Over the key's bitrate limit",
+  test_over: "Test at its end",
+};
+
+/** Those that say something else of a player. */
+export const PLAYER_END_WORDS = {
+  client_unpublish: "Player left",
+  idle_timeout: "Nothing heard from it",
 };
 
 /** What arrives, in few words: "1920 × 1080, H.264 and AAC". */
@@ -27,10 +38,20 @@ const EVENT_KINDS = {
   "session.started": ["Session started", "live"],
   "session.ended": ["Session ended", "out"],
   "publish.takeover": ["The stream was taken over", "live"],
+  "record.started": ["A recording began", "info"],
+  "record.closed": ["A recording is complete", "info"],
+  "record.failed": ["Recording failed", "bad"],
   "health.opened": ["Issue opened", "warn"],
   "health.cleared": ["Issue cleared", "good"],
+  "config.changed": ["The encoder sends something else", "info"],
+  "limit.breached": ["The key's bitrate limit was passed", "bad"],
   metadata: ["The encoder described its media", "info"],
   onstatus: ["Status sent", "info"],
+  "operator.note": ["A note", "note"],
+  "operator.ack": ["An issue was acknowledged", "check"],
+  "operator.mute": ["Alerts were muted", "mute"],
+  "operator.unmute": ["Alerts are on again", "mail"],
+  "operator.kick": ["The publisher was kicked", "kick"],
 };
 
 // Levels as the health checks and as onStatus name them.
@@ -41,28 +62,43 @@ const LEVEL_LOOK = {
   good: ["good", "w-good"],
 };
 
+// Of what people did.
+const by = (event) => event.detail?.by || "Somebody";
+const quoted = (event) => (event.description ? `: “${event.description}”` : ".");
+const alertsOf = (event) => (event.code ? `the alerts of “${event.detail.name}”` : "all alerts");
+
+// An issue that nobody mended: what had it is off air.
+const endedWithSession = (event) => event.kind === "health.cleared" && event.detail?.by === "session.ended";
 const plain = (event, words) => event.description || words;
 
 // Kinds whose words come from more than their description.
 const SENTENCES = {
-  "session.ended": (event, words) =>
-    [`${words}: ${lower(END_WORDS[event.code] ?? "for an unknown reason")}.`, event.description]
-      .filter(Boolean)
-      .join(" "),
-  "health.cleared": (event) => `Cleared: ${lower(event.description || event.code)}`,
+  "session.ended": (event, words, plays) => {
+    const why = (plays && PLAYER_END_WORDS[event.code]) || END_WORDS[event.code] || "for an unknown reason";
+    return [`${words}: ${lower(why)}.`, event.description].filter(Boolean).join(" ");
+  },
+  "health.cleared": (event) =>
+    `${endedWithSession(event) ? "Ended with the session" : "Cleared"}: ${lower(event.description || event.code)}`,
+  "operator.note": (event) => `${by(event)}: “${event.description}”`,
+  "operator.ack": (event) => `${by(event)} acknowledged: ${lower(event.detail.name)}${quoted(event)}`,
+  "operator.mute": (event) => `${by(event)} muted ${alertsOf(event)}${quoted(event)}`,
+  "operator.unmute": (event) => `${by(event)} lifted the mute of ${alertsOf(event)}`,
+  "operator.kick": (event) => `${by(event)} kicked the publisher${quoted(event)}`,
   metadata: (event, words) => mediaWords(event.detail?.media ?? {}) || words,
 };
 
-/** {text, code, icon, classes} of an event. */
-export function describeEvent(event) {
+/** {text, code, icon, classes} of an event; `plays`: of a player's session. */
+export function describeEvent(event, plays = false) {
   const [words, plainIcon] = EVENT_KINDS[event.kind] ?? [event.kind, "info"];
-  const [icon, classes] = (event.kind === "health.cleared" ? null : LEVEL_LOOK[event.level]) ?? [
-    plainIcon,
-    plainIcon === "good" ? "w-good" : "",
-  ];
+  const [icon, classes] = endedWithSession(event)
+    ? ["out", ""]
+    : ((event.kind === "health.cleared" ? null : LEVEL_LOOK[event.level]) ?? [
+        plainIcon,
+        plainIcon === "good" ? "w-good" : "",
+      ]);
   return {
-    text: (SENTENCES[event.kind] ?? plain)(event, words),
-    code: event.kind === "session.started" ? event.kind : event.code || event.kind,
+    text: (SENTENCES[event.kind] ?? plain)(event, words, plays),
+    code: event.kind === "session.started" || event.kind.startsWith("operator.") ? event.kind : event.code || event.kind,
     icon,
     classes,
   };

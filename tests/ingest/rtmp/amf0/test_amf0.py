@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError, amf0
-from ingest.rtmp.amf0 import UNDEFINED, UNSUPPORTED, Amf3, Date, EcmaArray, Reference, TypedObject, XmlDocument
+from ingest.rtmp.amf0 import UNSUPPORTED, Amf3, Date, EcmaArray, Reference, TypedObject
+from tests.ingest.rtmp.amf0.strategies import same, values
 from tests.ingest.rtmp.amf0.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Vector
 
 
@@ -56,6 +57,12 @@ def test_a_cut_value_is_refused(vector: Vector) -> None:
 def test_refused(name: str, data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         amf0.decode(data)
+
+
+def test_every_marker_has_a_vector() -> None:
+    """The table of section 2.1."""
+    assert {vector[-1][0] for vector in BOTH_WAYS + ONE_WAY} == set(range(0x12)) - {0x04, 0x07, 0x09, 0x0E}
+    assert {data[0] for _, data in REFUSED if data} >= {0x04, 0x07, 0x09, 0x0E}
 
 
 def test_a_whole_message() -> None:
@@ -210,40 +217,6 @@ class TestLimits:
         assert amf0.decode(data, 0, Limits(amf_string_bytes=5))[0] == "abcde"
         with pytest.raises(LimitExceeded):
             amf0.decode(data, 0, Limits(amf_string_bytes=4))
-
-
-names = st.text(st.characters(codec="utf-8"), max_size=8)
-numbers = st.floats(allow_nan=False)
-leaves: st.SearchStrategy[Any] = st.one_of(
-    numbers,
-    st.booleans(),
-    names,
-    st.none(),
-    st.sampled_from([UNDEFINED, UNSUPPORTED]),
-    st.builds(Date, numbers, st.integers(-32768, 32767)),
-    names.map(XmlDocument),
-)
-values: st.SearchStrategy[Any] = st.recursive(
-    leaves,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4),
-        st.dictionaries(names, inner, max_size=4),
-        st.dictionaries(names, inner, max_size=4).map(EcmaArray),
-        st.builds(TypedObject, names, st.dictionaries(names, inner, max_size=4)),
-    ),
-    max_leaves=12,
-)
-
-
-def same(first: Any, second: Any) -> bool:
-    """Equal, and of equal types all the way down."""
-    if type(first) is not type(second) or first != second:
-        return False
-    if isinstance(first, dict):
-        return list(first) == list(second) and all(same(first[name], second[name]) for name in first)
-    if isinstance(first, list):
-        return all(same(*pair) for pair in zip(first, second, strict=True))
-    return True
 
 
 @given(st.lists(values, max_size=4))

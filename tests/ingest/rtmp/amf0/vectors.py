@@ -55,6 +55,12 @@ ONE_WAY: list[Vector] = [
     ("ECMA array without an end", EcmaArray({"a": None}), h("08 00000001 0001 61 05")),
     ("the last of two properties of one name", {"a": False}, h("03 0001 61 0101 0001 61 0100 000009")),
     ("bytes that aren't UTF-8", "caf\ufffd", h("02 0004 636166e9")),
+    ("AMF3 value", [1, "a"], h("11 09 05 01 04 01 06 03 61")),
+    (
+        "AMF3 value in an object, AMF0 after it",
+        {"a": {"b": 1}, "c": 1.0},
+        h("03 0001 61 11 0a 0b 01 03 62 04 01 01 0001 63 003ff0000000000000 000009"),
+    ),
     (
         "reference to a finished object",
         [{"a": None}, {"a": None}],
@@ -64,6 +70,11 @@ ONE_WAY: list[Vector] = [
         "reference within a reference",
         {"a": [None], "b": {"c": [None]}, "d": {"c": [None]}},
         h("03 0001 61 0a 00000001 05 0001 62 03 0001 63 070001 000009 0001 64 070002 000009"),
+    ),
+    (
+        "reference into what a later property of its name replaced, which can not be written again",
+        {"a": None, "b": [Reference(2)]},
+        h("03 0001 61 0a00000001 0a00000001 070002 0001 61 05 0001 62 070002 000009"),
     ),
 ]
 

@@ -11,6 +11,7 @@ from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtoco
 from ingest.rtmp.amf3 import Date, Dictionary, Externalizable, Items, Object, Reference, Vector, Xml
 from tests.ingest.rtmp.amf3.strategies import same, values
 from tests.ingest.rtmp.amf3.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Case, h
+from tests.ingest.rtmp.amplified import u29
 
 VECTORS = BOTH_WAYS + ONE_WAY
 
@@ -52,6 +53,11 @@ def test_a_cut_value_is_refused(vector: Case) -> None:
 def test_refused(name: str, data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         amf3.decode(data)
+
+
+def test_every_marker_has_a_vector() -> None:
+    """Section 3.1."""
+    assert {data[0] for _, _, data in BOTH_WAYS} == set(range(0x12))
 
 
 @pytest.mark.parametrize("value", [2**28, -(2**28) - 1, 2**40])
@@ -143,6 +149,12 @@ class TestReferences:
         value = [before, {"me": Reference(1)}]
         assert amf3.decode(amf3.encode(value))[0] == value
 
+    @pytest.mark.parametrize("codec", [amf0, amf3], ids=["AMF0", "AMF3"])
+    def test_one_into_what_is_gone_cannot_be_written(self, codec: Any) -> None:
+        """As of a member that came twice, see the vectors: who writes what a peer sent has to reckon with it."""
+        with pytest.raises(LocalProtocolError):
+            codec.encode({"a": None, "c": [Reference(2)]})
+
     def test_tables_are_shared_by_the_values_of_one_encoder(self) -> None:
         shared = {"name": "name"}
         data = amf3.encode(shared, shared, "name")
@@ -171,6 +183,27 @@ class TestReferences:
         assert amf3.decode(amf3.encode([value] * 9), 0, limits)[0] == [value] * 9
         with pytest.raises(LimitExceeded):
             amf3.decode(amf3.encode([value] * 11), 0, limits)
+
+    @pytest.mark.parametrize("class_name", ["", "n" * 640, "\U0001f600" * 160], ids=["none", "long", "wide"])
+    @pytest.mark.parametrize("sealed", [[], ["n" * 640], ["\U0001f600" * 160], ["n" * 32] * 2], ids=repr)
+    def test_traits_count_by_the_bytes_of_all_their_names(self, class_name: str, sealed: list[str]) -> None:
+        """By each object that refers to them."""
+        names = [name.encode() for name in (class_name, *sealed)]
+        traits = u29(len(sealed) << 4 | 3) + b"".join(u29(len(name) << 1 | 1) + name for name in names)
+        nothing = b"\x01" * len(sealed)
+        data = b"\x09\x07\x01\x0a" + traits + nothing + 2 * (b"\x0a\x01" + nothing)
+        cost = 1 + 3 + len(sealed) + 3 * len(sealed) + 2 * (sum(map(len, names)) // 64)
+        first, *_ = amf3.decode(data, 0, Limits(amf_elements=cost))[0]
+        assert first.traits == amf3.Traits(class_name, tuple(sealed))
+        with pytest.raises(LimitExceeded):
+            amf3.decode(data, 0, Limits(amf_elements=cost - 1))
+
+    def test_texts_count_by_bytes_not_by_characters(self) -> None:
+        text = "\U0001f600" * 16
+        data = amf3.encode([text, text])
+        assert amf3.decode(data, 0, Limits(amf_elements=4))[0] == [text, text]
+        with pytest.raises(LimitExceeded):
+            amf3.decode(data, 0, Limits(amf_elements=3))
 
 
 class TestLimits:

@@ -13,7 +13,7 @@ Its faults (0.9), and what is left out for them:
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from xml.etree import ElementTree
 
@@ -27,31 +27,18 @@ from pyamf.amf3 import ByteArray
 from ingest.rtmp import amf0, amf3
 from ingest.rtmp.amf3 import UNDEFINED, Array, Date, Dictionary, Externalizable, Object, Reference, Xml, XmlDocument
 from tests.ingest.rtmp.amf3.strategies import integers, names, numbers, texts
+from tests.ingest.rtmp.theirs import EPOCH, Point, known_as
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of defusedxml and utcfromtimestamp, in it.
 
 COLLECTION = "flex.messaging.io.ArrayCollection"
 PROXY = "flex.messaging.io.ObjectProxy"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
-
-
-class Point:
-    """A class that Py3AMF knows, with sealed members."""
-
-    class __amf__:  # noqa: N801 - the name that it looks for.
-        static = ("x", "y")
-        dynamic = False
-
-    def __init__(self, x: Any = None, y: Any = None) -> None:
-        self.x = x
-        self.y = y
 
 
 @pytest.fixture(scope="module", autouse=True)
 def point() -> Iterator[None]:
-    pyamf.register_class(Point, "Point")
-    yield
-    pyamf.unregister_class(Point)
+    with known_as("Point"):
+        yield
 
 
 def theirs_decode(data: bytes, encoding: int = pyamf.AMF3) -> list[Any]:

@@ -171,6 +171,11 @@ ONE_WAY: list[Case] = [
         {"a": {"b": [1]}, "c": [1]},
         h("0a 0b 01 03 61 0a 01 03 62 09 03 01 04 01 01 03 63 09 04 01"),
     ),
+    (
+        "reference into what a later member of its name replaced, which can not be written again",
+        {"a": None, "c": [Reference(2)]},
+        h("0a 0b 01 03 61 09 03 01 09 03 01 09 04 00 01 03 63 09 04 01"),
+    ),
 ]
 
 REFUSED: list[tuple[str, bytes]] = [

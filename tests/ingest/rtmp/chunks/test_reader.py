@@ -1,18 +1,19 @@
 """Chunks to messages: the forms of the specification, what real senders do, limits, and any split and interleaving."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, RemoteProtocolError
+from ingest.rtmp import LimitExceeded, Limits, Message, RemoteProtocolError, encode_message
 from ingest.rtmp.chunks.reader import ChunkReader
-from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, set_chunk_size, type0, type1, type2, type3
+from ingest.rtmp.limits import limits_for
+from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Raw
+from tests.ingest.rtmp.conversations import conversations
+from tests.ingest.rtmp.conversations import sizes as pieces
+from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, set_chunk_size, type0, type3
+from tests.rtmpdecode import decode_stream
 
 AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20
-
-Raw = tuple[int, int, int, bytes]
 
 
 def read_all(reader: ChunkReader, data: bytes) -> list[Raw]:
@@ -33,134 +34,24 @@ def read(data: bytes, limits: Limits | None = None, size: int = 0) -> list[Raw]:
     return [message for at in range(0, len(data), size) for message in read_all(reader, data[at : at + size])]
 
 
-A100 = b"a" * 100
-B300 = bytes(range(256)) + b"b" * 44
-
-VECTORS: list[tuple[str, bytes, list[Raw]]] = [
-    ("type 0", type0(3, 1000, AUDIO, 12345, b"x" * 32), [(AUDIO, 1000, 12345, b"x" * 32)]),
-    (
-        "example 1 of the specification (5.3.2.1), with a type 2 before the type 3s",
-        type0(3, 1000, AUDIO, 12345, b"1" * 32) + type2(3, 20, b"2" * 32) + type3(3, b"3" * 32) + type3(3, b"4" * 32),
-        [(AUDIO, 1000 + 20 * n, 12345, bytes([0x31 + n]) * 32) for n in range(4)],
-    ),
-    (
-        "example 2 of the specification (5.3.2.2)",
-        type0(4, 1000, VIDEO, 12346, b"v" * 128, 307) + type3(4, b"w" * 128) + type3(4, b"x" * 51),
-        [(VIDEO, 1000, 12346, b"v" * 128 + b"w" * 128 + b"x" * 51)],
-    ),
-    (
-        "the message stream id is little-endian",
-        bytes.fromhex("03 000001 000001 08 78563412 ff"),
-        [(AUDIO, 1, 0x12345678, b"\xff")],
-    ),
-    (
-        "types 0, 1, 2, 3",
-        type0(4, 10, VIDEO, 1, b"a") + type1(4, 5, AUDIO, b"bc") + type2(4, 7, b"de") + type3(4, b"fg"),
-        [(VIDEO, 10, 1, b"a"), (AUDIO, 15, 1, b"bc"), (AUDIO, 22, 1, b"de"), (AUDIO, 29, 1, b"fg")],
-    ),
-    (
-        "a type 3 after a type 0 adds its timestamp (5.3.1.2.4)",
-        type0(4, 40, AUDIO, 1, b"a") + type3(4, b"b") + type3(4, b"c"),
-        [(AUDIO, 40, 1, b"a"), (AUDIO, 80, 1, b"b"), (AUDIO, 120, 1, b"c")],
-    ),
-    ("a type 1 begins a chunk stream, as librtmp does", type1(2, 3, 4, b"\0\0\0\0\0\0"), [(4, 3, 0, bytes(6))]),
-    ("an empty message", type0(4, 5, AUDIO, 1, b"") + type3(4, b""), [(AUDIO, 5, 1, b""), (AUDIO, 10, 1, b"")]),
-    ("ids 63, 64, 319", b"".join(type0(i, 0, AUDIO, 1, bytes([i & 255])) for i in (63, 64, 319)),
-     [(AUDIO, 0, 1, bytes([i & 255])) for i in (63, 64, 319)]),
-    ("ids 320 and 65599", type0(320, 0, AUDIO, 1, b"a") + type0(65599, 0, AUDIO, 1, b"b"),
-     [(AUDIO, 0, 1, b"a"), (AUDIO, 0, 1, b"b")]),
-    ("365 as the specification shows it", bytes.fromhex("01 2d01 000000 000001 08 01000000 aa c1 2d01 bb"),
-     [(AUDIO, 0, 1, b"\xaa"), (AUDIO, 0, 1, b"\xbb")]),
-    (
-        "one id in its two-byte and its three-byte form",
-        type0(70, 1, AUDIO, 1, b"a" * 128, 200) + basic(3, 70, long_form=True) + b"b" * 72,
-        [(AUDIO, 1, 1, b"a" * 128 + b"b" * 72)],
-    ),
-    (
-        "two chunk streams interleaved",
-        type0(4, 1, AUDIO, 1, A100 + b"A" * 28, 200) + type0(6, 2, VIDEO, 1, B300[:128], 300)
-        + type3(4, b"A" * 72) + type3(6, B300[128:256]) + type3(6, B300[256:]),
-        [(AUDIO, 1, 1, A100 + b"A" * 100), (VIDEO, 2, 1, B300)],
-    ),
-    (
-        "Set Chunk Size between the chunks of a message",
-        type0(6, 2, VIDEO, 1, B300[:128], 300) + set_chunk_size(40) + type3(6, B300[128:168]) + set_chunk_size(4096)
-        + type3(6, B300[168:]),
-        [(VIDEO, 2, 1, B300)],
-    ),
-    ("chunk size 1", set_chunk_size(1) + type0(4, 0, AUDIO, 1, b"a", 3) + type3(4, b"b") + type3(4, b"c"),
-     [(AUDIO, 0, 1, b"abc")]),
-    ("the top bit of the chunk size is not judged", set_chunk_size(0x80001000) + type0(4, 0, VIDEO, 1, bytes(4096)),
-     [(VIDEO, 0, 1, bytes(4096))]),
-    ("the largest chunk size", set_chunk_size(0x7FFFFFFF) + type0(4, 0, VIDEO, 1, bytes(100_000)),
-     [(VIDEO, 0, 1, bytes(100_000))]),
-    (
-        "Abort drops what is under way, and the chunk stream remembers its header",
-        type0(6, 2, VIDEO, 1, bytes(128), 300) + abort(6) + type2(6, 1, B300[:128]) + type3(6, B300[128:256])
-        + type3(6, B300[256:]),
-        [(VIDEO, 3, 1, B300)],
-    ),
-    ("Abort of a chunk stream that has nothing under way", abort(6) + abort(2) + type0(6, 0, AUDIO, 1, b"a"),
-     [(AUDIO, 0, 1, b"a")]),
-    ("0xFFFFFE fits into the field", type0(4, 0xFFFFFE, AUDIO, 1, b"a"), [(AUDIO, 0xFFFFFE, 1, b"a")]),
-    ("0xFFFFFF needs the extended timestamp", bytes.fromhex("04 ffffff 000001 08 01000000 00ffffff 61"),
-     [(AUDIO, 0xFFFFFF, 1, b"a")]),
-    (
-        "an extended timestamp, repeated by type 3 chunks",
-        type0(6, 0x01020304, VIDEO, 1, B300[:128], 300) + type3(6, B300[128:256], 0x01020304)
-        + type3(6, B300[256:], 0x01020304),
-        [(VIDEO, 0x01020304, 1, B300)],
-    ),
-    (
-        "an extended timestamp, not repeated by type 3 chunks",
-        type0(6, 0x7F020304, VIDEO, 1, B300[:128], 300) + type3(6, B300[128:256]) + type3(6, B300[256:]),
-        [(VIDEO, 0x7F020304, 1, B300)],
-    ),
-    (
-        "not repeated, and the last chunk is shorter than an extended timestamp",
-        type0(6, 0x7F020304, VIDEO, 1, B300[:128], 130) + type3(6, b"zz"),
-        [(VIDEO, 0x7F020304, 1, B300[:128] + b"zz")],
-    ),
-    (
-        "an extended delta",
-        type0(6, 5, VIDEO, 1, b"a") + type1(6, 0x01000000, VIDEO, b"b") + type3(6, b"c", 0x01000000),
-        [(VIDEO, 5, 1, b"a"), (VIDEO, 0x01000005, 1, b"b"), (VIDEO, 0x02000005, 1, b"c")],
-    ),
-    (
-        "a header without an extended timestamp ends the repetition",
-        type0(6, 0x01020304, VIDEO, 1, b"a") + type1(6, 1, VIDEO, B300[:128], 300) + type3(6, B300[128:256])
-        + type3(6, B300[256:]),
-        [(VIDEO, 0x01020304, 1, b"a"), (VIDEO, 0x01020305, 1, B300)],
-    ),
-    ("time wraps at 2^32", type0(4, 0xFFFFFFF0, AUDIO, 1, b"a") + type1(4, 0x20, AUDIO, b"b"),
-     [(AUDIO, 0xFFFFFFF0, 1, b"a"), (AUDIO, 0x10, 1, b"b")]),
-    ("time steps back by a delta modulo 2^32, as librtmp does",
-     type0(4, 100, AUDIO, 1, b"a") + type1(4, 2**32 - 40, VIDEO, b"b"),
-     [(AUDIO, 100, 1, b"a"), (VIDEO, 60, 1, b"b")]),
-    ("unknown types are given like others", type0(4, 0, 99, 7, b"?"), [(99, 0, 7, b"?")]),
-]  # fmt: skip
+VECTORS = [*BOTH_WAYS, *ONE_WAY]
 
 
-@pytest.mark.parametrize(("name", "data", "messages"), VECTORS, ids=[vector[0] for vector in VECTORS])
+@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=[vector[0] for vector in VECTORS])
 @pytest.mark.parametrize("size", [0, 1, 3, 130])
-def test_vectors(name: str, data: bytes, messages: list[Raw], size: int) -> None:
+def test_vectors(name: str, messages: list[Raw], data: bytes, size: int) -> None:
     assert read(data, size=size) == messages
 
 
-BAD: list[tuple[str, bytes]] = [
-    ("a chunk stream begins with type 2", type2(4, 0, b"a")),
-    ("a chunk stream begins with type 3", type3(4, b"a")),
-    ("type 0 within a message", type0(4, 0, VIDEO, 1, bytes(128), 300) + type0(4, 0, VIDEO, 1, bytes(128), 300)),
-    ("type 1 within a message", type0(4, 0, VIDEO, 1, bytes(128), 300) + type1(4, 0, VIDEO, bytes(128), 300)),
-    ("type 2 within a message", type0(4, 0, VIDEO, 1, bytes(128), 300) + type2(4, 0, bytes(128))),
-    ("a chunk size of 0", set_chunk_size(0)),
-    ("a chunk size of 0 with the top bit", set_chunk_size(0x80000000)),
-    ("Set Chunk Size of three bytes", type0(2, 0, 1, 0, bytes(3))),
-    ("an empty Abort", type0(2, 0, 2, 0, b"")),
-]
+@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=[vector[0] for vector in VECTORS])
+def test_another_decoder_reads_the_vectors_alike(name: str, messages: list[Raw], data: bytes) -> None:
+    found = [
+        (m.type_id, m.timestamp, m.stream_id, m.payload) for m in decode_stream(data, 0) if m.type_id not in (1, 2)
+    ]
+    assert found == messages
 
 
-@pytest.mark.parametrize(("name", "data"), BAD, ids=[vector[0] for vector in BAD])
+@pytest.mark.parametrize(("name", "data"), REFUSED, ids=[vector[0] for vector in REFUSED])
 @pytest.mark.parametrize("size", [0, 1])
 def test_bad_input(name: str, data: bytes, size: int) -> None:
     with pytest.raises(RemoteProtocolError):
@@ -196,6 +87,24 @@ def test_limits(name: str, limits: Limits, within: bytes, over: bytes) -> None:
     read_all(reader, within)
     with pytest.raises(LimitExceeded):
         read_all(reader, over)
+
+
+@pytest.mark.parametrize("chunk_size", [65_536, 0xFFFFFF])
+def test_the_longest_message(chunk_size: int) -> None:
+    payload = bytes(0xFFFFFF)
+    message = encode_message(Message(VIDEO, 0, 1, payload), chunk_stream_id=6, chunk_size=chunk_size)
+    data = set_chunk_size(chunk_size) + message
+    assert read(data, limits_for(0xFFFFFF), size=1 << 20) == [(VIDEO, 0, 1, payload)]
+    with pytest.raises(LimitExceeded):
+        read(data[: len(data) - 1000])
+
+
+def test_an_empty_message_may_wait_for_a_timestamp_that_never_comes() -> None:
+    """From a sender that doesn't repeat it: whether it does can be seen by what follows alone."""
+    first = type0(4, 0x01020304, AUDIO, 1, b"")
+    reader = ChunkReader(Limits())
+    assert len(read_all(reader, first + type3(4, b""))) == 1
+    assert len(read_all(reader, type0(5, 0, AUDIO, 1, b"next"))) == 2
 
 
 def test_a_length_is_refused_by_its_header_alone() -> None:
@@ -249,62 +158,9 @@ def test_long_runs_of_small_chunks(chunk_size: int, length: int, size: int, repe
 
 # --- Any messages, by any headers, interleaved and split anyhow ---
 
-timestamps = st.one_of(
-    st.integers(0, 2**32 - 1),
-    st.integers(0, 100),
-    st.integers(0xFFFFFE, 0x1000001),
-    st.integers(2**32 - 5, 2**32 - 1),
-)
-# Payload and extended timestamps can't be mistaken for one another: only a sender that doesn't repeat them would mind.
-payloads = st.builds(lambda size, byte: bytes([byte]) * size, st.integers(0, 600), st.sampled_from(b"\xc4\xee\xef"))
-messages = st.builds(
-    Sent,
-    st.sampled_from([AUDIO, VIDEO, DATA, COMMAND, 22, 99]),
-    timestamps.filter(lambda time: time >> 24 not in b"\xc4\xee\xef"),
-    st.sampled_from([0, 1, 2, 0xFFFFFFFF]),
-    payloads,
-)
-csids = st.sampled_from([3, 4, 63, 64, 319, 320, 65599])
-
-
-@st.composite
-def conversations(draw: st.DrawFn) -> tuple[bytes, list[Raw]]:
-    """Bytes of a sender that has some chunk streams, and the messages in the order in which they are complete."""
-    senders = {csid: Sender(csid, draw(st.booleans())) for csid in draw(st.lists(csids, min_size=1, unique=True))}
-    chunk_size = 128
-    data = b""
-    complete: list[Raw] = []
-    for _ in range(draw(st.integers(1, 25))):
-        if draw(st.integers(0, 9)) == 0:
-            size = draw(st.sampled_from([1, 2, 100, 128, 129, 4096]))
-            data += set_chunk_size(size, chunk_size)
-            chunk_size = size
-        sender = senders[draw(st.sampled_from(sorted(senders)))]
-        if sender.rest:
-            data += sender.proceed(chunk_size)
-        else:
-            message = draw(messages)
-            if sender.last and draw(st.booleans()):
-                # As the one before: so that the shorter headers come up.
-                later = (sender.last.timestamp + draw(st.sampled_from([0, 20, sender.step]))) % 2**32
-                if later >> 24 not in b"\xc4\xee\xef":
-                    message = Sent(sender.last.type_id, later, sender.last.stream_id, sender.last.payload)
-            kinds = sender.kinds(message)
-            if message.timestamp - (sender.last.timestamp if sender.last else 0) < 0:
-                kinds = [0]
-            data += sender.begin(message, draw(st.sampled_from(kinds)), chunk_size)
-        if not sender.rest and sender.last:
-            complete.append(sender.last.raw)
-    for sender in senders.values():
-        while sender.rest:
-            data += sender.proceed(chunk_size)
-            if not sender.rest and sender.last:
-                complete.append(sender.last.raw)
-    return data, complete
-
 
 @settings(max_examples=150)
-@given(conversations(), st.lists(st.integers(1, 700), max_size=30))
+@given(conversations(), pieces)
 def test_any_conversation(conversation: tuple[bytes, list[Raw]], sizes: list[int]) -> None:
     data, complete = conversation
     assert read(data) == complete
@@ -317,12 +173,81 @@ def test_any_conversation(conversation: tuple[bytes, list[Raw]], sizes: list[int
     assert found == complete
 
 
-@given(st.binary(max_size=600))
+def outcome(data: bytes, size: int) -> tuple[list[Raw], str]:
+    """What was read, and the error that ended it, if one did."""
+    reader = ChunkReader(Limits())
+    found: list[Raw] = []
+    try:
+        for at in range(0, len(data), size):
+            reader.feed(data[at : at + size])
+            while messages := reader.read():
+                found += messages
+            reader.keep()
+    except RemoteProtocolError as error:
+        return found, str(error)
+    return found, ""
+
+
+@given(st.binary(min_size=1, max_size=600))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    outcome: list[Any] = []
-    for size in (0, 1):
-        try:
-            outcome.append(read(data, size=size))
-        except RemoteProtocolError as error:
-            outcome.append(str(error))
-    assert outcome[0] == outcome[1]
+    assert outcome(data, len(data)) == outcome(data, 1)
+
+
+@pytest.mark.parametrize(("name", "data"), REFUSED, ids=[vector[0] for vector in REFUSED])
+def test_what_comes_before_a_fault_is_read(name: str, data: bytes) -> None:
+    before = type0(40, 7, AUDIO, 1, b"sound") + type0(41, 8, VIDEO, 1, b"picture")
+    found, error = outcome(before + data, 10_000)
+    assert found[:2] == [(AUDIO, 7, 1, b"sound"), (VIDEO, 8, 1, b"picture")]
+    assert error
+    assert (found, error) == outcome(before + data, 1)
+
+
+# --- What is counted ---
+
+
+def interleaved(chunk_size: int, length: int, senders: int = 2) -> bytes:
+    """A message on each of some chunk streams, chunk by chunk in turn."""
+    busy = [Sender(20 + number) for number in range(senders)]
+    out = [sender.begin(Sent(VIDEO, 0, 1, bytes(length)), 0, chunk_size) for sender in busy]
+    while busy := [sender for sender in busy if sender.rest]:
+        out += [sender.proceed(chunk_size) for sender in busy]
+    return b"".join(out)
+
+
+def small_chunks(data: bytes, chunk_size: int, size: int) -> int:
+    reader = ChunkReader(Limits())
+    read_all(reader, set_chunk_size(chunk_size))
+    for at in range(0, len(data), size):
+        read_all(reader, data[at : at + size])
+    return reader.small_chunks
+
+
+SPEEX = b"".join(type0(20, 20 * number, AUDIO, 1, bytes(40)) for number in range(500))
+LEGAL = {
+    "two videos in turn, 128": (interleaved(128, 100_000), 128),
+    "ten videos in turn, 128": (interleaved(128, 20_000, 10), 128),
+    "two videos in turn, 4096": (interleaved(4096, 100_000), 4096),
+    "one video, 128": (interleaved(128, 200_000, 1), 128),
+    "Speex": (SPEEX, 128),
+    "empty messages": (b"".join(type0(20, number, AUDIO, 1, b"") for number in range(500)), 128),
+}
+
+
+@pytest.mark.parametrize("name", LEGAL)
+@pytest.mark.parametrize("size", [100, 1448, 256 * 1024])
+def test_chunks_of_real_senders_are_not_counted(name: str, size: int) -> None:
+    data, chunk_size = LEGAL[name]
+    assert small_chunks(data, chunk_size, size) == 0
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 16, 64])
+def test_small_chunks_in_turn_are_counted(chunk_size: int) -> None:
+    """Half of them at 64 bytes, nearly all at one."""
+    data = interleaved(chunk_size, 100 * chunk_size)
+    assert small_chunks(data, chunk_size, 256 * 1024) == pytest.approx(200 * (1 - chunk_size / 128), abs=8)
+
+
+def test_control_messages_of_the_reader_are_counted() -> None:
+    reader = ChunkReader(Limits())
+    read_all(reader, set_chunk_size(128) + type3(2, bytes([0, 0, 0, 128])) * 99 + abort(7))
+    assert reader.control_messages == 101

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ingest.rtmp import LocalProtocolError, Message, encode_message
 from ingest.rtmp.chunks import basic_header
 from ingest.rtmp.chunks.writer import ChunkWriter
+from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, Raw
 from tests.ingest.rtmp.wire import Sent, set_chunk_size, type0, type1, type2, type3
 from tests.rtmpdecode import decode_stream
 
@@ -90,9 +91,14 @@ COMPRESSED: list[tuple[str, list[Message], bytes]] = [
         type0(4, 0xFFFFFFF0, AUDIO, 1, b"a") + type2(4, 0x20, b"b"),
     ),
     (
-        "a delta that needs the extended timestamp",
-        [Message(AUDIO, 0, 1, b"a"), Message(AUDIO, 0x1000000, 1, b"b"), Message(AUDIO, 0x2000000, 1, b"c")],
-        type0(4, 0, AUDIO, 1, b"a") + type2(4, 0x1000000, b"b") + type3(4, b"c", 0x1000000),
+        "the longest delta that needs no extended timestamp",
+        [Message(AUDIO, 5, 1, b"a"), Message(AUDIO, 5 + 0xFFFFFE, 1, b"b"), Message(AUDIO, 5 + 2 * 0xFFFFFE, 1, b"c")],
+        type0(4, 5, AUDIO, 1, b"a") + type2(4, 0xFFFFFE, b"b") + type3(4, b"c"),
+    ),
+    (
+        "a delta that would need it, which SRS took for a timestamp",
+        [Message(AUDIO, 5, 1, b"a"), Message(AUDIO, 5 + 0xFFFFFF, 1, b"b"), Message(AUDIO, 25 + 0xFFFFFF, 1, b"c")],
+        type0(4, 5, AUDIO, 1, b"a") + type0(4, 5 + 0xFFFFFF, AUDIO, 1, b"b") + type2(4, 20, b"c"),
     ),
 ]
 
@@ -101,6 +107,14 @@ COMPRESSED: list[tuple[str, list[Message], bytes]] = [
 def test_header_compression(name: str, messages: list[Message], data: bytes) -> None:
     writer = ChunkWriter(compress=True)
     assert b"".join(writer.encode(message, 4) for message in messages) == data
+
+
+@pytest.mark.parametrize(("name", "messages", "data"), BOTH_WAYS, ids=[vector[0] for vector in BOTH_WAYS])
+def test_vectors(name: str, messages: list[Raw], data: bytes) -> None:
+    first = data[0] & 63
+    csid = first if first > 1 else 64 + int.from_bytes(data[1 : 2 + first], "little")
+    writer = ChunkWriter(compress=True)
+    assert b"".join(writer.encode(Message(*message), csid) for message in messages) == data
 
 
 def test_without_compression_every_header_is_whole() -> None:

@@ -10,13 +10,14 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import av
 import imageio_ffmpeg
+
+from ingest.flv import TagReader
 
 VECTORS = Path(__file__).with_name("vectors.json")
 KEPT_BYTES = 96
@@ -115,15 +116,6 @@ def run(*arguments: str) -> None:
     subprocess.run([imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", *arguments], check=True, timeout=120)
 
 
-def tags(flv: bytes) -> Iterator[tuple[int, bytes]]:
-    """(type, body) of an FLV file's tags (FLV 10.1, annex E.4.1)."""
-    at = 13
-    while at + 11 <= len(flv):
-        size = int.from_bytes(flv[at + 1 : at + 4], "big")
-        yield flv[at], flv[at + 11 : at + 11 + size]
-        at += size + 15
-
-
 def is_header(kind: int, body: bytes) -> bool:
     enhanced = body[0] >> 4 == 9 if kind == 8 else body[0] >= 0x80
     if enhanced:
@@ -134,7 +126,7 @@ def is_header(kind: int, body: bytes) -> bool:
 def payloads(path: Path, kind: int) -> dict[str, str]:
     """The first header and the first frame."""
     found: dict[str, str] = {}
-    for tag, body in tags(path.read_bytes()):
+    for tag, body in ((tag.type_id, tag.payload) for tag in TagReader().feed(path.read_bytes())):
         is_frame = body[0] & 15 in (1, 3) or not (body[0] >= 0x80 if tag == 9 else body[0] >> 4 == 9)
         if tag == kind and is_header(tag, body):
             found.setdefault("header", body.hex())

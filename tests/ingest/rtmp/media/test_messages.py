@@ -193,7 +193,45 @@ def test_any_legacy_video(frame_type: int, codec: int, body: bytes) -> None:
     assert read_video(write_video(message)) == message
 
 
+tracks_of = st.tuples(st.binary(min_size=1, max_size=1), st.integers(0, 5), st.binary(max_size=5))
+
+
+@given(
+    st.sampled_from([b"\x96\x11hvc1", b"\x96\x13hvc1", b"\x96\x21", b"\x95\x11Opus", b"\x95\x21", b"\xd6\x14hvc1"]),
+    st.lists(tracks_of, max_size=40),
+    st.binary(max_size=3),
+)
+def test_the_media_path_walks_all_tracks(start: bytes, made: list[tuple[bytes, int, bytes]], tail: bytes) -> None:
+    """Of messages in which sizes are right, or nearly so."""
+    many = b"" if len(start) > 2 else b"hvc1"
+    payload = start + b"".join(many + track + size.to_bytes(3, "big") + body for track, size, body in made) + tail
+    for whole in (payload, payload[:-1]):
+        assert video_tag(whole).is_faulty == bool(read_video(whole).fault)  # type: ignore[union-attr]
+        assert audio_tag(whole).is_faulty == bool(read_audio(whole).fault)  # type: ignore[union-attr]
+
+
+@given(
+    st.lists(st.binary(max_size=300), min_size=1, max_size=10),
+    st.sampled_from([b"hvc1", b"av01"]),
+    st.binary(max_size=3),
+)
+def test_the_media_path_follows_all_extensions(data: list[bytes], fourcc: bytes, tail: bytes) -> None:
+    chain = b"".join(bytes((len(item),)) + item + b"x\x07" for item in data if len(item) < 255)
+    for whole in (b"\x97" + chain[:-1] + b"\x01" + fourcc + tail, b"\x97" + chain):
+        assert video_tag(whole).is_faulty == bool(read_video(whole).fault)  # type: ignore[union-attr]
+
+
 prefixes = st.sampled_from([b"", b"\x90", b"\x91hvc1", b"\x96\x11hvc1", b"\x96\x21", b"\x97\x02\0\0\1\x06", b"\xd0"])
+
+
+@pytest.mark.parametrize("text", [row[0] for row in FAULTY_VIDEO])
+def test_the_media_path_finds_the_same_faulty_video(text: str) -> None:
+    assert video_tag(bytes.fromhex(text)).is_faulty == bool(read_video(bytes.fromhex(text)).fault)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", [row[0] for row in FAULTY_AUDIO])
+def test_the_media_path_finds_the_same_faulty_audio(text: str) -> None:
+    assert audio_tag(bytes.fromhex(text)).is_faulty == bool(read_audio(bytes.fromhex(text)).fault)  # type: ignore[union-attr]
 
 
 @given(prefixes, st.binary(max_size=60))
@@ -201,6 +239,8 @@ def test_no_payload_is_too_strange(prefix: bytes, rest: bytes) -> None:
     """And the look-up of the media path sees the same in it, where it sees anything."""
     payload = prefix + rest
     video, audio = read_video(payload), read_audio(payload)
+    assert video_tag(payload).is_faulty == bool(video and video.fault)
+    assert audio_tag(payload).is_faulty == bool(audio and audio.fault)
     if isinstance(video, ExtendedVideo) and video.tracks and video.packet_type < 6:
         tag = video_tag(payload)
         assert (tag.codec, tag.track) == (codec_name(video.tracks[0].fourcc), video.tracks[0].track_id)

@@ -59,4 +59,5 @@ def test_data(prefix: bytes) -> None:
     assert encode_data(1, 7, *values) == Message(18, 7, 1, body)
     expected = Data("onMetaData", [{"a": 1.0}], body)
     assert decode_data(prefix + body, Limits()) == expected
-    assert decode_data(prefix + amf0.encode("@setDataFrame") + body, Limits()) == expected
+    kept = Data("onMetaData", [{"a": 1.0}], body, kept=True)
+    assert decode_data(prefix + amf0.encode("@setDataFrame") + body, Limits()) == kept

@@ -17,7 +17,11 @@ def sent(pair: ConnectionPair) -> list[Decoded]:
 
 def commands(pair: ConnectionPair) -> list[tuple[int, list[Any]]]:
     """The commands that the server sent: message stream id and values."""
-    return [(message.stream_id, amf0.decode_all(message.payload)) for message in sent(pair) if message.type_id == 20]
+    return [
+        (message.stream_id, amf0.decode_all(message.payload, message.type_id == 17))
+        for message in sent(pair)
+        if message.type_id in (17, 20)
+    ]
 
 
 def answers(pair: ConnectionPair, action: Callable[[], object]) -> list[tuple[int, list[Any]]]:

@@ -16,6 +16,7 @@ from ingest.rtmp import (
     amf0,
     events,
 )
+from ingest.rtmp.capabilities import NOTHING, RELAY, read_capabilities
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.server.helpers import command, commands, sent, take, wait
 
@@ -28,12 +29,13 @@ class TestConnect:
         pair.server.accept_connect(request.request_id)
         pair.to_client += pair.server.data_to_send()
         messages = sent(pair)
-        assert [message.type_id for message in messages] == [5, 6, 1, 20]
-        assert [message.stream_id for message in messages] == [0, 0, 0, 0]
+        assert [message.type_id for message in messages] == [5, 6, 4, 1, 20]
+        assert [message.stream_id for message in messages] == [0, 0, 0, 0, 0]
         assert messages[0].payload == struct.pack(">I", 2_500_000)
         assert messages[1].payload == struct.pack(">IB", 2_500_000, 2)
-        assert messages[2].payload == struct.pack(">I", 60_000)
-        assert amf0.decode_all(messages[3].payload) == [
+        assert messages[2].payload == struct.pack(">HI", 0, 0)
+        assert messages[3].payload == struct.pack(">I", 60_000)
+        assert amf0.decode_all(messages[4].payload) == [
             "_result",
             1.0,
             {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0},
@@ -55,13 +57,73 @@ class TestConnect:
         assert (request.app, request.tc_url) == ("live/x?key=1", "rtmp://127.0.0.1/live/x?key=1")
         assert request.flash_ver.startswith("FMLE/3.0")
         assert request.properties["fpad"] is False
-        assert request.object_encoding == pair.server.object_encoding == 3
+        assert request.object_encoding == request.capabilities.object_encoding == 3
         (_, result), *_ = commands(pair)
         assert result[3]["objectEncoding"] == 3.0
 
     @pytest.mark.parametrize("encoding", [1, 2, 4, -1, "3", None, float("inf")])
     def test_other_encodings_count_as_amf0(self, encoding: Any) -> None:
-        assert ConnectionPair().connected(objectEncoding=encoding).server.object_encoding == 0
+        pair = ConnectionPair().connected(objectEncoding=encoding)
+        (request,) = pair.take_server(events.ConnectRequested)
+        assert request.object_encoding == 0
+        assert commands(pair)[0][1][3]["objectEncoding"] == 0.0
+
+    PLAIN = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
+    OURS = {
+        "fourCcList": ["*"],
+        "videoFourCcInfoMap": {"*": 4.0},
+        "audioFourCcInfoMap": {"*": 4.0},
+        "capsEx": 15.0,
+    }
+
+    @pytest.mark.parametrize(
+        "properties",
+        [
+            {"fourCcList": ["av01", "hvc1"]},
+            {"videoFourCcInfoMap": {"*": 4}},
+            {"audioFourCcInfoMap": {"Opus": 1}},
+            {"capsEx": 0},
+        ],
+        ids=lambda properties: next(iter(properties)),
+    )
+    def test_a_client_of_enhanced_rtmp_is_told_what_the_server_knows_of_it(self, properties: dict[str, Any]) -> None:
+        pair = ConnectionPair().connected(**properties)
+        (_, result), *_ = commands(pair)
+        assert result[2] == self.PLAIN | self.OURS
+        assert "capsEx" not in result[3]
+        assert pair.client.server_capabilities == RELAY
+        (request,) = pair.take_server(events.ConnectRequested)
+        assert request.capabilities == read_capabilities(properties) == pair.server.capabilities
+
+    @pytest.mark.parametrize(
+        "properties",
+        [
+            {},
+            {"audioCodecs": 4071, "videoCodecs": 252, "videoFunction": 1, "fpad": False, "capabilities": 15},
+            {"capsEx": "1", "fourCcList": "hvc1", "videoFourCcInfoMap": []},
+            {"supportsGoAway": True, "swfUrl": "rtmp://127.0.0.1/live"},
+        ],
+        ids=["none", "ffmpeg", "senseless", "obs"],
+    )
+    def test_others_are_answered_as_ever(self, properties: dict[str, Any]) -> None:
+        pair = ConnectionPair().connected(**properties)
+        info = {
+            "level": "status",
+            "code": "NetConnection.Connect.Success",
+            "description": "Connection succeeded.",
+            "objectEncoding": 0.0,
+        }
+        answer = next(message for message in sent(pair) if message.type_id == 20)
+        assert answer.payload == amf0.encode("_result", 1.0, self.PLAIN, info)
+        assert pair.client.server_capabilities == NOTHING
+
+    def test_optional_arguments_are_handed_on(self) -> None:
+        pair = ConnectionPair()
+        pair.run()
+        pair.client.connect("live", "rtmp://127.0.0.1/live", "user", {"a": 1.0}, None)
+        pair.run()
+        (request,) = pair.take_server(events.ConnectRequested)
+        assert request.arguments == ["user", {"a": 1.0}, None]
 
     def test_properties_and_info_are_added(self) -> None:
         def decide(server: ServerConnection, event: Any) -> None:
@@ -74,10 +136,11 @@ class TestConnect:
         assert result[3]["data"] == "x"
 
     def test_chunk_size_and_window_are_options(self) -> None:
-        pair = ConnectionPair(chunk_size=4096, window=1000).connected()
-        assert [message.payload for message in sent(pair)[:3]] == [
+        pair = ConnectionPair(chunk_size=4096, window_bytes=1000).connected()
+        assert [message.payload for message in sent(pair)[:4]] == [
             struct.pack(">I", 1000),
             struct.pack(">IB", 1000, 2),
+            bytes(6),
             struct.pack(">I", 4096),
         ]
 

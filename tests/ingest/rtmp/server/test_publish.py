@@ -13,8 +13,42 @@ from ingest.rtmp import (
     events,
 )
 from tests.ingest.rtmp import wire
-from tests.ingest.rtmp.pair import ConnectionPair, accept
+from tests.ingest.rtmp.held import held_bytes
+from tests.ingest.rtmp.pair import ConnectionPair, Sink, accept
 from tests.ingest.rtmp.server.helpers import SECRET, commands, decide_all_but, sent
+
+NAMES = {"plain": ("n" * 1024, "n" * 1025), "wide": ("\N{GRINNING FACE}" * 256, "\N{GRINNING FACE}" * 257)}
+
+
+class TestLongNames:
+    """Names are kept as long as the connection: of one of many characters the server keeps nothing."""
+
+    @pytest.mark.parametrize("kind", NAMES)
+    @pytest.mark.parametrize(
+        ("procedure", "code"), [("publish", "NetStream.Publish.BadName"), ("play", "NetStream.Play.Failed")]
+    )
+    def test_are_refused(self, procedure: str, code: str, kind: str) -> None:
+        within, over = NAMES[kind]
+        pair = ConnectionPair().connected()
+        stream_id = pair.create_stream()
+        getattr(pair.client, procedure)(stream_id, over)
+        pair.run()
+        (status,) = pair.take_client(events.StatusReceived)
+        assert (status.stream_id, status.level, status.code) == (stream_id, "error", code)
+        assert pair.take_server(events.PublishRequested, events.PlayRequested) == []
+        getattr(pair.client, procedure)(stream_id, within)
+        pair.run()
+        (request,) = pair.take_server(events.PublishRequested, events.PlayRequested)
+        assert request.name == within
+
+    def test_are_not_remembered_by_fc_publish(self) -> None:
+        pair = ConnectionPair().connected()
+        before = held_bytes(pair.server)
+        for number in range(32):
+            pair.client.fc_publish(f"\N{GRINNING FACE}{number:05}" + "a" * 65_000)
+            pair.run()
+        assert len(pair.take_client(events.ResultReceived)) == 33
+        assert held_bytes(pair.server) < before + 100_000
 
 
 class TestPublish:
@@ -95,7 +129,9 @@ class TestPublish:
         client.send_audio(stream_id, 3, b"")
         pair.run()
         assert pair.take_server(events.AudioReceived, events.VideoReceived, events.DataReceived) == [
-            events.DataReceived(1, 0, "onMetaData", [{"width": 1280.0}], amf0.encode("onMetaData", {"width": 1280.0})),
+            events.DataReceived(
+                1, 0, "onMetaData", [{"width": 1280.0}], amf0.encode("onMetaData", {"width": 1280.0}), kept=True
+            ),
             events.AudioReceived(1, 1, b"\xaf\x00\x12\x10"),
             events.VideoReceived(1, 0xFFFFFFFF, b"\x17\x01" + bytes(100_000)),
             events.AudioReceived(1, 3, b""),
@@ -295,17 +331,6 @@ class TestData:
             events.DataReceived(1, 7, "onCuePoint", [], amf0.encode("onCuePoint")),
             events.DataReceived(1, 8, "@clearDataFrame", ["onMetaData"], amf0.encode("@clearDataFrame", "onMetaData")),
         ]
-
-
-class Sink:
-    def __init__(self) -> None:
-        self.taken: list[tuple[str, int, bytes]] = []
-
-    def audio(self, timestamp: int, payload: bytes) -> None:
-        self.taken.append(("audio", timestamp, payload))
-
-    def video(self, timestamp: int, payload: bytes) -> None:
-        self.taken.append(("video", timestamp, payload))
 
 
 class TestSink:

@@ -72,6 +72,33 @@ class TestUnpublish:
         statuses = [status.code for status in pair.take_client(events.StatusReceived)]
         assert statuses == ["NetStream.Publish.Start", "NetStream.Unpublish.Success"]
 
+    @pytest.mark.parametrize("procedure", ["FCUnpublish", "deleteStream"])
+    def test_a_name_means_the_stream_that_has_it_now(self, procedure: str) -> None:
+        """The encoder ended another one by that name before, and made a new one."""
+        pair = ConnectionPair()
+        pair.publishing("cam")
+        pair.client.close_stream(1)
+        stream_id = pair.create_stream()
+        pair.client.publish(stream_id, "cam")
+        pair.run()
+        pair.client.notify(procedure, "cam", stream_id=0)
+        pair.run()
+        assert pair.take_server(events.PublishStopped)[1:] == [events.PublishStopped(stream_id, procedure)]
+
+    @pytest.mark.parametrize(
+        ("name", "ended"), [("b", [2]), ("b?key=2", [2]), ("a", []), ("a?key=1", [1]), ("c", [])], ids=str
+    )
+    def test_of_several_streams_a_name_means_one(self, name: str, ended: list[int]) -> None:
+        """Also without its parameters, as some encoders announce it; not if that could be another."""
+        pair = ConnectionPair()
+        pair.publishing("a?key=1")
+        for other in ("b?key=2", "a?key=3"):
+            pair.client.publish(pair.create_stream(), other)
+        pair.run()
+        pair.client.notify("FCUnpublish", name, stream_id=0)
+        pair.run()
+        assert [event.stream_id for event in pair.take_server(events.PublishStopped)] == ended
+
     @pytest.mark.parametrize("key", [7.0, -1.0, 0.5, float("nan"), float("inf"), 1e300])
     def test_ids_that_are_not_there(self, key: float) -> None:
         pair = ConnectionPair()

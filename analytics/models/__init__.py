@@ -1,0 +1,31 @@
+"""What analytics keeps in the database: its runs, which part of the lake is done, the rollups, and the reports."""
+
+from analytics.models.ledger import Partition
+from analytics.models.reports import Report, ReportDelivery, ReportPlan
+from analytics.models.rollups import (
+    FIGURES,
+    GOP_BINS,
+    IDENTITY,
+    METRIC_VERSION,
+    Dimension,
+    Grain,
+    Rollup,
+)
+from analytics.models.runs import HEARTBEAT_LOST, AnalyticsRun, RunLine
+
+__all__ = [
+    "FIGURES",
+    "GOP_BINS",
+    "HEARTBEAT_LOST",
+    "IDENTITY",
+    "METRIC_VERSION",
+    "AnalyticsRun",
+    "Dimension",
+    "Grain",
+    "Partition",
+    "Report",
+    "ReportDelivery",
+    "ReportPlan",
+    "Rollup",
+    "RunLine",
+]

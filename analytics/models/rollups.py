@@ -1,0 +1,180 @@
+"""Figures by hour and by day, as docs/analytics.md defines them: what pages, reports and the API read."""
+
+from django.db import models
+
+METRIC_VERSION = 2
+"""Grows when a metric's meaning changes: every hour and day that the lake still holds is then computed anew."""
+
+GOP_BINS = {
+    "gop_1": 1.0,
+    "gop_2": 2.0,
+    "gop_2_5": 2.5,
+    "gop_4": 4.0,
+    "gop_6": 6.0,
+    "gop_10": 10.0,
+    "gop_longer": float("inf"),
+}
+"""Columns that count keyframe intervals: {its name: the longest interval that it counts, s}."""
+
+
+class Grain(models.TextChoices):
+    HOUR = "hour"
+    DAY = "day"
+
+
+class Dimension(models.TextChoices):
+    """What a rollup's figures are of."""
+
+    STREAM = "stream"
+    KEY = "key"
+    APP = "app", "Application"
+    ENCODER = "encoder"
+    NODE = "node"
+    BROADCAST = "broadcast"  # Sessions of one stream, joined over gaps of at most 300 s.
+
+
+class Rollup(models.Model):
+    """The figures of one hour or day (UTC) of one stream, key, application, encoder, node or broadcast.
+
+    `app` and `name` are the stream's; of an application `name` is empty; of an encoder and a node both are. `value` is
+    what tells it apart within its dimension, and what pages show: "app/name" of a stream, the name of an application,
+    an encoder or a node, the id of a key ("" for publishing without one), the begin of a broadcast (ISO 8601).
+
+    Bitrates are kbit/s over the samples (one a second) of all its publishing sessions; `_ms` are milliseconds.
+    """
+
+    grain = models.CharField(max_length=4, choices=Grain)
+    start = models.DateTimeField()
+    dimension = models.CharField(max_length=9, choices=Dimension, default=Dimension.STREAM, db_default=Dimension.STREAM)
+    app = models.CharField(max_length=128, blank=True)
+    name = models.CharField(max_length=255, blank=True)
+    value = models.CharField(max_length=400, blank=True, db_default="")
+    stream = models.ForeignKey(
+        "ingest.Stream",
+        # A stream that is deleted may have ten thousands of them, and SQLite has one writer, whom encoders wait for. So
+        # they stay as they are, with its number, which no other stream gets. Nothing asks for them by it.
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        null=True,
+        related_name="rollups",
+    )
+    sessions = models.PositiveIntegerField(help_text="Publishing sessions that were seen in it.")
+    samples = models.BigIntegerField()
+    elapsed_ms = models.BigIntegerField()
+    live_ms = models.BigIntegerField()
+    good_ms = models.BigIntegerField()
+    warning_ms = models.BigIntegerField()
+    bad_ms = models.BigIntegerField()
+    starved_ms = models.BigIntegerField(
+        db_default=0, help_text="Time without media beyond the first 2 s of each silence."
+    )
+    targeted_ms = models.BigIntegerField(
+        db_default=0, help_text="Time in which media came and a target bitrate was known."
+    )
+    below_ms = models.BigIntegerField(
+        db_default=0, help_text="The part of it in which video came at less than 70 % of the target."
+    )
+    video_bytes = models.BigIntegerField()
+    audio_bytes = models.BigIntegerField()
+    data_bytes = models.BigIntegerField()
+    wire_bytes = models.BigIntegerField()
+    out_bytes = models.BigIntegerField()
+    video_frames = models.BigIntegerField()
+    audio_frames = models.BigIntegerField()
+    keyframes = models.BigIntegerField()
+    ts_gaps = models.BigIntegerField()
+    ts_regressions = models.BigIntegerField()
+    missing_frames_est = models.BigIntegerField()
+    media_faults = models.BigIntegerField(db_default=0)
+    dropped_frames = models.BigIntegerField()
+    player_ms = models.BigIntegerField()
+    kbps_sum = models.BigIntegerField(
+        db_default=0, help_text="Of the samples' video bitrates, rounded to whole kbit/s."
+    )
+    kbps_squares = models.BigIntegerField(db_default=0, help_text="Of their squares.")
+    gop_1 = models.BigIntegerField(db_default=0, help_text="Keyframe intervals up to 1 s;")
+    gop_2 = models.BigIntegerField(db_default=0)
+    gop_2_5 = models.BigIntegerField(db_default=0)
+    gop_4 = models.BigIntegerField(db_default=0)
+    gop_6 = models.BigIntegerField(db_default=0)
+    gop_10 = models.BigIntegerField(db_default=0)
+    gop_longer = models.BigIntegerField(db_default=0)
+    starts = models.BigIntegerField(db_default=0, help_text="Publishing sessions that began.")
+    broadcasts = models.BigIntegerField(db_default=0, help_text="Those that began a broadcast:")
+    reconnects = models.BigIntegerField(
+        db_default=0, help_text="those that went on with one, at most 300 s after the session before."
+    )
+    recovery_ms = models.BigIntegerField(db_default=0, help_text="The gaps before them, all together.")
+    ends = models.BigIntegerField(db_default=0, help_text="Publishing sessions that ended,")
+    unplanned_ends = models.BigIntegerField(
+        db_default=0, help_text="and those whose encoder or server did not mean to."
+    )
+    accepted = models.BigIntegerField(db_default=0, help_text="Publishes that were accepted,")
+    refused = models.BigIntegerField(db_default=0, help_text="and that were refused.")
+    plays = models.BigIntegerField(db_default=0, help_text="Playing sessions that began.")
+    unique_players = models.PositiveIntegerField(
+        null=True, help_text="Addresses that began to play; null where players can't be told apart by it."
+    )
+    refusals = models.JSONField(
+        default=dict,
+        db_default=models.Value({}, models.JSONField()),
+        help_text="Refused publishes: {reason: how many}.",
+    )
+    end_reasons = models.JSONField(
+        default=dict, db_default=models.Value({}, models.JSONField()), help_text="Ended sessions: {reason: how many}."
+    )
+    peak_players = models.PositiveIntegerField(
+        help_text="Most at once: the greatest of the minutes, summed over streams."
+    )
+    peak_at = models.DateTimeField(null=True, help_text="The (first) minute of that.")
+    peak_streams = models.PositiveIntegerField(db_default=0, help_text="Most streams live in one minute.")
+    keyframe_interval_max = models.FloatField(null=True)
+    video_kbps_mean = models.FloatField(null=True)
+    video_kbps_min = models.FloatField(null=True)
+    video_kbps_p5 = models.FloatField(null=True)
+    video_kbps_p50 = models.FloatField(null=True)
+    video_kbps_p95 = models.FloatField(null=True)
+    video_kbps_max = models.FloatField(null=True)
+    audio_kbps_mean = models.FloatField(null=True)
+    audio_kbps_min = models.FloatField(null=True)
+    audio_kbps_p5 = models.FloatField(null=True)
+    audio_kbps_p50 = models.FloatField(null=True)
+    audio_kbps_p95 = models.FloatField(null=True)
+    audio_kbps_max = models.FloatField(null=True)
+    wire_kbps_mean = models.FloatField(null=True)
+    wire_kbps_min = models.FloatField(null=True)
+    wire_kbps_p5 = models.FloatField(null=True)
+    wire_kbps_p50 = models.FloatField(null=True)
+    wire_kbps_p95 = models.FloatField(null=True)
+    wire_kbps_max = models.FloatField(null=True)
+    video_sketch = models.BinaryField(
+        db_default=b"", help_text="Of the samples' video bitrates: see analytics.sketches."
+    )
+    metric_version = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["-start", "dimension", "app", "name", "value"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["grain", "start", "dimension", "app", "name", "value"], name="analytics_rollup_once"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["dimension", "grain", "app", "name", "-start"], name="analytics_rollup_of"),
+            models.Index(fields=["dimension", "grain", "value", "-start"], name="analytics_rollup_value"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.dimension} {self.value} {self.grain} {self.start:%Y-%m-%d %H:%M}"
+
+
+IDENTITY = ["grain", "start", "dimension", "app", "name", "value"]
+"""What makes a rollup this one."""
+
+FIGURES = [
+    field.name
+    for field in Rollup._meta.concrete_fields
+    if not field.primary_key and field.name not in {*IDENTITY, "stream", "video_sketch", "metric_version"}
+]
+"""What it tells, in the model's order; the jobs' columns have the same names."""

@@ -1,0 +1,235 @@
+"""What went wrong, and what to do: a table of rules, each asked of each stream's figures."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from analytics.metrics import Figures
+from analytics.reports import refusals
+from analytics.reports.document import Finding, Level
+from analytics.reports.saying import number, percent, short, span, times, with_unit
+
+MINUTE_MS = 60_000
+MINUTES, HALF_HOUR = 5 * MINUTE_MS, 30 * MINUTE_MS
+STEADY_PERCENT = 99
+"""Of uptime: what was up less is not called steady."""
+MOST = 12
+"""Findings in a report; the table of all streams has the rest."""
+
+RANK: dict[str, int] = {"bad": 0, "warning": 1, "good": 2, "none": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Reached by either: so many milliseconds, or so many per cent and a minute."""
+
+    milliseconds: float
+    percent: float
+
+    def reached(self, milliseconds: float, share: float | None) -> bool:
+        return milliseconds >= self.milliseconds or (milliseconds >= MINUTE_MS and (share or 0) >= self.percent)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A stream's figures, and the target bitrate of its settings, kbit/s."""
+
+    path: str
+    figures: Figures
+    target_kbps: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`says` goes on after the stream's name, without a full stop. `weight`: of two of a level the greater is first."""
+
+    level: Callable[[Figures], Level | None]
+    says: Callable[[Figures], str]
+    advice: Callable[[Seen], str]
+    weight: Callable[[Figures], float]
+    alone: bool = False
+    """Only where no rule before it had anything to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    stream: str
+    level: Level
+    reason: str
+    advice: str
+    weight: float
+
+    def finding(self) -> Finding:
+        return {
+            "level": self.level,
+            "what": f"{self.stream} {self.reason}.",
+            "advice": self.advice,
+            "stream": self.stream,
+        }
+
+
+def _lasting(
+    part: Callable[[Figures], tuple[float, float | None]], bad: Limits, warning: Limits
+) -> Callable[[Figures], Level | None]:
+    def level(figures: Figures) -> Level | None:
+        lasted, share = part(figures)
+        if bad.reached(lasted, share):
+            return "bad"
+        return "warning" if warning.reached(lasted, share) else None
+
+    return level
+
+
+def _share(
+    value: Callable[[Figures], float | None], *, bad: float, warning: float
+) -> Callable[[Figures], Level | None]:
+    def level(figures: Figures) -> Level | None:
+        share = value(figures) or 0
+        return "bad" if share >= bad else "warning" if share >= warning else None
+
+    return level
+
+
+def _down_ms(figures: Figures) -> int:
+    """The time without media of its sessions and the gaps that they came back from."""
+    return figures.elapsed_ms + figures.recovery_ms - figures.live_ms
+
+
+def _down(figures: Figures) -> Level | None:
+    """Whoever was up less than STEADY_PERCENT of the time is told of, however short it was."""
+    if figures.uptime_percent is None or figures.uptime_percent >= STEADY_PERCENT:
+        return None
+    return "bad" if Limits(HALF_HOUR, 10).reached(_down_ms(figures), 100 - figures.uptime_percent) else "warning"
+
+
+def _breaks(figures: Figures) -> Level | None:
+    if figures.unplanned_ends < 2:
+        return None
+    often = figures.unplanned_ends >= 3 and (figures.unplanned_ends >= 10 or (figures.mtbf_h or 0) < 1)
+    return "bad" if often or _down(figures) == "bad" else "warning"
+
+
+def _breaks_say(figures: Figures) -> str:
+    back = f" and came back {times(figures.reconnects)}" if figures.reconnects else ""
+    after = f", after {span(1000 * figures.mttr_s)} on average" if figures.mttr_s and figures.reconnects else ""
+    return f"broke off {times(figures.unplanned_ends)}{back}{after}"
+
+
+BREAKS = {
+    "tcp_reset": "The connection was reset: check that the encoder is running, then its uplink.",
+    "idle_timeout": "No media arrived any more: check that the encoder is running, then its uplink.",
+    "protocol_error": "Look at the encoder's version and settings.",
+    "over_limit": "Lower the encoder's bitrate, or raise the limit of its key.",
+    "node_lost": "The server was lost: look at its log.",
+    "lease_lost": "Look at the database, and at the server's log.",
+}
+"""By why most of the sessions ended."""
+
+
+def _breaks_advice(seen: Seen) -> str:
+    known = {reason: count for reason, count in seen.figures.end_reasons.items() if reason in BREAKS}
+    reason = max(known, key=lambda each: (known[each], each), default="")
+    return BREAKS.get(reason, "See in the sessions how they ended.")
+
+
+def _below_advice(seen: Seen) -> str:
+    """A bitrate that it did carry nearly always, in round figures."""
+    carried = seen.figures.video_kbps_p5 or 0
+    step = 500 if carried >= 2000 else 100
+    kbps = math.floor(carried / step) * step
+    if not 300 <= kbps < (seen.target_kbps or math.inf):
+        return "Give it a wired uplink, or lower its bitrate."
+    return f"Give it a wired uplink, or set {with_unit(number(kbps), 'kbit/s')}."
+
+
+def _keyframes_say(figures: Figures) -> str:
+    longest = with_unit(short(figures.keyframe_interval_max), "s")
+    share = with_unit(percent(figures.keyframe_late_percent), "%")
+    return f"sent {share} of its keyframes over 4{_S} apart, up to {longest}"
+
+
+_S = with_unit("", "s")
+RULES = (
+    Rule(
+        level=_breaks,
+        says=_breaks_say,
+        advice=_breaks_advice,
+        weight=lambda of: of.recovery_ms + of.unplanned_ends * MINUTE_MS,
+    ),
+    Rule(
+        level=_lasting(lambda of: (of.starved_ms, of.starvation_percent), Limits(HALF_HOUR, 10), Limits(MINUTES, 1)),
+        says=lambda of: f"was connected and sent nothing for {span(of.starved_ms)} in all",
+        advice=lambda _: "Check that the encoder is running, then its uplink.",
+        weight=lambda of: of.starved_ms,
+    ),
+    Rule(
+        level=_down,
+        says=lambda of: f"was up only {with_unit(percent(of.uptime_percent), '%')} of its time",
+        advice=lambda _: "See in its sessions when they ended and began, then check the encoder and its uplink.",
+        weight=_down_ms,
+        alone=True,
+    ),
+    Rule(
+        level=_lasting(lambda of: (of.below_ms, of.below_percent), Limits(HALF_HOUR, 20), Limits(MINUTES, 5)),
+        says=lambda of: f"was below 70{with_unit('', '%')} of its target for {span(of.below_ms)}",
+        advice=_below_advice,
+        weight=lambda of: of.below_ms,
+    ),
+    Rule(
+        level=_share(lambda of: of.keyframe_late_percent, bad=math.inf, warning=20),
+        says=_keyframes_say,
+        advice=lambda seen: (
+            f"Set the keyframe interval to 2{_S}; players now wait up to "
+            f"{with_unit(short(seen.figures.keyframe_interval_max), 's')} to start."
+        ),
+        weight=lambda of: of.live_ms * (of.keyframe_late_percent or 0) / 100,
+    ),
+    Rule(
+        level=_share(lambda of: of.missing_percent, bad=5, warning=0.5),
+        says=lambda of: f"lost about {with_unit(percent(of.missing_percent), '%')} of its frames",
+        advice=lambda _: "The encoder leaves frames out: check its load, use a faster preset or a smaller picture.",
+        weight=lambda of: of.live_ms * (of.missing_percent or 0) / 100,
+    ),
+    Rule(
+        level=_lasting(
+            lambda of: (of.bad_ms, _of(of.bad_ms, of.measured_ms)), Limits(HALF_HOUR, 20), Limits(MINUTES, 5)
+        ),
+        says=lambda of: f"was bad for {span(of.bad_ms)}",
+        advice=lambda _: "See in its history when, and in its sessions what was wrong.",
+        weight=lambda of: of.bad_ms,
+        alone=True,
+    ),
+    Rule(
+        level=_share(lambda of: _of(of.warning_ms, of.measured_ms), bad=math.inf, warning=20),
+        says=lambda of: f"had a warning for {span(of.warning_ms)}",
+        advice=lambda _: "See in its sessions which check warned.",
+        weight=lambda of: of.warning_ms,
+        alone=True,
+    ),
+)
+
+
+def _of(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+def look(seen: Seen) -> list[Found]:
+    """What is to be said of a stream, by the rules' order."""
+    found: list[Found] = []
+    for rule in RULES:
+        level = rule.level(seen.figures)
+        if level is not None and not (rule.alone and found):
+            found.append(Found(seen.path, level, rule.says(seen.figures), rule.advice(seen), rule.weight(seen.figures)))
+    return found
+
+
+def findings(found: list[Found], together: Figures, streams: dict[str, Figures]) -> list[Finding]:
+    """Worst first, then what was refused."""
+    ordered = sorted(found, key=lambda each: (RANK[each.level], -each.weight, each.stream))
+    told = [each.finding() for each in ordered[:MOST]]
+    refused = refusals.finding(together, streams)
+    if refused is not None:
+        told.append(refused)
+    if not told and together.elapsed_ms:
+        told.append({"level": "good", "what": "Nothing went wrong.", "advice": "", "stream": ""})
+    return told

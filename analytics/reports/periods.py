@@ -1,0 +1,204 @@
+"""The periods that reports speak of: days, weeks (Monday to Sunday) and months as the clocks of a time zone count them.
+
+A day has 23 or 25 hours where the clocks change. Rollups are of whole hours in UTC: in a zone that is not whole hours
+off, a period is widened to those at its ends.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from analytics.models import ReportPlan
+
+Kind = ReportPlan.Kind
+
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+WEEK = timedelta(days=7)
+LONGEST = timedelta(days=400)
+"""A longer period is refused: hours are kept as long."""
+YEARS = range(2000, 2101)
+
+
+class PeriodProblem(ValueError):  # noqa: N818 - an answer to who asked.
+    """There is no such time zone, or no such period; the text says what to give instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """`since` <= t < `until`, in UTC, as the clocks of `zone` count it."""
+
+    kind: str
+    since: datetime
+    until: datetime
+    zone: ZoneInfo
+
+    @property
+    def local_since(self) -> datetime:
+        return self.since.astimezone(self.zone)
+
+    @property
+    def local_until(self) -> datetime:
+        return self.until.astimezone(self.zone)
+
+    @property
+    def first_hour(self) -> datetime:
+        """The whole hour (UTC) that it begins in."""
+        return self.since.replace(minute=0, second=0, microsecond=0)
+
+    @property
+    def end_hour(self) -> datetime:
+        """The first whole hour (UTC) after it."""
+        return -(-(self.until - self.first_hour) // HOUR) * HOUR + self.first_hour
+
+    @property
+    def is_widened(self) -> bool:
+        """Whether its hours hold more than it."""
+        return self.kind != Kind.BROADCAST and (self.first_hour, self.end_hour) != (self.since, self.until)
+
+    @property
+    def hours(self) -> list[datetime]:
+        """The whole hours (UTC) that it touches."""
+        count = (self.end_hour - self.first_hour) // HOUR
+        return [self.first_hour + number * HOUR for number in range(count)]
+
+    @property
+    def has_whole_days(self) -> bool:
+        """Whether it begins and ends as a day does. (A day may begin at 01:00, where the clocks change at midnight.)"""
+        return all(
+            moment == midnight(local.date(), self.zone)
+            for moment, local in ((self.since, self.local_since), (self.until, self.local_until))
+        )
+
+    @property
+    def days(self) -> list[date]:
+        """The days that it touches."""
+        first, last = self.local_since.date(), (self.until - timedelta(microseconds=1)).astimezone(self.zone).date()
+        return [first + number * DAY for number in range((last - first).days + 1)]
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether it is a day, a week or a month, as its kind says."""
+        return self.kind in BEGINS and self == containing(self.kind, self.local_since.date(), self.zone)
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """Raises PeriodProblem."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):  # A path outside, a folder, or nothing at all.
+        raise PeriodProblem(f"There is no time zone {name[:64]!r}. Give one like Europe/Berlin, or UTC.") from None
+
+
+def midnight(day: date, zone: ZoneInfo) -> datetime:
+    """When a day begins, in UTC: at the first of two midnights; where there is none, when the clocks pass it."""
+    return datetime.combine(day, time.min, zone).astimezone(UTC)
+
+
+def _next_month(first: date) -> date:
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+BEGINS: dict[str, Callable[[date], date]] = {
+    Kind.DAILY: lambda day: day,
+    Kind.WEEKLY: lambda day: day - day.weekday() * DAY,
+    Kind.MONTHLY: lambda day: day.replace(day=1),
+}
+"""The first day of the period with a day, by kind."""
+
+ENDS: dict[str, Callable[[date], date]] = {
+    Kind.DAILY: lambda first: first + DAY,
+    Kind.WEEKLY: lambda first: first + WEEK,
+    Kind.MONTHLY: _next_month,
+}
+"""The first day after a period that begins on a day, by kind."""
+
+
+def containing(kind: str, day: date, zone: ZoneInfo) -> Period:
+    """The day, week or month with a day. Raises PeriodProblem for a kind that has none."""
+    if kind not in BEGINS:
+        raise PeriodProblem("A broadcast's report needs its begin and its end.")
+    _check_year(day.year)
+    first = BEGINS[kind](day)
+    return Period(kind, midnight(first, zone), midnight(ENDS[kind](first), zone), zone)
+
+
+def around(kind: str, moment: datetime, zone: ZoneInfo) -> Period:
+    """The day, week or month with a moment. Raises PeriodProblem."""
+    _check_year(moment.year)
+    return containing(kind, moment.astimezone(zone).date(), zone)
+
+
+def _check_year(year: int) -> None:
+    if year not in YEARS:
+        raise PeriodProblem(f"The period has to be in the years {YEARS.start} to {YEARS.stop - 1}.")
+
+
+def last_ended(kind: str, now: datetime, zone: ZoneInfo) -> Period:
+    """The day, week or month before the one that it is."""
+    return containing(kind, BEGINS[kind](now.astimezone(zone).date()) - DAY, zone)
+
+
+def exact(kind: str, since: datetime, until: datetime, zone: ZoneInfo) -> Period:
+    """Raises PeriodProblem where it is none, or too long."""
+    _check_year(since.year)
+    if not timedelta(0) < until - since <= LONGEST:
+        raise PeriodProblem(f"The period has to end after it begins, and within {LONGEST.days} days.")
+    return Period(kind, since.astimezone(UTC), until.astimezone(UTC), zone)
+
+
+def before(period: Period) -> Period:
+    """The period before it, of the same kind; of another, the one as many days long, or else as long."""
+    first = period.local_since.date()
+    if period.is_regular:
+        return containing(period.kind, first - DAY, period.zone)
+    if period.has_whole_days:
+        return Period(period.kind, midnight(first - len(period.days) * DAY, period.zone), period.since, period.zone)
+    return Period(period.kind, period.since - (period.until - period.since), period.since, period.zone)
+
+
+FORMER_WORDS: dict[str, str] = {
+    Kind.DAILY: "day before",
+    Kind.WEEKLY: "week before",
+    Kind.MONTHLY: "month before",
+    Kind.BROADCAST: "broadcast before",
+}
+
+
+def former_words(period: Period) -> str:
+    """What the period before it is called."""
+    if period.is_regular or period.kind == Kind.BROADCAST:
+        return FORMER_WORDS[period.kind]
+    return "period before"
+
+
+def day_words(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
+
+
+def clock_words(moment: datetime, zone: ZoneInfo) -> str:
+    """Such as "7 Nov 2026, 00:00"."""
+    local = moment.astimezone(zone)
+    return f"{local.day} {local:%b %Y, %H:%M}"
+
+
+def words(period: Period) -> str:
+    """Such as "7 to 13 November 2026"."""
+    days = period.days
+    first, last = days[0], days[-1]
+    if not period.has_whole_days:
+        since, until = period.local_since, period.local_until
+        end = f"{until:%H:%M}" if since.date() == until.date() else f"{day_words(until)}, {until:%H:%M}"
+        return f"{day_words(first)}, {since:%H:%M} to {end}"
+    if period.kind == Kind.MONTHLY and period.is_regular:
+        return f"{first:%B %Y}"
+    if first == last:
+        return f"{first:%A}, {day_words(first)}"
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first.day} to {day_words(last)}"
+    return (
+        f"{first.day} {first:%B} to {day_words(last)}"
+        if first.year == last.year
+        else (f"{day_words(first)} to {day_words(last)}")
+    )

@@ -1,0 +1,28 @@
+"""Where figures are in the lake: `LAKE/rollups/TABLE/v=METRIC_VERSION/dt=YYYY-MM-DD/hr=HH`, a day's without hr."""
+
+from datetime import datetime
+from pathlib import Path
+
+from analytics.models import METRIC_VERSION
+
+MINUTES = "minutes"
+SESSION_HOURS = "session_hours"
+HOUR = "hour"
+DAY = "day"
+
+OF_HOURS = (MINUTES, SESSION_HOURS, HOUR)
+"""What computing an hour writes; a Grain's value is the name of its rollups' table."""
+
+
+def table_folder(lake: Path, table: str) -> Path:
+    return lake / "rollups" / table / f"v={METRIC_VERSION}"
+
+
+def day_folder(lake: Path, table: str, start: datetime) -> Path:
+    return table_folder(lake, table) / f"dt={start:%Y-%m-%d}"
+
+
+def partition_folder(lake: Path, table: str, start: datetime) -> Path:
+    """Of an hour, or of a day."""
+    day = day_folder(lake, table, start)
+    return day if table == DAY else day / f"hr={start:%H}"

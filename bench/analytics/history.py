@@ -1,0 +1,241 @@
+"""The measurements of `bench analytics`. To be imported once Django is set up."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shutil import rmtree
+from statistics import median
+
+import duckdb
+from django.core.management import call_command
+
+from analytics import pipeline, runner, services, tables
+from analytics.jobs.computing import compute_hours
+from analytics.ledger import DAY_RESTS, HOUR
+from analytics.models import AnalyticsRun, Rollup
+from analytics.synthetic import Generated, World, generate
+from analytics.work import HourInput
+from bench.analytics import jvm
+from bench.analytics.duck import MEASURES, Duck
+from bench.process import machine_cpu_s, usage
+from bench.table import CALM_CORES
+from ingest.telemetry.lake import hour_folder
+
+Kind = AnalyticsRun.Kind
+
+DAY = datetime(2026, 3, 2, tzinfo=UTC)
+HOURS = 3
+"""Of the comparison: 10.8 million samples of 1000 streams."""
+OF_A_DAY = 24
+CORES = 2
+
+SLOWER = 4.0
+"""The bounds: of Spark's time to DuckDB's,"""
+UNEVEN = 1.25
+"""of a sample's time in a whole day to one in a few hours,"""
+INCREMENT = 1 / 12
+"""of one new hour's to the day's,"""
+EMPTY_S = 3.0
+"""and of a run that finds nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Of one run: seconds of wall time, of CPU, and the cores that others used meanwhile."""
+
+    seconds: float
+    cpu_s: float
+    others: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.1f} s, {self.cpu_s:.1f} s of CPU, {self.others:.1f} cores of others"
+
+
+class Findings:
+    """Prints each, and remembers those that are over their bound."""
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    def add(self, what: str, value: str, *, over: bool = False) -> None:
+        self.failed |= over
+        print(f"| {what} | {value} |{' over its bound' if over else ''}", flush=True)
+
+
+def measure(options: argparse.Namespace, folder: Path) -> int:
+    """The exit code: 1 if a bound is not kept."""
+    findings = Findings()
+    lake = folder / "lake"
+
+    def fill(streams: int, first: int, hours: int) -> Generated:
+        start, files = hours_from(first), options.files
+        return generate(lake, streams=streams, start=start, hours=hours, files_per_hour=files, world=World(always_on=1))
+
+    print("| what | figure |\n|---|---|")
+    with timed() as making:
+        few = fill(options.streams, 0, HOURS)
+    findings.add("samples", f"{few.samples:,}")
+    findings.add(
+        "making them up", f"{making[0].seconds:.0f} s, {making[0].cpu_s / few.samples * 1e6:.1f} us of CPU each"
+    )
+    findings.add("bytes a sample in the lake", f"{size(lake / 'samples') / few.samples:.1f}")
+    took_s = compare(lake, folder, options.rounds, few.samples, findings)
+    streams = options.streams
+    if options.full:
+        rest = fill(streams, HOURS, OF_A_DAY - HOURS)
+        linear(lake, folder, few.samples + rest.samples, took_s / few.samples, findings)
+    else:  # A day of fewer streams.
+        rmtree(lake)
+        streams = max(1, streams // 10)
+        fill(streams, 0, OF_A_DAY)
+    day_s = whole_day(lake, streams, findings)
+    fill(streams, OF_A_DAY, 1)
+    new_hour(lake, day_s, findings)
+    memory(findings)
+    runner.stop()
+    return 1 if findings.failed else 0
+
+
+def compare(lake: Path, folder: Path, rounds: int, samples: int, findings: Findings) -> float:
+    """Spark and DuckDB in turns; seconds of Spark's median round."""
+    inputs = hours_of(lake, HOURS)
+    files = [file for hour in inputs for file in hour.samples]
+    duck = Duck(CORES, folder)
+    contestants: dict[str, Callable[[], object]] = {
+        "Spark, hours with sketches": lambda: spark(lake, inputs, folder / "out"),
+        "DuckDB, the same exactly": lambda: duck.whole(files),
+        "DuckDB, by stream alone, copies not looked for": lambda: duck.streams_alone(files),
+    }
+    took: dict[str, list[Took]] = {name: [] for name in contestants}
+    for number in range(rounds + 1):
+        for name, run in contestants.items():
+            with timed() as times:
+                run()
+            print(f"[{number}/{rounds}] {name}: {times[0]}", file=sys.stderr, flush=True)
+            if number:  # The first only warms up.
+                took[name] += times
+    agree(folder / "out", folder / "hours.parquet")
+    duck.close()
+    ours, theirs, least = took.values()
+    for name, rounds_of in took.items():
+        seconds, cpu_s = (median(getattr(one, figure) for one in rounds_of) for figure in ("seconds", "cpu_s"))
+        rate = samples / seconds / 1e6
+        findings.add(name, f"{seconds:.1f} s, {cpu_s:.1f} s of CPU, {rate:.2f} million samples a second")
+    found = ratio(ours, theirs, "seconds")
+    findings.add("Spark to DuckDB, time", f"{noted(ours + theirs)}{found:.2f}, at most {SLOWER:g}", over=found > SLOWER)
+    findings.add("Spark to DuckDB, CPU", f"{ratio(ours, theirs, 'cpu_s'):.2f}")
+    findings.add("Spark to DuckDB by stream alone, time", f"{noted(ours + least)}{ratio(ours, least, 'seconds'):.2f}")
+    return median(one.seconds for one in ours)
+
+
+def linear(lake: Path, folder: Path, samples: int, before_s: float, findings: Findings) -> None:
+    """`before_s`: seconds a sample, of fewer."""
+    with timed() as times:
+        spark(lake, hours_of(lake, OF_A_DAY), folder / "out")
+    grown = times[0].seconds / samples / before_s
+    findings.add("a day's samples", f"{samples:,}")
+    findings.add("Spark, a day at once", str(times[0]))
+    findings.add("a sample's time, to that above", f"{grown:.2f}, at most {UNEVEN}", over=grown > UNEVEN)
+
+
+def whole_day(lake: Path, streams: int, findings: Findings) -> float:
+    """Whole runs, with ledger and database: over a day, and once nothing is new. Seconds of the first two."""
+    call_command("migrate", verbosity=0)
+    hours, merged = perform(lake, Kind.HOURLY), perform(lake, Kind.DAILY)
+    rows, data = Rollup.objects.count(), Path(os.environ["RTMPWEB_DATA_DIR"])
+    findings.add(f"a run over the hours of a day of {streams} streams", str(hours))
+    findings.add(f"one that merges the day, at most each {DAY_RESTS / HOUR:.0f} hours", f"{merged}; {rows:,} rows")
+    findings.add("bytes of the figures in the lake", f"{size(lake / 'rollups'):,}")
+    findings.add("bytes of the database", f"{sum(file.stat().st_size for file in data.glob('*.sqlite3*')):,}")
+    empty = perform(lake, Kind.ALL)
+    findings.add("a run without news", f"{empty.seconds:.2f} s, at most {EMPTY_S:g}", over=empty.seconds > EMPTY_S)
+    return hours.seconds + merged.seconds
+
+
+def new_hour(lake: Path, day_s: float, findings: Findings) -> None:
+    hour = perform(lake, Kind.HOURLY)
+    part = hour.seconds / day_s
+    findings.add("a run over one new hour", str(hour))
+    findings.add("the same, to the day's", f"1/{1 / part:.1f}, at most 1/{1 / INCREMENT:.0f}", over=part > INCREMENT)
+
+
+def memory(findings: Findings) -> None:
+    with runner.spark() as session:
+        used, most = jvm.heap_mb(session)
+    findings.add("Java's heap, the most used, garbage included", f"{used:.0f} MB of {most:.0f}")
+    findings.add("Java's memory, the most resident", f"{jvm.peak_rss_mb():.0f} MB")
+
+
+def spark(lake: Path, hours: list[HourInput], out: Path) -> None:
+    rmtree(out, ignore_errors=True)
+    with runner.spark() as session:
+        compute_hours(session, lake, hours, out)
+
+
+def perform(lake: Path, kind: str) -> Took:
+    """A run of what is new of its kind. Raises RuntimeError when it failed."""
+    run = services.create_run(trigger=AnalyticsRun.Trigger.COMMAND, kind=kind)
+    claimed = services.claim(run_id=run.pk)
+    assert claimed is not None
+    with timed() as times:
+        pipeline.perform(claimed, lake=lake)
+    run.refresh_from_db()
+    if run.error:
+        raise RuntimeError(run.error)
+    return times[0]
+
+
+def agree(ours: Path, theirs: Path) -> None:
+    """Raises AssertionError unless both have found the same: every sum of every dimension, and as many rows."""
+    sums = ", ".join(f"sum({name})" for name in ("sessions", "peak_players", "peak_streams", *MEASURES))
+    rows = []
+    for files in (f"{tables.table_folder(ours, tables.HOUR)}/*/*/*.parquet", str(theirs)):
+        found = duckdb.read_parquet(files, hive_partitioning=False).filter("samples > 0")
+        rows.append(found.aggregate(f"dimension, count(*), {sums}").order("dimension").fetchall())
+    assert rows[0] == rows[1], "Spark and DuckDB have not computed the same."
+
+
+def hours_of(lake: Path, count: int) -> list[HourInput]:
+    def files(table: str, hour: datetime) -> tuple[Path, ...]:
+        return tuple(sorted(hour_folder(lake, table, hour).glob("*.parquet")))
+
+    hours = [hours_from(number) for number in range(count)]
+    return [HourInput(hour, files("samples", hour), files("events", hour)) for hour in hours]
+
+
+def hours_from(number: int) -> datetime:
+    return DAY + timedelta(hours=number)
+
+
+def size(folder: Path) -> int:
+    """Bytes of the Parquet files below it."""
+    return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+
+
+@contextmanager
+def timed() -> Iterator[list[Took]]:
+    """Has one Took at the end."""
+    found: list[Took] = []
+    machine_s, own_s, begin = machine_cpu_s(), usage(os.getpid()).cpu_s, time.perf_counter()
+    yield found
+    seconds, own_s = time.perf_counter() - begin, usage(os.getpid()).cpu_s - own_s
+    found.append(Took(seconds, own_s, max(0.0, (machine_cpu_s() - machine_s - own_s) / seconds)))
+
+
+def ratio(ours: list[Took], theirs: list[Took], figure: str) -> float:
+    """The median of the rounds'; those in which others were at work are left out if there are better ones."""
+    pairs = list(zip(ours, theirs, strict=True))
+    calm = [pair for pair in pairs if max(one.others for one in pair) <= CALM_CORES]
+    found: float = median(getattr(a, figure) / getattr(b, figure) for a, b in calm or pairs)
+    return found
+
+
+def noted(rounds: list[Took]) -> str:
+    """A ~ where others were at work in every round."""
+    return "" if min(one.others for one in rounds) <= CALM_CORES else "~"

@@ -1,0 +1,236 @@
+"""Streams, keys, encoders, applications or nodes beside each other: a period's sums of each, and some in one chart.
+
+The database sums; percentiles, which it can't merge, are merged for the rows that are shown.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+
+from analytics.metrics import MEASURED, Figures, merged
+from analytics.models import Dimension, Grain, Rollup
+from analytics.summing import PREFIX, aggregates, figures_of_sums
+from dashboard.analytics.columns import COMPARED, Column
+from dashboard.analytics.periods import Period
+from ingest.models import StreamKey
+
+DIMENSIONS = {
+    Dimension.STREAM: ("Streams", "Stream"),
+    Dimension.KEY: ("Keys", "Key"),
+    Dimension.ENCODER: ("Encoders", "Encoder"),
+    Dimension.APP: ("Applications", "Application"),
+    Dimension.NODE: ("Nodes", "Node"),
+}
+"""Those that are compared: in the plural, and in a table's head."""
+
+MOST = 5_000
+"""Things that are compared: those with the most live time."""
+PAGE_ROWS = 50
+SUMS_BY_HOUR_UP_TO = timedelta(days=2)
+CHART_BY_HOUR_UP_TO = timedelta(days=14)
+MOST_CHOSEN = 5
+"""In the chart."""
+
+Identity = tuple[str, str, str]
+"""Application, stream's name and value, as Rollup has them."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table. `stream`: "app/name" of a key; "" of others."""
+
+    value: str
+    identity: Identity
+    label: str
+    stream: str
+    figures: Figures
+
+    @property
+    def pick(self) -> str:
+        """What names it in a page's address: its value, which keys of several streams may share when it is ""."""
+        return f"{self.value}@{self.stream}" if self.stream else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A column's head: where pressing it leads, and how the table is sorted by it now ("": it isn't)."""
+
+    column: Column
+    address: str
+    order: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    dimension: Dimension
+    period: Period
+    sort: str
+    is_descending: bool
+    number: int
+    """Of the page, from 1 on."""
+    picks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, query: Any) -> "Comparison":
+        """From a page's address; what can't be understood is taken as not given."""
+        by = query.get("by", "")
+        sort = query.get("sort", "")
+        names = {column.name: column for column in COMPARED}
+        column = names.get(sort.removeprefix("-"))
+        page = query.get("page", "")
+        picks = dict.fromkeys(pick.replace("\0", "") for pick in query.getlist("pick"))
+        return cls(
+            Dimension(by) if by in DIMENSIONS else Dimension.STREAM,
+            Period.of({name: query.get(name, "") for name in ("range", "from", "to")}, "7d", SUMS_BY_HOUR_UP_TO),
+            column.name if column else "live_h",
+            sort.startswith("-") or column is None,
+            int(page) if page.isdecimal() and len(page) < 6 and int(page) else 1,
+            tuple(picks)[:MOST_CHOSEN],
+        )
+
+    def _rollups(self, period: Period, lines: Sequence[Line] | None = None) -> QuerySet[Rollup]:
+        """`lines`: of these alone, and of others that share a value with one, such as those without a key."""
+        rows = Rollup.objects.filter(dimension=self.dimension, grain=period.grain)
+        if lines is not None:
+            rows = rows.filter(value__in={line.value for line in lines})
+        return rows.filter(start__gte=period.since, start__lt=period.until).order_by()
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """All of them, sorted, as yet without percentiles. Without a value, last."""
+        groups = self._rollups(self.period).values("app", "name", "value").annotate(**aggregates())
+        found = list(groups.order_by(f"-{PREFIX}live_ms", "app", "name", "value")[:MOST])
+        labels = key_labels(row["value"] for row in found) if self.dimension == Dimension.KEY else {}
+        lines = [self._line(row, labels) for row in found]
+        column = self.column
+        known = [line for line in lines if column.value(line.figures) is not None]
+        unknown = [line for line in lines if column.value(line.figures) is None]
+        known.sort(key=lambda line: column.value(line.figures) or 0, reverse=self.is_descending)
+        return known + unknown
+
+    def _line(self, row: Mapping[str, Any], labels: Mapping[str, str]) -> Line:
+        value = row["value"]
+        label = labels.get(value, value or "Not known")
+        stream = f"{row['app']}/{row['name']}" if self.dimension == Dimension.KEY else ""
+        return Line(value, (row["app"], row["name"], value), label, stream, figures_of_sums(row))
+
+    @property
+    def column(self) -> Column:
+        return next(column for column in COMPARED if column.name == self.sort)
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-len(self.lines) // PAGE_ROWS))
+
+    @property
+    def page(self) -> int:
+        return min(self.number, self.pages)
+
+    @property
+    def cells(self) -> list[tuple[Line, list[str]]]:
+        """The page's rows with the texts of their columns."""
+        return [(line, [column.text(line.figures) for column in COMPARED]) for line in self.shown]
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.lines) >= MOST
+
+    @cached_property
+    def shown(self) -> list[Line]:
+        """The page's rows, with percentiles."""
+        return self._with_quantiles(self.lines[(self.page - 1) * PAGE_ROWS : self.page * PAGE_ROWS])
+
+    def every(self) -> Iterator[Line]:
+        """All rows with percentiles, merged as they are asked for."""
+        for first in range(0, len(self.lines), PAGE_ROWS):
+            yield from self._with_quantiles(self.lines[first : first + PAGE_ROWS])
+
+    def _with_quantiles(self, lines: Sequence[Line]) -> list[Line]:
+        parts: dict[Identity, list[tuple[Any, ...]]] = defaultdict(list)
+        rows = self._rollups(self.period, lines).filter(samples__gt=0)
+        for app, name, value, *measured in rows.values_list("app", "name", "value", *MEASURED).iterator(500):
+            parts[app, name, value].append(tuple(measured))
+        return [replace(line, figures=replace(line.figures, quantiles=merged(parts[line.identity]))) for line in lines]
+
+    @cached_property
+    def chosen(self) -> list[Line]:
+        """Those in the chart, in the table's order."""
+        wanted = set(self.picks)
+        return self._with_quantiles([line for line in self.lines if line.pick in wanted])
+
+    @property
+    def unknown_picks(self) -> int:
+        """How many of the chosen have nothing in this period."""
+        return len(self.picks) - len(self.chosen)
+
+    @property
+    def chart_period(self) -> Period:
+        """The same time, by hour as long as that can be seen."""
+        by_hour = self.period.until - self.period.since <= CHART_BY_HOUR_UP_TO
+        return replace(self.period, grain=Grain.HOUR if by_hour else Grain.DAY)
+
+    def chart(self) -> dict[str, Any]:
+        """The chosen ones' medians by hour or day, null where one was off air; and the address without each."""
+        period = self.chart_period
+        fields = ("app", "name", "value", "start", "video_kbps_p50")
+        rows = self._rollups(period, self.chosen).values_list(*fields)
+        medians = {(*identity, start): median for *identity, start, median in rows}
+        lines = [
+            {
+                "label": " · ".join(filter(None, (line.label, line.stream))),
+                "values": [medians.get((*line.identity, start)) for start in period.starts],
+                "without": self.address(pick=[pick for pick in self.picks if pick != line.pick]),
+            }
+            for line in self.chosen
+        ]
+        return {"from": period.since.timestamp(), "step": period.step.total_seconds(), "lines": lines}
+
+    # --- Addresses ---
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """What names this page, but for its number."""
+        sort = f"-{self.sort}" if self.is_descending else self.sort
+        return {"by": str(self.dimension), **self.time, "sort": sort, "pick": list(self.picks)}
+
+    @property
+    def time(self) -> dict[str, str]:
+        """What names its period."""
+        return {name: value for name, value in self.period.query.items() if name != "grain"}
+
+    def address(self, **changes: Any) -> str:
+        """This page's query string with something else."""
+        return urlencode(self.query | changes, doseq=True)
+
+    @property
+    def heads(self) -> list[Head]:
+        """The columns: pressed once a column comes with its worst end first, once more with the other."""
+        found = []
+        for column in COMPARED:
+            is_sorted = column.name == self.sort
+            descending = not self.is_descending if is_sorted else not column.ascending
+            order = ("descending" if self.is_descending else "ascending") if is_sorted else ""
+            found.append(Head(column, self.address(sort=f"-{column.name}" if descending else column.name), order))
+        return found
+
+    @property
+    def picks_elsewhere(self) -> list[str]:
+        """Those chosen that this page's rows don't have."""
+        here = {line.pick for line in self.shown}
+        return [pick for pick in self.picks if pick not in here]
+
+
+def key_labels(values: Iterable[str]) -> dict[str, str]:
+    """What pages call the keys of rollups' values, which are their ids: never a part of a secret."""
+    known = set(values)
+    numbers = {int(value) for value in known if value.isdecimal()}
+    labels = dict(StreamKey.objects.filter(pk__in=numbers).values_list("pk", "label"))
+    return {value: labels.get(int(value)) or f"Key {value}" for value in known if value.isdecimal()} | {
+        "": "Without a key"
+    }

@@ -1,0 +1,183 @@
+"""The API's description: OpenAPI that names each operation's ability, and a page of our own that shows it.
+
+Ninja's own page loads its script from elsewhere and has inline ones: a strict policy forbids both.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from http import HTTPStatus
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+from ninja import NinjaAPI
+from ninja.openapi.docs import DocsBase
+from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
+
+from dashboard.permissions import ROLES, Ability
+from dashboard.views.access import bearer_abilities, require_ability
+
+View = Callable[..., HttpResponse]
+Json = dict[str, Any]
+
+PROBLEM = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+GATES = {
+    401: "No token or session, or a token that is unknown, expired or revoked.",
+    403: "The role lacks the ability, or a session's request the CSRF token.",
+    503: "The database or Redis does not answer.",
+}
+"""What every operation may answer."""
+
+
+class Described(OpenAPISchema):
+    """Says of each operation which ability it needs, who has it, and what every operation may answer."""
+
+    def operation_details(self, operation: Operation) -> Json:
+        details: Json = super().operation_details(operation)
+        ability = ability_of(operation)
+        details["x-ability"] = ability.value
+        details["x-roles"] = [role for role, abilities in ROLES.items() if ability in abilities]
+        needs = f"Needs the ability `{ability.value}`: {', '.join(details['x-roles'])}."
+        details["description"] = "\n\n".join(filter(None, (details.get("description"), needs)))
+        details["responses"] = {
+            **{status: {"description": words, **PROBLEM} for status, words in GATES.items()},
+            **details["responses"],
+        }
+        return details
+
+
+def ability_of(operation: Operation) -> Ability:
+    """Every operation has an `auth=allow(...)`, its own or the API's."""
+    (ability,) = {callback.ability for callback in operation.auth_callbacks if hasattr(callback, "ability")}
+    found: Ability = ability
+    return found
+
+
+class Api(NinjaAPI):
+    def get_openapi_schema(self, *, path_prefix: str | None = None, path_params: Json | None = None) -> OpenAPISchema:
+        return Described(self, self.get_root_path(path_params or {}) if path_prefix is None else path_prefix)
+
+
+def gate(view: View) -> View:
+    """For who may view: by a session, as pages are, or by a token, as the API is."""
+    behind_login = require_ability(Ability.VIEW)(view)
+
+    @require_safe
+    @wraps(behind_login)
+    def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        abilities = bearer_abilities(request)
+        if abilities is not None and Ability.VIEW in abilities:
+            return view(request, *args, **kwargs)
+        if abilities is not None:
+            return JsonResponse({"detail": "This token is unknown, expired or revoked."}, status=401)
+        if request.path.endswith(".json") and not request.user.is_authenticated:
+            return JsonResponse({"detail": "Send `Authorization: Bearer TOKEN`."}, status=401)
+        answer: HttpResponse = behind_login(request, *args, **kwargs)
+        return answer
+
+    return gated
+
+
+# --- The page ---
+
+
+class Page(DocsBase):
+    """The description as one page: the operations by their tag, then the shapes that they take and answer."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        schema = api.get_openapi_schema(path_params=kwargs)
+        shapes = schema["components"]["schemas"]
+        return render(
+            request,
+            "dashboard/api.html",
+            {
+                "description": api.description,
+                "openapi_url": self.get_openapi_url(api, kwargs),
+                "tags": _by_tag(schema["paths"]),
+                "shapes": [_shape(name, shapes[name]) for name in sorted(shapes)],
+            },
+        )
+
+
+def _by_tag(paths: Json) -> dict[str, list[Json]]:
+    tags: dict[str, list[Json]] = {}
+    for path, methods in paths.items():
+        for method, details in methods.items():
+            tags.setdefault(details["tags"][0], []).append(_operation(method, path, details))
+    return tags
+
+
+def _operation(method: str, path: str, details: Json) -> Json:
+    body = details.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    return {
+        "id": details["operationId"],
+        "method": method.upper(),
+        "path": path,
+        "words": details["description"].partition("\n\nNeeds the ability")[0],
+        "ability": details["x-ability"],
+        "roles": details["x-roles"],
+        "parameters": [
+            {
+                "name": each["name"],
+                "where": each["in"],
+                "required": each.get("required", False),
+                "words": each["schema"].get("description", ""),
+                **_kind(each["schema"]),
+            }
+            for each in details["parameters"]
+        ],
+        "body": _kind(body) if body else None,
+        "answers": list(_answers(details["responses"])),
+    }
+
+
+def _answers(responses: Json) -> Iterator[Json]:
+    for status, answer in sorted(responses.items(), key=lambda item: int(item[0])):
+        schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+        yield {"status": status, "words": GATES.get(int(status), HTTPStatus(int(status)).phrase), **_kind(schema)}
+
+
+def _shape(name: str, schema: Json) -> Json:
+    required = schema.get("required", ())
+    fields = [
+        {"name": field, "required": field in required, "words": each.get("description", ""), **_kind(each)}
+        for field, each in schema.get("properties", {}).items()
+    ]
+    return {"name": name, "words": schema.get("description", ""), "fields": fields}
+
+
+def _kind(schema: Json) -> Json:
+    """`type` in words, and the `shape` that it leads to."""
+    refs = list(_refs(schema))
+    return {"type": _words(schema), "shape": refs[0] if refs else ""}
+
+
+def _refs(schema: Json) -> Iterator[str]:
+    if "$ref" in schema:
+        yield schema["$ref"].rpartition("/")[2]
+    for part in _parts(schema):
+        yield from _refs(part)
+
+
+def _parts(schema: Json) -> Iterable[Json]:
+    items = schema.get("items")
+    return [*schema.get("anyOf", ()), *schema.get("allOf", ()), *([items] if items else ())]
+
+
+def _words(schema: Json) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"].rpartition("/")[2])
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    if "const" in schema:
+        return str(schema["const"])
+    if schema.get("type") == "array":
+        return f"list of {_words(schema.get('items', {}))}"
+    parts = schema.get("anyOf") or schema.get("allOf")
+    if parts:
+        return " or ".join(_words(part) for part in parts)
+    words = str(schema.get("format") or schema.get("type") or "")
+    least, most = schema.get("minimum"), schema.get("maximum")
+    return f"{words}, {least} to {most}" if least is not None and most is not None else words

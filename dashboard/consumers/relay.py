@@ -1,0 +1,176 @@
+"""What the WebSocket consumers of pages have in common: authorise, subscribe, send a snapshot, then relay.
+
+Nodes serialise each second's text once and send it to a channel layer group; here it goes out unchanged. Order:
+
+- A consumer joins the group before it reads the snapshot, so that no update falls between the two. The layer keeps what
+  comes meanwhile; what is no newer than the snapshot is then left out, so that no figure goes backwards.
+- The layer keeps a bounded number of messages for a consumer and drops the rest. A consumer whose send took long
+  (STALL_S) sends nothing of what came meanwhile; then it sends a fresh snapshot. So it does where it finds that a
+  message is missing, and each RECHECK_S: whatever was dropped is healed by then.
+- Daphne takes a text at once and closes a connection whose browser no longer reads, as its ping stays unanswered for
+  30 s; that bounds what waits there.
+
+A refused connection is accepted first and closed at once, as a browser sees the code of a close (4401: log in again;
+4403: the role does not allow it; 4404: no such stream; 1013: later) only on an accepted one.
+"""
+
+import logging
+import random
+import time
+from contextlib import suppress
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+from channels.consumer import get_handler_name
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.db import DatabaseError
+from redis.exceptions import RedisError
+
+from dashboard.permissions import Ability, user_abilities
+
+logger = logging.getLogger(__name__)
+
+LOG_IN_AGAIN = 4401
+NOT_ALLOWED = 4403
+TRY_LATER = 1013
+
+AWAY = (DatabaseError, RedisError)
+"""What is raised while the database, the LiveStore or the channel layer does not answer."""
+
+RECHECK_S = 60.0
+"""How often an open connection's user is looked up again, and its whole picture sent."""
+
+STALL_S = 2.0
+"""After a send that took longer, what came meanwhile is a backlog."""
+
+GAP_S = 0.1
+"""A text that comes this long after the one before was in no backlog. (No two machines' clocks are compared.)"""
+
+HEAL_S = 3.0
+"""Between a snapshot and the next one that is sent since something was missed: a live store in trouble misses much."""
+
+SETTLE_S = 5.0
+"""For so long after a snapshot, an update that was made before it may still arrive from a node."""
+
+
+def _standing(session_key: str | None) -> int | None:
+    """The close code for a session whose user may not view (any more); None when it is in order. Reads it anew."""
+    fresh = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    user = get_user(SimpleNamespace(session=fresh))  # type: ignore[arg-type]  # All that it reads of a request.
+    if not user.is_authenticated or not user.is_active:
+        return LOG_IN_AGAIN
+    return None if Ability.VIEW in user_abilities(user) else NOT_ALLOWED
+
+
+# Not in the one thread that thread-sensitive code shares: a slow query there would hold up every other consumer.
+standing = database_sync_to_async(_standing, thread_sensitive=False)
+
+
+class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types.
+    """What the consumers share. A subclass names its group, makes its snapshot, and knows what the snapshot told."""
+
+    closed = False
+    behind = False
+    lost = False
+    checked = 0.0
+    idle_since = 0.0
+    snapshot_sent = 0.0
+
+    def group(self) -> str:
+        raise NotImplementedError
+
+    async def snapshot(self) -> str:
+        """A whole picture, as text; remembers how new it is."""
+        raise NotImplementedError
+
+    def is_told(self, message: dict[str, Any]) -> bool:
+        """Whether the last snapshot has all that the group's message says."""
+        raise NotImplementedError
+
+    def is_next(self, message: dict[str, Any]) -> bool:
+        """Whether nothing is missing between what was sent and this message, which is sent now."""
+        return True
+
+    async def refusal(self) -> int | None:
+        """The close code for who may not have this connection."""
+        code: int | None = await standing(self.scope["session"].session_key)
+        return code
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        # Channels' own awaits a call in the one thread-sensitive thread for each message. Nothing here needs it.
+        handler = getattr(self, get_handler_name(message), None)
+        if handler is None:
+            raise ValueError(f"No handler for message type {message['type']}")
+        await handler(message)
+
+    async def connect(self) -> None:
+        await self.accept()
+        try:
+            code = await self.refusal()
+            if code is None:
+                # Pages that came together, as after a restart, don't come together again.
+                self.checked = time.monotonic() - random.uniform(0, RECHECK_S / 4)  # noqa: S311 - no secret.
+                await self.channel_layer.group_add(self.group(), self.channel_name)
+                await self.send_snapshot()
+                return
+        except AWAY as error:
+            logger.warning("No snapshot for %s: %s", self.scope["path"], type(error).__name__)
+            code = TRY_LATER
+        await self.refuse(code)
+
+    async def refuse(self, code: int) -> None:
+        await self.leave()
+        await self.close(code)
+
+    async def disconnect(self, code: int) -> None:
+        await self.leave()
+
+    async def leave(self) -> None:
+        self.closed = True
+        with suppress(RedisError):  # A membership that stays in Redis expires there.
+            await self.channel_layer.group_discard(self.group(), self.channel_name)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Browsers have nothing to say here."""
+
+    async def relay(self, message: dict[str, Any]) -> None:
+        """Send a group's text on, unless its user may no longer view, it is of a backlog, or the snapshot had it."""
+        if self.closed:
+            return
+        now = time.monotonic()
+        try:
+            if now - self.checked >= RECHECK_S:
+                await self.recheck()
+            elif (self.behind and now - self.idle_since > GAP_S) or (self.lost and now - self.snapshot_sent > HEAL_S):
+                await self.send_snapshot()
+        except AWAY as error:  # Who was let in keeps hearing what is live; the next check is RECHECK_S later.
+            logger.warning("No check of %s: %s", self.scope["path"], type(error).__name__)
+        settling = time.monotonic() - self.snapshot_sent < SETTLE_S
+        if not (self.closed or self.behind or (settling and self.is_told(message))):
+            self.lost |= not self.is_next(message)
+            await self.send_timed(message["text"])
+        self.idle_since = time.monotonic()
+
+    async def recheck(self) -> None:
+        """Close for who may no longer view. For the others send a snapshot, which heals what the layer dropped."""
+        self.checked = time.monotonic()
+        code = await self.refusal()
+        if code is not None:
+            await self.refuse(code)
+        else:
+            await self.send_snapshot()
+
+    async def send_snapshot(self) -> None:
+        text = await self.snapshot()
+        self.lost = False
+        self.snapshot_sent = time.monotonic()
+        await self.send_timed(text)
+
+    async def send_timed(self, text: str) -> None:
+        begun = time.monotonic()
+        await self.send(text_data=text)
+        self.behind = time.monotonic() - begun > STALL_S

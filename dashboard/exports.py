@@ -1,0 +1,78 @@
+"""Files that people take away, as CSV and JSON. The process that sends them may be the one that carries media: so rows
+are read and written in a thread, by pieces, and the event loop does no more than send a piece at a time.
+"""
+
+import json
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Self
+
+from asgiref.sync import sync_to_async
+from django.core.serializers.json import DjangoJSONEncoder
+from django.http import StreamingHttpResponse
+
+from ingest import csvlines
+
+CHUNK_ROWS = 500
+"""Rows that a file's query gets from the database at a time."""
+
+PIECE = 60 * 1024
+"""Characters that are sent at a time, and what the last row is longer: Django parts what is over 64 KiB."""
+
+
+def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
+    return _answer(f"{name}.csv", "text/csv; charset=utf-8", csvlines.lines(columns, rows))
+
+
+def json_answer(name: str, items: Iterable[dict[str, Any]]) -> StreamingHttpResponse:
+    """`{"items": [...], "count": N}`."""
+    return _answer(f"{name}.json", "application/json", _json(items))
+
+
+def _answer(file: str, kind: str, lines: Generator[str, None, None]) -> StreamingHttpResponse:
+    return StreamingHttpResponse(
+        Pieces(lines), content_type=kind, headers={"Content-Disposition": f'attachment; filename="{file}"'}
+    )
+
+
+class Pieces:
+    """The lines joined to pieces, as an asynchronous iterator. Each piece is made when it is asked for."""
+
+    _turn = threading.Lock()
+    """Of all files that are being made: several at once would hold up the event loop longer, and end no sooner."""
+
+    def __init__(self, lines: Generator[str, None, None]) -> None:
+        self._lines = lines
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        piece = await sync_to_async(self._next)()  # In the request's own thread: the rows use its database connection.
+        if not piece:
+            raise StopAsyncIteration
+        return piece
+
+    def close(self) -> None:
+        """Ends the query of a file that nobody waits for any more. Django calls it where it called the view."""
+        self._lines.close()
+
+    def _next(self) -> str:
+        parts: list[str] = []
+        length = 0
+        with self._turn:
+            for line in self._lines:
+                parts.append(line)
+                length += len(line)
+                if length >= PIECE:
+                    break
+        return "".join(parts)
+
+
+def _json(items: Iterable[dict[str, Any]]) -> Generator[str, None, None]:
+    count = 0
+    yield '{"items": ['
+    for item in items:
+        yield (", " if count else "") + json.dumps(item, cls=DjangoJSONEncoder)
+        count += 1
+    yield f'], "count": {count}}}'

@@ -1,0 +1,103 @@
+"""Stream keys as page and API show them: their state in words, and what is live with them. Never a secret."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from dashboard.templatetags.ui import lasted
+from ingest.models import Session, StreamKey
+from ingest.services import keys
+
+SOON = timedelta(days=7)
+"""A key that expires within it is shown so."""
+
+STATES = {
+    "active": "Active",
+    "expiring": "Expiring soon",
+    "grace": "Rotated, still working",
+    "disabled": "Disabled",
+    "expired": "Expired",
+    "revoked": "Revoked",
+}
+"""What the list can be narrowed to. Without a choice it leaves out the revoked."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One key, and its state as icon and words."""
+
+    key: StreamKey
+    state: str
+    """One of STATES."""
+    icon: str
+    words: str
+    is_live: bool
+
+    @property
+    def is_over(self) -> bool:
+        """Revoked or rotated: there is nothing left to do to it."""
+        return self.key.revoked_at is not None
+
+
+def rows(*, text: str = "", state: str = "", now: datetime | None = None) -> QuerySet[StreamKey]:
+    """Newest first. `text`: in a label, a stream's name or a key's first characters."""
+    now = now or timezone.now()
+    live = Session.objects.filter(key=OuterRef("pk"), kind=Session.Kind.PUBLISH, ended_at__isnull=True)
+    found = StreamKey.objects.select_related("stream__application").annotate(is_live=Exists(live))
+    for word in text.split():
+        found = found.filter(
+            Q(label__icontains=word)
+            | Q(prefix__istartswith=word.removesuffix("…"))
+            | Q(stream__name__icontains=word)
+            | Q(stream__application__name__icontains=word)
+        )
+    conditions = _conditions(now)
+    found = found.filter(conditions[state]) if state in conditions else found.exclude(conditions["revoked"])
+    return found.order_by(F("last_used_at").desc(nulls_last=True), "-created_at", "-pk")
+
+
+def _conditions(now: datetime) -> dict[str, Q]:
+    revoked = Q(revoked_at__isnull=False) & (Q(grace_until__isnull=True) | Q(grace_until__lte=now))
+    works = ~revoked & Q(enabled=True) & (Q(expires_at__isnull=True) | Q(expires_at__gt=now))
+    return {
+        "active": works,
+        "expiring": works & Q(expires_at__lte=now + SOON),
+        "grace": works & Q(revoked_at__isnull=False),
+        "disabled": ~revoked & Q(enabled=False),
+        "expired": ~revoked & Q(enabled=True, expires_at__lte=now),
+        "revoked": revoked,
+    }
+
+
+def shown(found: Iterable[StreamKey], *, now: datetime | None = None) -> list[KeyRow]:
+    now = now or timezone.now()
+    return [row(key, now) for key in found]
+
+
+def row(key: StreamKey, now: datetime) -> KeyRow:
+    state, icon, words = _state(key, now)
+    return KeyRow(key, state, icon, words, bool(getattr(key, "is_live", False)))
+
+
+def _state(key: StreamKey, now: datetime) -> tuple[str, str, str]:
+    found = keys.state(key=key, now=now)
+    if found != "active":
+        return found, {"disabled": "none", "expired": "bad", "revoked": "ban"}[found], STATES[found]
+    if key.grace_until is not None:
+        return "grace", "warn", f"Rotated, works for {lasted(now, key.grace_until)} more"
+    if key.expires_at is not None and key.expires_at <= now + SOON:
+        return "expiring", "warn", f"Expires in {lasted(now, key.expires_at)}"
+    return "active", "good", "Active"
+
+
+def counts(*, now: datetime | None = None) -> dict[str, Any]:
+    """How many keys there are, without the revoked: `all`, `usable`, and of each other state."""
+    conditions = _conditions(now or timezone.now())
+    every = StreamKey.objects.exclude(conditions["revoked"])
+    states: Sequence[str] = ("active", "disabled", "expired")
+    found = {state: every.filter(conditions[state]).count() for state in states}
+    return {"all": sum(found.values()), "usable": found["active"], **found}

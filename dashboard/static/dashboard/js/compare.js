@@ -1,0 +1,139 @@
+// Two sessions side by side: each chart of A stands above that of B, on one axis that begins with each one's begin and
+// on one scale. Both are put on the same grid of time, so that one crosshair means the same second in all of them.
+
+import { ChartGroup } from "./charts.js";
+import { element, icon, pageData, setText } from "./dom.js";
+import { clock, duration, number } from "./format.js";
+import { CHARTS, CHART_NAMES } from "./measured.js";
+
+const POINTS = 400;
+const TITLES = {
+  bitrate: "Bitrate",
+  fps: "Frames a second",
+  keyframe_interval: "Keyframe interval",
+  drift_dev: "Drift deviation",
+  rtt_ms: "Round trip",
+  players: "Players",
+};
+const TOTALS = [
+  ["Mean bitrate, measured", "mean_kbps", (value) => `${number(value)}\u00a0kbit/s`],
+  ["p95 bitrate", "p95_kbps", (value) => `${number(value)}\u00a0kbit/s`],
+  ["In warning", "warning_s", duration],
+  ["In bad health", "bad_s", duration],
+  ["Missing frames, estimated", "missing_frames", number],
+  ["Players, peak", "most_players", number],
+];
+const APART = 0.1;
+
+const boot = pageData("boot");
+const part = (id) => document.getElementById(id);
+const charts = new ChartGroup();
+const step = Math.max(1, Math.ceil(boot.span / POINTS));
+const times = Array.from({ length: Math.ceil(boot.span / step) + 1 }, (_, index) => index * step);
+
+/** One column of one session on the grid: of each span the mean of what is known of it. */
+function onGrid(session, begin, name) {
+  const sums = times.map(() => [0, 0]);
+  session.at.forEach((at, place) => {
+    const value = session.values[name][place];
+    const slot = sums[Math.floor((at - begin) / step)];
+    const middle = at + session.step_s / 2;
+    const silent = session.gaps.some(([from, to]) => middle > from && middle < to);
+    if (value === null || value === undefined || !slot || silent) return;
+    slot[0] += name === "drift_dev" ? Math.abs(value) : value;
+    slot[1] += 1;
+  });
+  return sums.map(([sum, n]) => (n ? sum / n : null));
+}
+
+function figure(name, side) {
+  const words = `${TITLES[name]} of ${side}`;
+  return element(
+    "figure",
+    { class: "chart twin", "data-chart": `${name}-${side}` },
+    element("figcaption", {}, element("b", {}, words), element("output", { "aria-live": "off" })),
+    element("div", { class: "plot", role: "group", "aria-label": `Chart: ${words}; arrow keys move the crosshair` }),
+  );
+}
+
+function paintCharts(columns) {
+  const host = part("plots");
+  host.hidden = false;
+  const range = [0, times.at(-1) || 1];
+  for (const name of CHART_NAMES) {
+    const both = columns[name];
+    const known = both.flat().filter((value) => value !== null);
+    if (!known.length) continue;
+    const [, options] = CHARTS[name];
+    both.forEach((values, index) => {
+      const shape = figure(name, "AB"[index]);
+      host.append(shape);
+      charts
+        .add(shape, { ...options, ticks: 2, axis: index === 1, top: Math.max(options.top ?? 0, ...known), nowWord: boot.open[index] ? "now" : "at the end", tick: clock, moment: clock })
+        .show({ times, values, range });
+    });
+  }
+}
+
+function paintTable(columns) {
+  const names = ["bitrate", "fps", "rtt_ms"];
+  const cell = (name, index, side) => element("td", { class: "num" }, number(columns[name][side][index], name === "fps" ? 1 : 0));
+  const rows = times.map((at, index) =>
+    element("tr", {}, element("td", {}, clock(at)), ...names.flatMap((name) => [cell(name, index, 0), cell(name, index, 1)])),
+  );
+  part("plot-table")
+    .querySelector("tbody")
+    .replaceChildren(...rows);
+}
+
+function paintTotals(both) {
+  const rows = TOTALS.map(([name, total, words]) => {
+    const [a, b] = both.map((session) => session.totals[total]);
+    const differs = a === null || b === null ? a !== b : Math.abs(a - b) > APART * Math.max(Math.abs(a), Math.abs(b));
+    const mark = differs ? element("span", { class: "chip plain" }, icon("compare"), "differs") : null;
+    const show = (value) => (value === null ? "–" : words(value));
+    return element(
+      "tr",
+      { class: differs ? "differs" : null },
+      element("td", { class: "sub" }, name),
+      element("td", {}, show(a)),
+      element("td", {}, show(b)),
+      element("td", { class: "nowrap" }, mark),
+    );
+  });
+  part("measured").replaceChildren(...rows);
+}
+
+async function read(url) {
+  const response = await fetch(`${url}?span=${boot.span}&points=${POINTS}`, { headers: { Accept: "application/json" } });
+  if (!response.ok) throw new Error(`answered ${response.status}`);
+  return response.json();
+}
+
+async function load() {
+  const note = part("chart-note");
+  try {
+    const both = await Promise.all(boot.data.map(read));
+    const columns = Object.fromEntries(
+      CHART_NAMES.map((name) => [name, both.map((session, index) => onGrid(session, boot.begins[index], CHARTS[name][0]))]),
+    );
+    paintTotals(both);
+    const missing = both.map((session, index) => (session.at.length ? "" : `Nothing is kept of what was measured of ${"AB"[index]}.`));
+    const said = [...missing, ...both.flatMap((session) => session.problems)].filter(Boolean);
+    setText(note, said.join(" "));
+    note.hidden = said.length === 0;
+    paintCharts(columns);
+    paintTable(columns);
+  } catch (error) {
+    setText(note, `What was measured can't be read now: ${error.message}. Load the page again.`);
+  }
+}
+
+part("table-toggle").addEventListener("click", (event) => {
+  const asTable = part("plot-table").hidden;
+  event.currentTarget.setAttribute("aria-pressed", String(asTable));
+  part("plot-table").hidden = !asTable;
+  part("plots").hidden = asTable;
+});
+
+load();

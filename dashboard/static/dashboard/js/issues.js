@@ -1,0 +1,184 @@
+// The open issues of a stream: what is wrong, since when, what to do; who knows of it; whose alerts are muted.
+
+import { csrfToken, openForm } from "./acts.js";
+import { element, icon, setText } from "./dom.js";
+import { count, day, duration, seconds, time } from "./format.js";
+import { health } from "./health.js";
+
+const SAME_S = 0.5; // Two openings of an issue are further apart.
+
+const moment = (at) => (day(at) === day(Date.now() / 1000) ? time(at) : `${day(at)}, ${time(at)}`);
+
+export class Issues {
+  /** `card` has a list, the counts, and a template of the acts for whom they are allowed; `checks`: {code: {name}}. */
+  constructor(card, checks) {
+    this.card = card;
+    this.checks = checks;
+    this.list = card.querySelector("ul.issues");
+    this.muted = card.querySelector("ul.mutes");
+    this.template = document.getElementById("issue-acts");
+    this.acks = [];
+    this.mutes = [];
+    this.painted = "";
+    card.addEventListener("click", (event) => {
+      const button = event.target.closest("[data-mute]");
+      if (button) openForm("mute", { check: button.dataset.mute });
+    });
+  }
+
+  /** What a snapshot knows. */
+  replace(acks, mutes) {
+    this.acks = acks ?? [];
+    this.mutes = mutes ?? [];
+  }
+
+  acknowledged(event) {
+    this.acks = [event, ...this.acks];
+  }
+
+  paint(stream, now) {
+    const issues = stream.issues
+      .map((issue) => ({ issue, ack: this.ackOf(issue, stream.session_id) }))
+      .sort(
+        (a, b) =>
+          health(a.issue.level).rank - health(b.issue.level).rank ||
+          Boolean(a.ack) - Boolean(b.ack) ||
+          a.issue.since - b.issue.since,
+      );
+    const mutes = this.mutes.filter((mute) => mute.until === null || mute.until > now);
+    const signature = JSON.stringify([issues, mutes]);
+    if (signature !== this.painted) {
+      this.painted = signature;
+      this.paintCounts(issues.map(({ issue }) => issue));
+      this.card.querySelector("[data-field=all-good]").hidden = issues.length > 0;
+      this.list.hidden = issues.length === 0;
+      if (!this.update(issues)) this.replaceRows(issues);
+      this.muted.hidden = mutes.length === 0;
+      this.muted.replaceChildren(...mutes.map((mute) => this.muteRow(mute)));
+    }
+    issues.forEach(({ issue }, index) =>
+      setText(this.list.children[index].querySelector(".since"), `open for ${duration(now - issue.since)}`),
+    );
+  }
+
+  ackOf(issue, session) {
+    return this.acks.find(
+      (ack) =>
+        ack.session_id === session &&
+        ack.code === issue.check &&
+        Math.abs(ack.detail.since - issue.since) < SAME_S &&
+        (ack.detail.level === issue.level || ack.detail.level === "bad"),
+    );
+  }
+
+  paintCounts(issues) {
+    const bad = issues.filter((issue) => issue.level === "bad").length;
+    const chips = [
+      ["bad", bad, `${bad} bad`],
+      ["warning", issues.length - bad, count(issues.length - bad, "warning")],
+    ];
+    this.card
+      .querySelector("[data-field=issue-counts]")
+      .replaceChildren(
+        ...chips
+          .filter(([, n]) => n)
+          .map(([level, , words]) =>
+            element("span", { class: `chip ${health(level).icon}` }, icon(health(level).icon), words),
+          ),
+      );
+  }
+
+  /** The same issues with other figures: only words change, so that a focused button keeps its focus. */
+  update(issues) {
+    const rows = [...this.list.children];
+    const same =
+      rows.length === issues.length &&
+      issues.every(({ issue, ack }, i) => rows[i].dataset.key === rowKey(issue, ack));
+    if (!same) return false;
+    issues.forEach(({ issue }, i) => {
+      setText(rows[i].querySelector("h3 > :last-child"), issue.title);
+      const [actual, expected] = rows[i].querySelectorAll("dd");
+      setText(actual, issue.actual);
+      setText(expected, issue.expected);
+    });
+    return true;
+  }
+
+  /** Who was in an issue stays in it: the button that was pressed may be gone. */
+  replaceRows(issues) {
+    const check = this.list.contains(document.activeElement)
+      ? document.activeElement.closest("[data-check]").dataset.check
+      : null;
+    this.list.replaceChildren(...issues.map(({ issue, ack }) => this.row(issue, ack)));
+    if (check === null) return;
+    const row = this.list.querySelector(`[data-check="${check}"]`);
+    (row?.querySelector("h3") ?? this.card.querySelector("h2")).focus();
+  }
+
+  row(issue, ack) {
+    const { icon: look, word } = health(issue.level);
+    const row = element(
+      "li",
+      {
+        class: `issue${ack ? " known" : ""}`,
+        "data-check": issue.check,
+        "data-level": issue.level,
+        "data-key": rowKey(issue, ack),
+      },
+      icon(look, `w-${look}`),
+      element("h3", { tabindex: -1 }, element("span", { class: "vh" }, `${word}: `), element("span", {}, issue.title)),
+      element("span", { class: "since" }),
+      element(
+        "dl",
+        { class: "ave" },
+        element("div", {}, element("dt", {}, "Actual"), " ", element("dd", { class: `w-${look}` }, issue.actual)),
+        element("div", {}, element("dt", {}, "Expected"), " ", element("dd", {}, issue.expected)),
+      ),
+      element("p", {}, issue.advice),
+    );
+    if (ack) row.append(this.ackLine(ack));
+    if (this.template) row.append(this.acts(issue, ack));
+    return row;
+  }
+
+  ackLine(ack) {
+    const said = ack.description ? `: “${ack.description}”` : "";
+    return element(
+      "p",
+      { class: "ack" },
+      icon("check"),
+      element("span", {}, `Acknowledged by ${ack.detail.by} at ${moment(seconds(ack.at))}${said}`),
+    );
+  }
+
+  acts(issue, ack) {
+    const acts = this.template.content.firstElementChild.cloneNode(true);
+    const form = acts.querySelector("form");
+    if (ack) form.remove();
+    else {
+      form.elements.check.value = issue.check;
+      form.elements.csrfmiddlewaretoken.value = csrfToken();
+    }
+    acts.querySelector("[data-mute]").dataset.mute = issue.check;
+    return acts;
+  }
+
+  muteRow({ check, until, note, by }) {
+    const what = check ? `Alerts of “${this.checks[check]?.name ?? check}” are muted` : "All alerts of this stream are muted";
+    const words = [
+      `${what} ${until === null ? "until somebody lifts it" : `until ${moment(until)}`}`,
+      by ? ` by ${by}` : "",
+      note ? `: “${note}”` : ".",
+    ].join("");
+    const row = element("li", {}, icon("mute"), element("span", {}, words));
+    const lift = document.getElementById("lift-act")?.content.firstElementChild.cloneNode(true);
+    if (lift) {
+      lift.elements.check.value = check;
+      lift.elements.csrfmiddlewaretoken.value = csrfToken();
+      row.append(lift);
+    }
+    return row;
+  }
+}
+
+const rowKey = (issue, ack) => `${issue.check} ${issue.level} ${issue.since} ${ack?.sequence ?? ""} ${issue.advice}`;

@@ -1,0 +1,93 @@
+// Keys: the list follows what happens, and forms that make a key show its secret in a dialog, once.
+// The secret is in the dialog alone: closing it takes it out of the page.
+
+import { openDialog } from "./dialog.js";
+import { setText } from "./dom.js";
+import { refreshParts } from "./refresh.js";
+
+const REFRESH_MS = 5000;
+
+const made = document.getElementById("made");
+
+document.querySelectorAll("#filters select").forEach((field) => field.addEventListener("change", () => field.form.requestSubmit()));
+
+// Whoever reads further pages is left alone.
+if (!new URLSearchParams(location.search).get("page")) {
+  setInterval(() => refreshParts(["list", "counted", "refused"]), REFRESH_MS);
+}
+
+made?.addEventListener("close", () => {
+  made.replaceChildren();
+  if (made.dataset.leave) location.reload(); // The page of the key that was rotated tells of another now.
+});
+
+document.querySelectorAll("form[data-makes-key]").forEach((form) => form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  make(form);
+}));
+
+async function make(form) {
+  const button = form.querySelector("button[type=submit]");
+  button.disabled = true;
+  clearErrors(form);
+  try {
+    const response = await fetch(form.action, {
+      method: "POST",
+      body: new FormData(form),
+      cache: "no-store",
+      headers: { "X-Requested-With": "fetch", Accept: "text/html" },
+    });
+    if (response.status === 201) show(form, await response.text());
+    else if (response.status === 422) showErrors(form, (await response.json()).errors);
+    else if (response.status === 403) fail(form, "Your role doesn’t allow this, or you are logged out. Load the page again.");
+    else fail(form, "The server could not do this. Look whether the key is in the list before trying again.");
+  } catch {
+    fail(form, "The server did not answer. Look whether the key is in the list before trying again.");
+  } finally {
+    button.disabled = false;
+  }
+}
+
+function show(form, markup) {
+  form.closest("dialog").close();
+  form.reset();
+  const page = new DOMParser().parseFromString(markup, "text/html");
+  made.replaceChildren(...document.adoptNode(page.body).childNodes);
+  if (form.closest("#rotate")) made.dataset.leave = "1";
+  openDialog("made");
+  made.querySelector("h2").focus();
+  refreshParts(["list", "counted"]);
+}
+
+/** What is wrong stands at its field; of the whole, above them. */
+function showErrors(form, errors) {
+  const general = [];
+  for (const [name, words] of Object.entries(errors)) {
+    const field = form.elements[name];
+    if (!field) {
+      general.push(...words);
+      continue;
+    }
+    const note = document.createElement("p");
+    note.className = "err";
+    note.id = `${field.id}-error`;
+    note.textContent = words.join(" ");
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-errormessage", note.id);
+    field.after(note);
+  }
+  if (general.length) fail(form, general.join(" "));
+  form.querySelector("[aria-invalid]")?.focus();
+}
+
+function clearErrors(form) {
+  form.querySelectorAll(".err").forEach((note) => note.remove());
+  form.querySelectorAll("[aria-invalid]").forEach((field) => field.removeAttribute("aria-invalid"));
+  form.querySelector("[data-error]").hidden = true;
+}
+
+function fail(form, words) {
+  const banner = form.querySelector("[data-error]");
+  setText(banner.querySelector("span"), words);
+  banner.hidden = false;
+}

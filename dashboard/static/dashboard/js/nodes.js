@@ -1,0 +1,132 @@
+// Media nodes: figures and sparklines from /ws/live/, states from the page itself every few seconds, and the dialog that
+// asks before a node is drained, resumed or forgotten.
+
+import { openDialog } from "./dialog.js";
+import { element, icon, pageData, setText } from "./dom.js";
+import { bitrate, number, time, unit } from "./format.js";
+import { health } from "./health.js";
+import { LinkView, retryWith } from "./link.js";
+import { refreshParts } from "./refresh.js";
+import { LiveSocket } from "./socket.js";
+import { SPAN_S, Spark } from "./spark.js";
+
+const SILENCE_S = 5; // A node ticks each second.
+const REFRESH_MS = 3000;
+const GONE_S = 5; // A node that says nothing for so long has no figures.
+
+const bootstrap = pageData("bootstrap");
+const link = new LinkView();
+const views = new Map(); // By a node's name.
+
+function telemetryWords(records) {
+  if (!records) return "–";
+  if (records.telemetry_failing_since) return `Failing since ${time(records.telemetry_failing_since)}`;
+  return records.telemetry_dropped ? `${number(records.telemetry_dropped)} lost` : "Written";
+}
+
+const FIGURES = {
+  in_kbps: (node) => bitrate(node.in_kbps),
+  out_kbps: (node) => bitrate(node.out_kbps),
+  cpu_percent: (node) => unit(node.cpu_percent, "%"),
+  publishers: (node) => number(node.publishers),
+  players: (node) => number(node.players),
+  connections: (node) => number(node.connections),
+  disk_free_percent: (node) => unit(node.disk_free_percent, "%"),
+  loop_delay_ms: (node) => unit(node.loop_delay_ms, "ms", 1),
+  history_waiting: (node) => number(node.records?.history_waiting),
+  telemetry: (node) => telemetryWords(node.records),
+};
+
+class NodeView {
+  constructor(host) {
+    this.host = host;
+    this.fields = [...host.querySelectorAll("[data-figure]")];
+    this.sparks = [...host.querySelectorAll("[data-spark]")].map((spark) => [spark.dataset.spark, new Spark(spark), []]);
+    this.issues = host.querySelector("[data-issues]");
+    this.shownIssues = "";
+    this.at = 0;
+  }
+
+  take(node) {
+    this.at = node.at;
+    for (const field of this.fields) setText(field, FIGURES[field.dataset.figure](node));
+    for (const [name, spark, points] of this.sparks) {
+      points.push({ at: node.at, kbps: node[name], health: "none" });
+      while (points[0].at < node.at - SPAN_S - 2) points.shift();
+      spark.draw(points, node.at, null);
+    }
+    this.takeIssues(node.issues ?? []);
+  }
+
+  takeIssues(issues) {
+    const signature = JSON.stringify(issues.map((issue) => [issue.check, issue.level, issue.title, issue.actual]));
+    if (signature === this.shownIssues) return;
+    this.shownIssues = signature;
+    this.issues.replaceChildren(
+      ...issues.map((issue) => {
+        const name = health(issue.level).icon;
+        const fact = issue.actual && !issue.title.endsWith(".") ? `${issue.title}: ${issue.actual}.` : issue.title;
+        return element("li", {}, icon(name, `w-${name}`), element("div", {}, element("b", {}, fact), " ", issue.advice));
+      }),
+    );
+  }
+
+  /** It tells nothing any more: no figure stands that isn't so. */
+  clear() {
+    for (const field of this.fields) setText(field, "–");
+    this.takeIssues([]);
+  }
+}
+
+function find() {
+  views.clear();
+  for (const host of document.querySelectorAll("[data-node]")) views.set(host.dataset.node, new NodeView(host));
+}
+
+function onMessage(message) {
+  link.heard(message.at);
+  for (const node of message.nodes ?? []) views.get(node.node)?.take(node);
+}
+
+/* ---- the dialog ---- */
+
+const ASKS = {
+  drain: [
+    "Drain",
+    "It takes no new connection, and asks those it has to connect elsewhere. What is still live there after the time below is ended.",
+  ],
+  resume: ["Resume", "It takes connections again within 2 s, and ends nothing."],
+  forget: [
+    "Forget",
+    "Nobody misses it any more: no page and no alarm names it as down. History keeps its name. Should it come back, it is as any other.",
+  ],
+};
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-ask]");
+  if (!button) return;
+  const { ask, name, url } = button.dataset;
+  const [verb, words] = ASKS[ask];
+  document.getElementById("ask-form").action = url;
+  setText(document.getElementById("ask-title"), `${verb} ${name}`);
+  setText(document.getElementById("ask-words"), words);
+  setText(document.getElementById("ask-submit"), `${verb} it`);
+  document.getElementById("ask-grace").hidden = ask !== "drain";
+  openDialog("ask");
+});
+
+/* ---- go ---- */
+
+find();
+setInterval(() => {
+  const now = link.now();
+  for (const view of views.values()) if (view.at && now - view.at > GONE_S) view.clear();
+  const states = [...document.querySelectorAll(".node-state")].map((part) => part.id);
+  refreshParts([...states, "streams", "sessions"]);
+}, REFRESH_MS);
+const socket = new LiveSocket(bootstrap.ws, {
+  onMessage,
+  onState: (state) => link.show(state),
+  silenceS: () => SILENCE_S,
+});
+retryWith(link, socket);

@@ -1,0 +1,236 @@
+// The charts of a stream's page, on one crosshair: what they show, by which limits they are judged, how far they go back.
+
+import { ChartGroup } from "./charts.js";
+import { element, icon, setText } from "./dom.js";
+import { day, number, time, unit } from "./format.js";
+import { health } from "./health.js";
+import { WINDOW_S } from "./samples.js";
+
+const TABLE_ROWS = 60;
+const MARKS = 4; // More than these on one chart can't be read.
+const PAGE_WORDS = { 300: "Last 5 minutes", 1800: "Last 30 minutes", 10800: "Last 3 hours" };
+const PAST_MS = { 1800: 15000, 10800: 60000 }; // How often the lake is asked again; the newest five minutes are live.
+
+/** A limit in % of a value; undefined where there is none. */
+const percent = (limit, value) => (limit === null || limit === undefined ? undefined : (limit / 100) * value);
+
+export class StreamCharts {
+  /** `limits`: {check: {name, warning, bad}}; `url` answers with the samples of some time. */
+  constructor(card, samples, { limits, url, isStill }) {
+    this.card = card;
+    this.samples = samples;
+    this.limits = limits;
+    this.url = url;
+    this.isStill = isStill;
+    this.span = WINDOW_S;
+    this.asTable = false;
+    this.asked = 0;
+    const group = new ChartGroup();
+    const add = (name, options) => group.add(this.figure(name), options);
+    this.plots = {
+      bitrate: add("bitrate", { unit: "kbit/s", ticks: 4, labels: true }),
+      fps: add("fps", { unit: "fps", decimals: 1, tickDecimals: 0 }),
+      keyframe_interval: add("keyframe_interval", { unit: "s", decimals: 1, ...this.above("gop_long") }),
+      drift_dev: add("drift_dev", { unit: "ms", ...this.above("drift"), top: this.limits.drift?.bad ?? 1000 }),
+      rtt_ms: add("rtt_ms", { unit: "ms", ...this.above("rtt_high") }),
+      players: add("players", { unit: "", axis: true, top: 2 }),
+    };
+    this.caption("keyframe_interval", this.dashedWords("gop_long", "s"));
+    this.caption("drift_dev", this.dashedWords("drift", "ms"));
+    this.caption("rtt_ms", this.dashedWords("rtt_high", "ms"));
+    card.addEventListener("change", (event) => this.choose(Number(event.target.value)));
+    card.querySelector("#table-toggle").addEventListener("click", (event) => this.toggleTable(event.currentTarget));
+  }
+
+  /** Whether more is asked for than what is live. */
+  get looksBack() {
+    return this.span !== WINDOW_S;
+  }
+
+  figure(name) {
+    return this.card.querySelector(`[data-chart="${name}"]`);
+  }
+
+  caption(name, words) {
+    setText(this.figure(name).querySelector(".clip"), words);
+  }
+
+  /** What a chart needs for a check that opens above its limits. */
+  above(check) {
+    const limit = this.limits[check] ?? {};
+    return {
+      dashed: limit.warning ?? limit.bad ?? null,
+      limits: { warnAbove: limit.warning ?? undefined, badAbove: limit.bad ?? undefined },
+    };
+  }
+
+  dashedWords(check, name) {
+    const limit = this.limits[check] ?? {};
+    const [word, value] = limit.warning == null ? ["bad", limit.bad] : ["warning", limit.warning];
+    return value == null ? "" : `dashed: ${word} over ${unit(value, name, value % 1 ? 1 : 0)}`;
+  }
+
+  /* ---- how far back ---- */
+
+  choose(span) {
+    this.span = span;
+    this.samples.remember(null);
+    setText(this.card.querySelector("h2"), PAGE_WORDS[span]);
+    const aside = span === WINDOW_S ? "one sample a second, times in UTC" : "band: least to greatest, times in UTC";
+    setText(this.card.querySelector(".card-head p"), aside);
+    this.say("");
+    this.asked = 0;
+    this.ask();
+    this.repaint();
+  }
+
+  say(words) {
+    const place = this.card.querySelector("[data-field=range-note]");
+    setText(place, words);
+    place.hidden = words === "";
+  }
+
+  /** The lake's samples, if they are wanted and old. */
+  async ask() {
+    const wait = PAST_MS[this.span];
+    if (!wait || document.hidden || this.isStill() || Date.now() - this.asked < wait) return;
+    this.asked = Date.now();
+    const span = this.span;
+    if (!this.samples.past) this.say("Reading what was measured.");
+    let words = "";
+    try {
+      const response = await fetch(`${this.url}?seconds=${span}`, { headers: { Accept: "application/json" } });
+      if (!response.ok) throw new Error(response.statusText);
+      const series = await response.json();
+      if (span !== this.span) return;
+      this.samples.remember(series);
+      words = series.problems.join(" ");
+    } catch {
+      words = "What was measured before the last 5 minutes could not be read.";
+    }
+    if (span !== this.span) return;
+    this.say(words);
+    this.repaint();
+  }
+
+  repaint() {
+    if (this.lastPaint) this.paint(...this.lastPaint);
+  }
+
+  /* ---- drawing ---- */
+
+  /** `events`: of the feed, for the marks. Returns whether there is anything to see. */
+  paint(stream, now, events) {
+    this.lastPaint = [stream, now, events];
+    this.ask();
+    const view = this.samples.view(now, this.span);
+    const seen = view.columns.bitrate.some((value) => value !== null);
+    if (stream.state === "live" || seen || this.looksBack) this.draw(stream, view, events);
+    return seen;
+  }
+
+  draw(stream, view, events) {
+    const target = stream.target_kbps || null;
+    const nominal = nominalFps(stream);
+    const isLive = stream.state === "live";
+    const mean = this.span === WINDOW_S ? "5 s mean" : "video, mean";
+    this.caption("bitrate", target ? `${mean}; dashed: target ${number(target)}` : mean);
+    this.caption("fps", nominal ? `by wall time, nominal ${number(nominal, nominal % 1 ? 2 : 0)}` : "by wall time");
+    for (const [name, plot] of Object.entries(this.plots)) {
+      const values = view.columns[name];
+      plot.show({
+        times: view.times,
+        values: name === "drift_dev" ? values.map(absolute) : values,
+        low: name === "drift_dev" ? null : view.low?.[name],
+        high: name === "drift_dev" ? null : view.high?.[name],
+        range: view.range,
+        zones: view.zones,
+        marks: name === "bitrate" ? this.marks(events, view.range) : [],
+        options: { now: isLive ? undefined : null, ...this.byStream(name, target, nominal) },
+      });
+    }
+    if (this.asTable) this.paintTable(view);
+  }
+
+  /** Options that follow from what the stream ought to be. */
+  byStream(name, target, nominal) {
+    const low = this.limits[{ bitrate: "bitrate_low", fps: "fps_low" }[name]] ?? {};
+    const high = this.limits.bitrate_high ?? {};
+    if (name === "bitrate") {
+      if (!target) return { dashed: null, band: null, limits: {} };
+      const [from, to] = [percent(low.warning, target), percent(high.warning, target)];
+      return {
+        dashed: target,
+        band: from !== undefined && to !== undefined ? [from, to] : null,
+        limits: {
+          warnBelow: from,
+          badBelow: percent(low.bad, target),
+          warnAbove: to, // What is bad is over the key's limit, of all that is sent.
+        },
+      };
+    }
+    if (name !== "fps") return {};
+    if (!nominal) return { top: 30, limits: {} };
+    return {
+      top: nominal,
+      limits: { warnBelow: percent(low.warning, nominal), badBelow: percent(low.bad, nominal) },
+    };
+  }
+
+  /** When issues opened, as the feed knows it. */
+  marks(events, [from, to]) {
+    return [...events]
+      .filter((event) => event.kind === "health.opened" && event.at > from && event.at <= to)
+      .slice(0, MARKS)
+      .map((event) => ({ at: event.at, label: (this.limits[event.code]?.name ?? event.code).toLowerCase() }));
+  }
+
+  toggleTable(button) {
+    this.asTable = !this.asTable;
+    button.setAttribute("aria-pressed", String(this.asTable));
+    this.card.querySelector("#plots").hidden = this.asTable;
+    this.card.querySelector("#plot-table").hidden = !this.asTable;
+    this.card.querySelector(".legend").hidden = this.asTable;
+    this.repaint();
+  }
+
+  /** The newest first; of a long time not every sample. */
+  paintTable({ times: at, columns, range }) {
+    const every = this.span === WINDOW_S ? 1 : Math.max(1, Math.ceil(at.length / TABLE_ROWS));
+    const rows = [];
+    for (let i = at.length - 1; i >= 0 && rows.length < TABLE_ROWS; i -= every) {
+      if (at[i] < range[0]) break;
+      rows.push(tableRow(at[i], columns, i, this.span));
+    }
+    this.card.querySelector("#plot-table tbody").replaceChildren(...rows);
+  }
+}
+
+function tableRow(at, columns, i, span) {
+  if (columns.bitrate[i] === null)
+    return element("tr", {}, element("td", {}, time(at)), element("td", { colspan: 7, class: "dim" }, "off air"));
+  const look = health(columns.health[i]);
+  const cells = [
+    number(columns.bitrate[i]),
+    number(columns.fps[i], 1),
+    number(columns.keyframe_interval[i], 1),
+    number(columns.drift_dev[i]),
+    number(columns.rtt_ms[i], columns.rtt_ms[i] < 10 ? 1 : 0),
+    number(columns.players[i], span === WINDOW_S || columns.players[i] % 1 === 0 ? 0 : 1),
+  ];
+  return element(
+    "tr",
+    {},
+    element("td", { title: day(at) }, time(at)),
+    ...cells.map((cell) => element("td", { class: "num" }, cell)),
+    element("td", { class: "nowrap" }, icon(look.icon, `w-${look.icon}`), " ", look.word),
+  );
+}
+
+const absolute = (value) => (value === null ? null : Math.abs(value));
+
+/** Frames a second as the encoder claims them. */
+export function nominalFps(stream) {
+  const claimed = stream.metadata?.framerate;
+  return typeof claimed === "number" && claimed > 0 ? claimed : null;
+}

@@ -1,0 +1,144 @@
+"""The admin's site: whatever is added, changed or deleted in a form of it is written into the audit log.
+
+What its actions do (revoke, drain) has its entry from the services: `acts`, `keyacts`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin
+from django.db import transaction
+from django.db.models import Manager, Model, QuerySet
+from django.http import HttpRequest
+
+from ingest.acting import actor_of
+from ingest.models import Stream, StreamKey
+from ingest.services import audit
+
+if TYPE_CHECKING:
+    AnyBase = admin.ModelAdmin[Model]
+else:
+    AnyBase = admin.ModelAdmin
+
+SUBJECTS: Mapping[type[Model], str] = {StreamKey: "key"}
+"""Of those whose model has a longer name than people give them."""
+
+SECRET = re.compile(r"passw|secret|token|existing_key|digest", re.IGNORECASE)
+"""Names of fields whose values are in no log."""
+
+UNSAID = "not shown"
+
+OWN = ("ingest", "analytics", "dashboard")
+"""Applications whose actions make their entries themselves."""
+
+MOST_OF_ACTION = 100
+"""Entries of one action of another package's admin; a page of its list has as many rows."""
+
+
+class Audited(AnyBase):
+    """A model's admin with entries for what its forms do.
+
+    `records_itself`, where the admin has it: the verbs (create, change, delete) whose entries its own code makes.
+    """
+
+    def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
+        request._changes = changes(form, add=add) | of_rows(formsets or ())  # type: ignore[attr-defined]
+        return super().construct_change_message(request, form, formsets, add)
+
+    def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        self._record(request, obj, "create", message)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        self._record(request, obj, "change", message)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Iterable[Model]) -> Any:
+        queryset = list(queryset)
+        for obj in queryset:
+            self._record(request, obj, "delete", [])
+        return super().log_deletions(request, queryset)  # type: ignore[arg-type]
+
+    def response_action(self, request: HttpRequest, queryset: "QuerySet[Model]", *args: Any) -> Any:
+        with transaction.atomic():
+            answer = super().response_action(request, queryset, *args)
+            action = request.POST.get("action", "")
+            if type(self).__module__.partition(".")[0] not in OWN and action not in ("", "delete_selected"):
+                for pk in request.POST.getlist("_selected_action")[:MOST_OF_ACTION]:
+                    audit.record(actor_of(request), f"{subject(self.model)}.{action}"[:64], f"number {pk}")
+            return answer
+
+    def _record(self, request: HttpRequest, obj: Model, verb: str, message: Any) -> None:
+        """`message`: a text where an action of the project's own tells Django's history what it did."""
+        if verb in getattr(self, "records_itself", ()) or isinstance(message, str):
+            return
+        changed = getattr(request, "_changes", {}) if verb != "delete" else {}
+        if verb == "change" and not changed:
+            return
+        said: dict[str, Any] = {"changed": changed} if changed else {}
+        stream = obj if isinstance(obj, Stream) else getattr(obj, "stream", None)
+        audit.record(
+            actor_of(request),
+            f"{subject(type(obj))}.{verb}",
+            audit.name_of(obj),
+            stream=stream if isinstance(stream, Stream) and verb != "delete" else None,
+            **said,
+        )
+
+
+def subject(model: type[Model]) -> str:
+    """Such as encoder_login of EncoderLogin."""
+    return SUBJECTS.get(model) or re.sub(r"(?<!^)(?=[A-Z])", "_", model.__name__).lower()
+
+
+def changes(form: forms.BaseForm, *, add: bool) -> dict[str, list[Any]]:
+    """By field: what it was and what it is; of a new row only what it is. Secrets aren't told."""
+    found: dict[str, list[Any]] = {}
+    for name in form.changed_data:
+        field = form.fields.get(name)
+        if field is None or SECRET.search(name) or isinstance(field.widget, forms.PasswordInput):
+            found[name] = [UNSAID]
+            continue
+        now = plain(form.cleaned_data.get(name))
+        found[name] = [now] if add else [_before(field, form.initial.get(name)), now]
+    return found
+
+
+def of_rows(formsets: Iterable[Any]) -> dict[str, list[Any]]:
+    """By row of an inline: what changed in it."""
+    found: dict[str, list[Any]] = {}
+    for formset in formsets:
+        for form in formset.forms:
+            if form in formset.deleted_forms:
+                found[str(form.instance)] = ["deleted"]
+            elif form.has_changed():
+                found[str(form.instance)] = [changes(form, add=form in formset.extra_forms)]
+    return found
+
+
+def _before(field: forms.Field, value: Any) -> Any:
+    """A row that was chosen is kept as its key."""
+    if isinstance(field, forms.ModelChoiceField) and not isinstance(value, Model | list | tuple | type(None)):
+        value = field.queryset.filter(pk=value).first()  # type: ignore[union-attr]
+    return plain(value)
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, QuerySet | Manager):
+        value = list(value.all())
+    if isinstance(value, list | tuple | set):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str | dict) else str(value)
+
+
+class AuditedSite(admin.AdminSite):
+    """Mixes `Audited` into whatever is registered, other packages' models as well."""
+
+    def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
+        base = admin_class or admin.ModelAdmin
+        if not issubclass(base, Audited):
+            make: Any = type(base)
+            base = make(base.__name__, (Audited, base), {"__module__": base.__module__})
+        super().register(model_or_iterable, base, **options)

@@ -1,0 +1,92 @@
+"""Whether a connection is let in: its application, a key or token that its URL carries, an encoder's log-in."""
+
+from django.utils import timezone
+
+from ingest.consumers import database, deciding, guarding
+from ingest.consumers.asking import Permission
+from ingest.consumers.base import ControlConsumer
+from ingest.contracts import ConnectEvent
+from ingest.models import Application, EncoderLogin
+from ingest.server.credentials import looks_like_key
+from ingest.services import admission, callback, encoderlogin
+from ingest.services.admission import Peer
+from ingest.services.encoderlogin import Challenged, LoginRefused
+from ingest.services.refusals import Action, Refused
+
+
+class Connecting(ControlConsumer):
+    """What an RtmpConsumer does about `connect`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action: Action = "connect"
+        """What the client would do next; for a connection that breaks before it does."""
+        self.app_is_known = False
+        self.login: int | None = None
+        """The EncoderLogin by which it has logged in."""
+        self.authenticated = False
+        """Whether it has shown a key or a token that let it in, or has logged in."""
+        self.shares = False
+        """Whether its application has shared objects: then it may be of use without publishing or playing."""
+        self.challenged = False
+        """It was told to log in, and comes back by another connection."""
+
+    @property
+    def peer(self) -> Peer:
+        raise NotImplementedError
+
+    def record_refusal(self, refused: Refused, *, name: str) -> None:
+        raise NotImplementedError
+
+    async def rtmp_connect(self, event: ConnectEvent) -> None:
+        self.spawn(self._connect(event))
+
+    async def _connect(self, event: ConnectEvent) -> None:
+        address, said = self.scope["client"][0], event["login"]
+        is_viewer = self.scope["scheme"] in ("http", "ws")
+        publisher = encoderlogin.publishes(self.scope["connect"], self.scope["flash_ver"])
+
+        def check() -> tuple[Application, EncoderLogin | None]:
+            now, credential = timezone.now(), event["credential"]
+            application = admission.connect(
+                app=self.scope["app"], credential=credential, address=address, now=now, only_plays=is_viewer
+            )
+            return application, encoderlogin.enter(
+                application=application,
+                said=said,
+                publisher=publisher,
+                has_credential=bool(credential),
+                address=address,
+                now=now,
+            )
+
+        async def decide(deadline: float) -> tuple[Application, EncoderLogin | None]:
+            if event["credential"] or said is not None:
+                guarding.hear("connect", address)
+            application, login = await database.decide(check, executor=database.READ, deadline=deadline)
+            await Permission(self.peer).ask(callback.question("connect", application, login=login))
+            return application, login
+
+        try:
+            application, login = await deciding.decided("connect", decide)
+        except Challenged as challenged:
+            await self._challenge(challenged.description)
+        except Refused as refused:
+            self.record_refusal(refused, name="")
+            secret = f"{said['user']} {said['response']}" if said is not None else event["credential"]
+            await guarding.damp(refused, self.peer, secret)
+            if isinstance(refused, LoginRefused):
+                await self._challenge(refused.answer)
+            else:
+                await self.send({"type": "rtmp.reject", "code": refused.code, "description": refused.description})
+        else:
+            self.action = "publish"
+            self.app_is_known = True
+            self.login = login.pk if login is not None else None
+            self.authenticated = login is not None or looks_like_key(event["credential"])
+            self.shares = application.shared_objects != "none"
+            await self.send({"type": "rtmp.accept", "shared_objects": application.shared_objects})
+
+    async def _challenge(self, description: str) -> None:
+        self.challenged = True
+        await self.send({"type": "rtmp.challenge", "description": description})

@@ -1,0 +1,161 @@
+"""What becomes of recordings: rows by the history writer, events of their sessions, and a node's care for its files."""
+
+import asyncio
+import logging
+import time
+import uuid
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+from django.conf import settings
+from django.db import Error as AnyDatabaseError
+from django.db import connection
+from django.utils import timezone
+
+from ingest.consumers import recorder
+from ingest.consumers.active import ACTIVE, ActiveSession
+from ingest.contracts import StatusSend
+from ingest.contracts.recording import RecordEvent
+from ingest.history import RecordRow, get_history
+from ingest.logcontext import about
+from ingest.server.recording.writers import Writers
+from ingest.services import recordings
+
+logger = logging.getLogger(__name__)
+
+TIDY_S = 60.0
+
+LEVELS = {"started": "status", "closed": "status", "failed": "error"}
+
+NOT_ALLOWED = "The application does not allow recordings; the stream is live all the same."
+
+WRITING: dict[str, ActiveSession] = {}
+"""By session id: those that are recorded, from their accept until their last file is closed, which may be long after
+their end."""
+
+MOST_WRITING: Final = 10_000
+"""A session whose publisher had gone when it was accepted is never said to be over: the oldest make room."""
+
+
+def not_recorded(stream_id: int) -> StatusSend:
+    """Tells a publisher of type record or append that it is only live. A status of level `error` would end FFmpeg."""
+    return {
+        "type": "rtmp.status.send",
+        "stream_id": stream_id,
+        "level": "warning",
+        "code": "NetStream.Record.NoAccess",
+        "description": NOT_ALLOWED,
+    }
+
+
+def expect(session: ActiveSession) -> None:
+    """The session is about to be recorded."""
+    if len(WRITING) >= MOST_WRITING:
+        del WRITING[next((known for known in WRITING if known not in ACTIVE), next(iter(WRITING)))]
+    WRITING[str(session.id)] = session
+
+
+def note(event: RecordEvent) -> None:
+    """Writes down what became of a recording."""
+    if event["state"] == "over":
+        WRITING.pop(event["session_id"], None)
+        return
+    at = datetime.fromtimestamp(time.time(), UTC)
+    session = ACTIVE.get(event["session_id"]) or WRITING.get(event["session_id"])
+    if session is None:  # The row needs no more than the id. The event does, whose number would be a guess.
+        logger.warning(
+            "Recording %s: %s. Its session %s is not known.", event["name"], event["state"], event["session_id"]
+        )
+        get_history().put(RecordRow(uuid.UUID(event["session_id"]), at, event))
+        return
+    if event["state"] == "failed":
+        with about(session_id=event["session_id"], stream=f"{session.app}/{session.name}"):
+            logger.error("Recording %s/%s failed: %s", session.app, session.name, event["description"])
+    get_history().put(RecordRow(session.id, at, event))
+    detail = {name: event[name] for name in ("name", "file", "duration_ms", "size_bytes", "dropped_frames")}
+    happened = recorder.happening(
+        f"record.{event['state']}",
+        level=LEVELS[event["state"]],
+        code=event["code"],
+        description=event["description"],
+        detail=detail,
+    )
+    recorder.record(session, happened)
+
+
+class PublisherRecordings:
+    """The part of a connection's application."""
+
+    async def rtmp_record(self, event: RecordEvent) -> None:
+        note(event)
+
+
+class NodeRecordings:
+    """The part of a node's application."""
+
+    async def node_record(self, event: RecordEvent) -> None:
+        note(event)
+
+
+class Care:
+    """A node's rounds over its recordings, in a thread of their own: nothing waits for a disk.
+
+    What a former process left open is closed first; what can't be closed yet is tried again each round.
+    """
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._due = 0.0
+        self._has_recovered = False
+        self._thread = Writers(1)
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def go_on(self, now: float) -> None:
+        """To be called each second or so; `now`: seconds of the loop's clock."""
+        if self._idle.is_set() and now >= self._due:
+            self._due = now + TIDY_S
+            self._idle.clear()
+            loop = asyncio.get_running_loop()
+            writing = [session.id for session in WRITING.values()]
+            self._thread.submit(lambda: self._run(loop, writing))
+
+    async def stop(self, timeout_s: float) -> None:
+        """Waits for the round that is under way, for so long at most."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        self._thread.close()
+
+    def _run(self, loop: asyncio.AbstractEventLoop, writing: list[uuid.UUID]) -> None:
+        try:
+            self._round(writing)
+        except AnyDatabaseError as error:
+            logger.info("Recordings are looked after when the database answers: %s", type(error).__name__)
+        finally:
+            connection.close()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._idle.set)
+
+    def _round(self, writing: list[uuid.UUID]) -> None:
+        if not self._has_recovered:
+            left = list(recordings.unfinished(node=self._node, writing=writing))
+            closed = sum(recordings.recover(recording) for recording in left)
+            self._has_recovered = closed == len(left)
+            if closed:
+                logger.warning("Closed %d recordings that a former process of this node left open.", closed)
+            if not self._has_recovered:
+                logger.info(
+                    "%d recordings can't be closed yet: they have another writer, or the folder fails.",
+                    len(left) - closed,
+                )
+        done = recordings.tidy(
+            now=timezone.now(), days=settings.RECORDINGS_DAYS, gib=settings.RECORDINGS_GIB, node=self._node
+        )
+        if done.count:
+            logger.info(
+                "Deleted recordings: %d replaced by newer ones, %d too old, %d over the size.",
+                done.superseded,
+                done.old,
+                done.large,
+            )

@@ -1,0 +1,132 @@
+"""Writes an FLV file that plays at any moment, also when its writer is killed, and that players can seek in at the end.
+
+    writer = FlvWriter.begin(stream, metadata)
+    writer.write(tag.type_id, tag.timestamp, tag.payload)
+    writer.finish()
+
+`finish` moves nothing: onMetaData stands first with room behind its properties, into which duration, size and index go.
+"""
+
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Final, Self
+
+from ingest.flv.index import Rest, never, to_the_end
+from ingest.flv.marks import MAX_POINTS, Marks
+from ingest.flv.metadata import FILLER, OF_A_FILE, SeekPoint, encode_metadata, keyframes_property
+from ingest.flv.tags import (
+    FILE_HEADER,
+    FLAGS_OFFSET,
+    HAS_AUDIO,
+    HAS_VIDEO,
+    POINTER_BYTES,
+    SIGNATURE,
+    TAG_HEADER_BYTES,
+    tag_bytes,
+    tag_size,
+)
+from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
+from ingest.rtmp.messages import MessageType
+
+VERSION: Final = 1
+ROOM_BYTES: Final = 256 + 18 * MAX_POINTS
+"""Behind the properties of a new file: two numbers of 9 bytes for each point, names and other figures."""
+
+
+class FlvWriter:
+    """Writes to a binary stream that can seek, and that writes whole what it is given (no raw file).
+
+    Each tag is one `write`. What the stream raises (OSError: a full disk) is passed on; then the file may end in the
+    middle of a tag, and only `resume` writes to it again.
+    """
+
+    def __init__(
+        self, stream: BinaryIO, marks: Marks, metadata: Mapping[str, Any], *, metadata_at: int, room: int, size: int
+    ) -> None:
+        """Of a file that has been begun: `begin` and `resume` do that."""
+        self._stream = stream
+        self._marks = marks
+        self._metadata = metadata
+        self._metadata_at = metadata_at
+        self._room = room
+        self.size = size
+        """Bytes of the file so far."""
+
+    @classmethod
+    def begin(cls, stream: BinaryIO, metadata: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Self:
+        """A new file in an empty stream. `metadata`: the properties of the publisher's onMetaData."""
+        properties = _of_any_file(metadata)
+        room = len(encode_metadata(properties)) + ROOM_BYTES
+        start = FILE_HEADER.pack(SIGNATURE, VERSION, HAS_AUDIO | HAS_VIDEO, FILE_HEADER.size) + bytes(POINTER_BYTES)
+        written = start + tag_bytes(MessageType.DATA_AMF0, 0, encode_metadata(properties, room))
+        stream.write(written)
+        at = len(start) + TAG_HEADER_BYTES
+        return cls(stream, Marks(limits), properties, metadata_at=at, room=room, size=len(written))
+
+    @classmethod
+    def resume(cls, stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: Rest = never) -> Self:
+        """Goes on behind the last whole tag of a file, which is looked through where its metadata don't tell; what
+        follows that tag is cut off.
+
+        Raises FlvError where it is no FLV file at all.
+        """
+        index = to_the_end(stream, limits, rest=rest)
+        tag = index.metadata_tag
+        # In the metadata of others there may be no room; what was encoded otherwise is not written over.
+        has_room = tag is not None and tag.type_id == MessageType.DATA_AMF0 and not tag.is_encrypted
+        stream.seek(index.end)
+        stream.truncate()
+        stream.write(tag_size(index.last.size) if index.last else bytes(POINTER_BYTES))
+        return cls(
+            stream,
+            index.marks,
+            _of_any_file(index.metadata),
+            metadata_at=tag.offset + TAG_HEADER_BYTES if tag else 0,
+            room=tag.size if tag and has_room else 0,
+            size=index.end + POINTER_BYTES,
+        )
+
+    @property
+    def duration_ms(self) -> int:
+        return self._marks.duration_ms
+
+    @property
+    def last_timestamp(self) -> int:
+        """Of the latest audio or video: what is appended goes on from there."""
+        return self._marks.clock.timestamp
+
+    def write(self, type_id: int, timestamp: int, payload: bytes) -> None:
+        """A tag, of a message's type, time and payload. ValueError for a payload over 16,777,215 bytes."""
+        written = tag_bytes(type_id, timestamp, payload)
+        self._stream.write(written)
+        self._marks.add(type_id, timestamp, payload, self.size)
+        self.size += len(written)
+
+    def finish(self) -> None:
+        """Puts duration, size and index of the file into its metadata, as far as there is room, and what it holds.
+
+        The index is left out where it can't be true for every player: timestamps that wrap or begin again, headers
+        that change on the way. `read_index` looks through such a file.
+        """
+        stream, marks = self._stream, self._marks
+        properties = {**self._metadata, "duration": marks.duration_ms / 1000, "filesize": self.size}
+        points = marks.points if marks.has_video and marks.is_plain else []
+        payload = encode_metadata(_with_index(properties, points, marks))
+        while len(payload) > self._room and points:
+            points = points[::2] if len(points) > 1 else []
+            payload = encode_metadata(_with_index(properties, points, marks))
+        if len(payload) <= self._room:
+            stream.seek(self._metadata_at)
+            stream.write(payload.ljust(self._room, FILLER))
+        stream.seek(FLAGS_OFFSET)
+        stream.write(bytes((HAS_AUDIO * marks.has_audio | HAS_VIDEO * marks.has_video,)))
+        stream.seek(self.size)
+
+
+def _of_any_file(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in metadata.items() if name not in OF_A_FILE}
+
+
+def _with_index(properties: Mapping[str, Any], points: list[SeekPoint], marks: Marks) -> dict[str, Any]:
+    if not points:
+        return {**properties}
+    return {**properties, "keyframes": keyframes_property(points, marks.clock.first or 0)}

@@ -1,0 +1,326 @@
+"""The table of checks of a stream: what is measured, from where on it is wrong, and what is said of it.
+
+Causes come before what they may cause. What has its cause told by another row is not measured here: see
+`ingest.live.judging`, which gives the figures.
+"""
+
+from math import inf
+from operator import ge, lt
+from typing import Final
+
+from ingest.live.health import measures
+from ingest.live.health.check import Check, Passed
+from ingest.live.health.figures import Figures
+from ingest.live.health.words import NBSP, kbps, percent, span, times, whole
+from ingest.live.limit import TOLERANCE
+
+# --- Words ---
+
+
+def _gop_is_open(figures: Figures) -> bool:
+    """Whether the group of pictures under way is already longer than the last whole one."""
+    age = figures.open_gop_s or 0.0
+    return not figures.keyframe_intervals or age > figures.keyframe_intervals[-1]
+
+
+def _gop(figures: Figures, passed: Passed) -> str:
+    if _gop_is_open(figures):
+        return span(figures.open_gop_s or 0.0)
+    return f"{figures.keyframe_intervals[-1]:.1f}{NBSP}s"
+
+
+def _gop_title(figures: Figures, passed: Passed) -> str:
+    begin = "No keyframe has arrived for" if _gop_is_open(figures) else "A keyframe every"
+    return f"{begin} {_gop(figures, passed)}, {passed.limit:g} at most."
+
+
+def _low_title(figures: Figures, passed: Passed) -> str:
+    return _of_target(figures, figures.video_kbps, passed)
+
+
+def _of_target(figures: Figures, sent: float | None, passed: Passed) -> str:
+    target = figures.target
+    of = f" of the {whole(target.kbps)} {target.source}" if target is not None else ""
+    return f"Bitrate {kbps(sent)}, {percent(passed.value)}{of}, for {span(passed.lasted_s)}."
+
+
+def _target_kbps(figures: Figures) -> float:
+    return figures.target.kbps if figures.target is not None else 0.0
+
+
+def _high_actual(figures: Figures, passed: Passed) -> str:
+    sent = figures.sent_kbps if passed.level == "bad" else measures.high_kbps(figures)
+    return f"{kbps(sent)} ({percent(passed.value)})"
+
+
+def _high_title(figures: Figures, passed: Passed) -> str:
+    if passed.level == "bad":
+        sent = f"The encoder sends {kbps(figures.sent_kbps)}, {whole(figures.max_kbps or 0)} at most by its key"
+        return f"{sent}, for {span(passed.lasted_s)}."
+    return _of_target(figures, measures.high_kbps(figures), passed)
+
+
+def _fps_advice(figures: Figures, passed: Passed) -> str:
+    if figures.frames_are_late:
+        return "Frames come late, though none is left out: use a faster preset, or lower the bitrate."
+    return "The encoder is overloaded: use a faster preset or a smaller picture."
+
+
+def _fps(figures: Figures) -> str:
+    return f"{figures.fps or 0:.1f}"
+
+
+def _slow(figures: Figures) -> str:
+    return f"{figures.slow_players} of {figures.players} players"
+
+
+CHECKS: Final[tuple[Check[Figures], ...]] = (
+    Check(
+        code="starving",
+        name="Nothing arrives",
+        warning=2,
+        bad=5,
+        hold_s=0,
+        unit="s",
+        in_silence=True,
+        measure=lambda figures: figures.idle_s,
+        actual=lambda figures, passed: span(figures.idle_s),
+        title=lambda figures, passed: f"Nothing has arrived for {span(figures.idle_s)}, {passed.limit:g} at most.",
+        advice="Check that the encoder is running, then its uplink.",
+    ),
+    Check(
+        code="bitrate_low",
+        name="Bitrate low",
+        warning=70,
+        bad=40,
+        hold_s=10,
+        unit="%",
+        passes=lt,
+        measure=measures.low_share,
+        actual=lambda figures, passed: f"{kbps(figures.video_kbps)} ({percent(passed.value)})",
+        expected=lambda figures, passed: f"{kbps(_target_kbps(figures))}, {passed.limit:g}{NBSP}% of it at least",
+        title=_low_title,
+        advice="The uplink can't carry this rate: lower it, or use a cable.",
+    ),
+    Check(
+        code="bitrate_high",
+        name="Bitrate high",
+        warning=130,
+        bad=100 * (1 + TOLERANCE),
+        hold_s=10,
+        unit="%",
+        in_silence=True,
+        measure=measures.high_share,
+        measure_bad=measures.limit_share,
+        actual=_high_actual,
+        expected=lambda figures, passed: (
+            f"{kbps(figures.max_kbps)} at most"
+            if passed.level == "bad"
+            else f"{kbps(_target_kbps(figures))}, {passed.limit:g}{NBSP}% of it at most"
+        ),
+        title=_high_title,
+        advice=lambda figures, passed: (
+            "Lower the encoder's bitrate, or raise the limit of its stream key."
+            if passed.level == "bad"
+            else "Set the encoder to a constant bitrate (CBR)."
+        ),
+    ),
+    Check(
+        code="bitrate_unstable",
+        name="Bitrate unstable",
+        warning=25,
+        bad=50,
+        hold_s=30,
+        unit="%",
+        measure=lambda figures: figures.unevenness,
+        actual=lambda figures, passed: f"varies by {percent(passed.value)}",
+        title=lambda figures, passed: (
+            f"Bitrate and frames come unevenly: they vary by {percent(passed.value)} within a minute, "
+            f"{passed.limit:g} at most, for {span(passed.lasted_s)}."
+        ),
+        advice="The network is congested, or the encoder overloaded: use a cable, a lower bitrate, a faster preset.",
+    ),
+    Check(
+        code="gop_long",
+        name="Keyframes too far apart",
+        warning=4,
+        bad=10,
+        hold_s=0,  # Held for two groups of pictures: it is in what is measured.
+        unit="s",
+        measure=measures.long_gops,
+        relapse=measures.any_long_gop,
+        actual=_gop,
+        title=_gop_title,
+        advice=f"Set the keyframe interval to 2{NBSP}s; players wait this long to start.",
+    ),
+    Check(
+        code="gop_short",
+        name="Keyframes too close together",
+        warning=0.5,
+        bad=-inf,
+        hold_s=0,  # Five groups of pictures: the same.
+        unit="s",
+        passes=lt,
+        measure=measures.short_gops,
+        relapse=measures.most_gops,
+        actual=lambda figures, passed: f"{passed.value:.2f}{NBSP}s",
+        title=lambda figures, passed: f"A keyframe every {passed.value:.2f}{NBSP}s, {passed.limit:g} at least.",
+        advice=f"Set the keyframe interval to 2{NBSP}s; so many keyframes waste bitrate.",
+    ),
+    Check(
+        code="fps_low",
+        name="Frame rate low",
+        warning=90,
+        bad=60,
+        hold_s=10,
+        unit="%",
+        passes=lt,
+        measure=measures.fps_share,
+        actual=lambda figures, passed: f"{_fps(figures)} frames a second ({percent(passed.value)})",
+        expected=lambda figures, passed: (
+            f"{figures.nominal_fps or 0:g} frames a second, {passed.limit:g}{NBSP}% of them at least"
+        ),
+        title=lambda figures, passed: (
+            f"{_fps(figures)} frames a second, {percent(passed.value)} of the {figures.nominal_fps or 0:.4g} expected, "
+            f"for {span(passed.lasted_s)}."
+        ),
+        advice=_fps_advice,
+    ),
+    Check(
+        code="drift",
+        name="Behind real time",
+        warning=500,
+        bad=1000,
+        hold_s=10,
+        unit="ms",
+        measure=lambda figures: figures.drift_dev_ms,
+        actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
+        title=lambda figures, passed: (
+            f"Media is {whole(passed.value)}{NBSP}ms behind its mean of a minute, {whole(passed.limit)} at most."
+        ),
+        advice="Media falls behind real time: the uplink or the encoder is too slow for this bitrate; lower it.",
+    ),
+    Check(
+        code="faster_than_realtime",
+        name="Faster than real time",
+        warning=1.05,
+        bad=inf,
+        hold_s=30,
+        unit="×",
+        measure=lambda figures: figures.pace,
+        actual=lambda figures, passed: f"{passed.value:.2f}{NBSP}s of media a second",
+        title=lambda figures, passed: (
+            f"{passed.value:.2f}{NBSP}s of media come a second, {passed.limit:g} at most, for {span(passed.lasted_s)}."
+        ),
+        advice="A file is sent unpaced: have it sent in real time, as FFmpeg does by -re.",
+    ),
+    Check(
+        code="no_audio",
+        name="No audio",
+        warning=5,
+        bad=30,
+        hold_s=0,
+        unit="s",
+        measure=lambda figures: figures.without_audio_s if figures.expects_audio else None,
+        actual=lambda figures, passed: span(figures.without_audio_s),
+        title=lambda figures, passed: (
+            f"No audio has arrived for {span(figures.without_audio_s)}, {passed.limit:g} at most."
+        ),
+        advice="Check the encoder's audio source, or say in the stream's settings that it has none.",
+    ),
+    Check(
+        code="no_video",
+        name="No video",
+        warning=5,
+        bad=30,
+        hold_s=0,
+        unit="s",
+        measure=lambda figures: figures.without_video_s if figures.expects_video else None,
+        actual=lambda figures, passed: span(figures.without_video_s),
+        title=lambda figures, passed: (
+            f"No video has arrived for {span(figures.without_video_s)}, {passed.limit:g} at most."
+        ),
+        advice="Check the encoder's video source, or say in the stream's settings that it has none.",
+    ),
+    Check(
+        code="av_skew",
+        name="Audio and video apart",
+        warning=300,
+        bad=1000,
+        hold_s=10,
+        unit="ms",
+        measure=measures.skew_ms,
+        actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
+        title=lambda figures, passed: (
+            f"{'Video is ahead of audio' if (figures.av_skew_ms or 0) > 0 else 'Audio is ahead of video'} by "
+            f"{whole(passed.value)}{NBSP}ms, {whole(passed.limit)} at most."
+        ),
+        advice="Check the encoder's audio delay, and that both sources are of one device.",
+    ),
+    Check(
+        code="ts_discontinuity",
+        name="Timestamps jump",
+        warning=1,
+        bad=10,
+        hold_s=0,
+        unit="a minute",
+        passes=ge,
+        measure=lambda figures: figures.discontinuities,
+        actual=lambda figures, passed: f"{times(figures.discontinuities)} in the last minute",
+        expected=lambda figures, passed: "never" if passed.limit <= 1 else f"less than {passed.limit:g} times a minute",
+        title=lambda figures, passed: f"Timestamps jumped {times(figures.discontinuities)} in the last minute.",
+        advice="The encoder leaves frames out or sets its clock: check its load and its sources; players may stutter.",
+    ),
+    Check(
+        code="rtt_high",
+        name="Round trip long",
+        warning=200,
+        bad=inf,
+        hold_s=30,
+        unit="ms",
+        in_silence=True,
+        measure=lambda figures: figures.rtt_ms,
+        actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
+        title=lambda figures, passed: (
+            f"The round trip to the encoder takes {whole(passed.value)}{NBSP}ms, {whole(passed.limit)} at most, "
+            f"for {span(passed.lasted_s)}."
+        ),
+        advice="The way to the encoder is long or congested: use a nearer server, or a cable.",
+    ),
+    Check(
+        code="flapping",
+        name="Comes and goes",
+        warning=3,
+        bad=6,
+        hold_s=0,
+        unit="in 10 min",
+        passes=ge,
+        in_silence=True,
+        warms_up=False,
+        measure=lambda figures: figures.publishes,
+        actual=lambda figures, passed: f"{times(figures.publishes)} in 10{NBSP}min",
+        expected=lambda figures, passed: f"less than {passed.limit:g} times",
+        title=lambda figures, passed: (
+            f"Publishing began {times(figures.publishes)} in 10{NBSP}min, less than {passed.limit:g} are usual."
+        ),
+        advice="The encoder loses its connection or is restarted: see in the sessions how they ended, then its uplink.",
+    ),
+    Check(
+        code="slow_players",
+        name="Slow players",
+        warning=25,
+        bad=inf,
+        hold_s=10,
+        unit="%",
+        in_silence=True,
+        measure=measures.slow_share,
+        actual=lambda figures, passed: f"{_slow(figures)} ({percent(passed.value)})",
+        title=lambda figures, passed: (
+            f"{_slow(figures)} can't keep up, {percent(passed.value)} of them, {passed.limit:g} at most."
+        ),
+        advice="Their downlinks can't carry the bitrate, or this node's uplink is full: lower it, or see the node.",
+    ),
+)
+
+CHECK_CODES: Final = tuple(check.code for check in CHECKS)
+"""What an override may name."""

@@ -1,0 +1,185 @@
+"""When issues open and clear.
+
+A level opens when its limit has been passed for the check's hold without a break, and clears when it has not been for
+twice as long. During the first seconds of a session nothing is judged, but for what is known before it.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Generic
+
+from ingest.contracts import Health, Issue
+from ingest.live.health.check import LEVELS, Check, F, Level, Passed
+
+WARM_UP_S: Final = 10.0
+
+
+class _Latch:
+    """One level of one check: since when its limit is passed, and whether it is open."""
+
+    __slots__ = ("_over_since", "_well_since", "is_open", "since")
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.since = 0.0
+        """Wall time, of the one that is open."""
+        self._over_since: float | None = None
+        self._well_since: float | None = None
+
+    def update(self, is_over: bool, stays: bool, now: float, wall: float, hold_s: float) -> None:
+        if self.is_open:
+            if stays:
+                self._well_since = None
+                return
+            if self._well_since is None:
+                self._well_since = now
+            if now - self._well_since >= 2 * hold_s:
+                self.is_open = False
+                self._over_since = self._well_since = None
+        elif not is_over:
+            self._over_since = None
+        else:
+            if self._over_since is None:
+                self._over_since, self.since = now, wall
+            self.is_open = now - self._over_since >= hold_s
+
+    def stand_still(self, for_s: float) -> None:
+        """It stays as it is, and the time counts neither for nor against it."""
+        if self._over_since is not None:
+            self._over_since += for_s
+        if self._well_since is not None:
+            self._well_since += for_s
+
+
+class _Row(Generic[F]):
+    """A check of one session."""
+
+    __slots__ = ("_latches", "check", "is_at_rest", "is_over", "issue")
+
+    def __init__(self, check: Check[F]) -> None:
+        self.check = check
+        self.issue: Issue | None = None
+        self.is_over = False
+        """The warning's limit is passed, whether for its hold or not."""
+        self._latches: dict[Level, _Latch] = {level: _Latch() for level in LEVELS}
+        self.is_at_rest = True
+        """No level is open or about to be."""
+
+    def update(self, value: float | None, figures: F, now: float, wall: float) -> None:
+        """`value` is what the check measures."""
+        check = self.check
+        self.is_over = value is not None and check.passes(value, check.warning)
+        self.is_at_rest = True
+        issue = None
+        for level, latch in self._latches.items():
+            measured = value if level == "warning" or check.measure_bad is None else check.measure_bad(figures)
+            is_over = measured is not None and check.passes(measured, check.limit(level))
+            latch.update(is_over, is_over or self._relapses(level, figures), now, wall, check.hold_s)
+            if is_over or latch.is_open:
+                self.is_at_rest = False
+            if latch.is_open and issue is None:
+                since = min(other.since for other in self._latches.values() if other.is_open)
+                issue = self._told(level, measured, is_over, figures, since, wall)
+        self.issue = issue
+
+    def is_bad(self, figures: F) -> bool:
+        """Whether the bad level's limit is passed, where it is of another figure than the warning's."""
+        check = self.check
+        value = None if check.measure_bad is None else check.measure_bad(figures)
+        return value is not None and check.passes(value, check.bad)
+
+    def _relapses(self, level: Level, figures: F) -> bool:
+        """Whether the level stays open, though its limit isn't passed just now."""
+        check = self.check
+        lasting = None if check.relapse is None else check.relapse(figures)
+        return lasting is not None and check.passes(lasting, check.limit(level))
+
+    def _told(
+        self, level: Level, measured: float | None, is_over: bool, figures: F, since: float, wall: float
+    ) -> Issue:
+        """Back within its limit it still says how it was, since that is what it is open for; its figures are of now."""
+        check = self.check
+        former = self.issue if self.issue is not None and self.issue["level"] == level and not is_over else None
+        if measured is None:
+            measured = former["value"] if former is not None else 0.0
+        passed = Passed(level, measured, check.limit(level), wall - since)
+        return Issue(
+            check=check.code,
+            level=level,
+            since=since,
+            actual=check.actual(figures, passed),
+            expected=check.says_expected(figures, passed),
+            title=check.title(figures, passed) if former is None else former["title"],
+            advice=check.says_advice(figures, passed) if former is None else former["advice"],
+            value=round(measured, 3),
+            limit=passed.limit,
+            unit=check.unit,
+        )
+
+    def stand_still(self, for_s: float) -> None:
+        if not self.is_at_rest:
+            for latch in self._latches.values():
+                latch.stand_still(for_s)
+
+    def take_over(self, former: "_Row[F]") -> None:
+        """What was open under other limits goes on from there."""
+        self.issue, self._latches, self.is_at_rest = former.issue, former._latches, former.is_at_rest
+
+
+class HealthEngine(Generic[F]):
+    """The issues of one publishing session, or of a node."""
+
+    def __init__(self, started: float, checks: Sequence[Check[F]], *, warm_up_s: float = WARM_UP_S) -> None:
+        self._begins = started + warm_up_s
+        self._judged = started
+        self._rows: dict[str, _Row[F]] = {}
+        self.judge_by(checks)
+        self.issues: list[Issue] = []
+        """Those that are open, worst first, in the table's order. Replaced as a whole, never changed in place."""
+
+    def judge_by(self, checks: Sequence[Check[F]]) -> None:
+        """From now on by other rules. What is open and still judged stays so until it clears by them."""
+        former, self._rows = self._rows, {check.code: _Row(check) for check in checks}
+        for code, row in self._rows.items():
+            if code in former:
+                row.take_over(former[code])
+        self._plan = [
+            (row, check.measure, check.passes, check.warning, check.in_silence, check.warms_up)
+            for row in self._rows.values()
+            for check in (row.check,)
+        ]
+
+    def update(self, figures: F, now: float, wall: float, *, flows: bool = True) -> list[Issue]:
+        """Judge once; to be called about once a second. `flows`: media arrive."""
+        is_warm = now >= self._begins
+        found: list[Issue] = []
+        for row, measure, passes, warning, in_silence, warms_up in self._plan:
+            if warms_up and not is_warm:
+                continue
+            if flows or in_silence:
+                value = measure(figures)
+                if row.is_at_rest and (value is None or not passes(value, warning)) and not row.is_bad(figures):
+                    continue  # Nearly always: hundreds of streams are judged in one turn of the loop.
+                row.update(value, figures, now, wall)
+            else:
+                row.stand_still(now - self._judged)
+            if row.issue is not None:
+                found.append(row.issue)
+        self._judged = now
+        if len(found) > 1:
+            found.sort(key=lambda issue: LEVELS.index(issue["level"]))
+        self.issues = found
+        return found
+
+    def is_over(self, code: str) -> bool:
+        """Whether the check's limit was passed when it was judged last, or its issue is open."""
+        row = self._rows.get(code)
+        return row is not None and (row.is_over or row.issue is not None)
+
+    def is_open(self, code: str) -> bool:
+        row = self._rows.get(code)
+        return row is not None and row.issue is not None
+
+    @property
+    def worst(self) -> Health:
+        """Of the open issues; good where there is none."""
+        return self.issues[0]["level"] if self.issues else "good"

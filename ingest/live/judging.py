@@ -1,0 +1,149 @@
+"""Judges one publishing session, once a second: gathers the figures that the checks look at, some over minutes.
+
+What is measured over time begins anew where a silence or a pause has ended: that was told by `starving`, and what it
+did to bitrate, frames and timestamps is no trouble of its own. So it is with a bitrate that was too low.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ingest.contracts import HealthRule
+from ingest.live.health import Figures, HealthEngine, ruled
+from ingest.live.health.figures import FULL_PERCENT
+from ingest.live.health.measures import MISSING_S
+from ingest.live.health.target import choose
+from ingest.live.limit import BitrateLimit
+from ingest.live.meter import Meter, Second
+from ingest.live.publisher import Publisher
+from ingest.live.settings import LiveSettings
+from ingest.live.windows import Median, Rate, Spread, Total
+
+STARVING: Final = "starving"
+BITRATE_LOW: Final = "bitrate_low"
+SILENT_S: Final = 2.0
+
+SETTLED_S: Final = 6
+"""After a silence: means of 5 s hold nothing of it, and not what came in a heap at its end."""
+SPREAD_SECONDS: Final = 60
+FEWEST_SPREAD: Final = 30
+LONG_SECONDS: Final = 300
+"""A claim may be a mean itself, which an encoder keeps over minutes only."""
+USUAL_S: Final = 300
+FEWEST_USUAL_S: Final = 60
+USUAL_EACH_S: Final = 5
+PUBLISHES_S: Final = 600
+
+
+class Judging:
+    """Of one publishing session."""
+
+    def __init__(self, publisher: Publisher, meter: Meter, settings: LiveSettings, now: float) -> None:
+        self._publisher = publisher
+        self._meter = meter
+        self._table = settings.checks
+        self._begins = now + settings.warm_up_s
+        self.limit = BitrateLimit(publisher.limits, settings.limit)
+        self.health = HealthEngine[Figures](now, (), warm_up_s=settings.warm_up_s)
+        self._long = Rate(LONG_SECONDS)
+        self._usual = Median(USUAL_S // USUAL_EACH_S, USUAL_EACH_S, FEWEST_USUAL_S // USUAL_EACH_S)
+        self._bitrates = Spread(SPREAD_SECONDS)
+        self._frame_rates = Spread(SPREAD_SECONDS)
+        self._discontinuities = Total(SPREAD_SECONDS)
+        self._settled_s = 0
+        """Ticks since media flow as they should."""
+        self._was_broken = False
+        """A track was missing a second ago."""
+        self.follow(publisher.limits.get("health", {}))
+
+    def follow(self, rules: Mapping[str, HealthRule]) -> None:
+        """The stream's own rules, from now on."""
+        self.health.judge_by(ruled(self._table, rules))
+        rule = rules.get(STARVING)
+        own = rule["warning"] if rule is not None else None
+        self._silent_s = SILENT_S if own is None else own
+
+    def judge(self, now: float, wall: float, second: Second, claimed_kbps: float | None) -> None:
+        """Once a second, with what the meter has measured just now. `claimed_kbps`: of the video, by the metadata."""
+        meter, limits = self._meter, self._publisher.limits
+        figures = Figures(
+            idle_s=meter.idle_s(now),
+            without_audio_s=meter.without_audio_s,
+            without_video_s=meter.without_video_s,
+            expects_audio=limits["expect_audio"],
+            expects_video=limits["expect_video"],
+            keyframe_intervals=tuple(meter.keyframe_intervals),
+            open_gop_s=meter.open_gop_s,
+            max_kbps=self.limit.max_kbps,
+            fps=second.fps,
+            fps_media=second.fps_media,
+            nominal_fps=meter.video_line.nominal_fps,
+            bitrate_is_low=self.health.is_over(BITRATE_LOW),
+            drift_dev_ms=second.drift_dev,
+            av_skew_ms=meter.av_skew,
+            rtt_ms=second.rtt_ms,
+            publishes=self._publishes(wall),
+            players=second.audience.players,
+            slow_players=second.audience.slow_players,
+        )
+        if second.fps is not None:
+            figures.video_kbps = meter.shown.video.kbps
+        if second.pace is not None and meter.is_ahead:
+            figures.pace = second.pace
+        flows = not meter.is_paused and figures.idle_s <= self._silent_s
+        self._watch(figures, second, now, flows)
+        figures.target = choose(limits["target_kbps"], claimed_kbps, self._usual.value)
+        self.health.update(figures, now, wall, flows=flows)
+
+    def _watch(self, figures: Figures, second: Second, now: float, flows: bool) -> None:
+        """What is measured over time."""
+        grown = second.grown
+        elapsed_ms = grown["elapsed_ms"]
+        self.limit.add(grown["wire_bytes"], elapsed_ms, now)
+        figures.sent_kbps = self.limit.kbps
+        self._long.add(grown["video_bytes"], elapsed_ms)
+        if len(self._long) == LONG_SECONDS:
+            figures.long_kbps = self._long.kbps
+        is_broken = self._is_broken
+        counts = flows and self._settled_s > 0 and (is_broken or not self._was_broken) and now >= self._begins
+        self._discontinuities.add(grown["ts_gap"] + grown["ts_regress"] if counts else 0)
+        figures.discontinuities = self._discontinuities.sum
+        self._was_broken = is_broken
+        if not flows:
+            self._meter.begin_anew()
+        if not flows or is_broken or self.health.is_open(BITRATE_LOW):
+            self._settled_s = 0
+            self._bitrates.clear()
+            self._frame_rates.clear()
+            return
+        self._settled_s += 1
+        if self._settled_s <= SETTLED_S or not figures.video_kbps or figures.fps is None:
+            return
+        self._bitrates.add(figures.video_kbps)
+        self._frame_rates.add(figures.fps)
+        figures.unevenness = self._unevenness
+        share = figures.fps_share
+        if share is not None and share >= FULL_PERCENT:
+            self._usual.add(figures.video_kbps)
+
+    @property
+    def _is_broken(self) -> bool:
+        """Whether nothing comes any more of one of the tracks."""
+        meter = self._meter
+        return bool(
+            (meter.audio_line.frames and meter.without_audio_s > MISSING_S)
+            or (meter.video_line.frames and meter.without_video_s > MISSING_S)
+        )
+
+    @property
+    def _unevenness(self) -> float | None:
+        """A variable bitrate changes with its pictures, while frames come evenly: that is no trouble. On a congested
+        network both vary.
+        """
+        if len(self._bitrates) < FEWEST_SPREAD:
+            return None
+        bitrates, frames = self._bitrates.variation, self._frame_rates.variation
+        return None if bitrates is None or frames is None else 100 * min(bitrates, frames)
+
+    def _publishes(self, wall: float) -> int:
+        began = (self._publisher.started, *self._publisher.limits.get("publishes", ()))
+        return sum(at > wall - PUBLISHES_S for at in began)

@@ -1,0 +1,246 @@
+"""One player's queue: bounded in messages, bytes and seconds, and what is dropped when a bound is passed.
+
+The path of every message to every player goes through `offer`, so it costs an append and a few additions, and the
+player is woken only when its queue was empty. All that is rare, such as shedding, is kept out of it; which messages are
+dropped says `dropping`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from math import inf
+from typing import Any
+
+from ingest.live import dropping
+from ingest.live.dropping import QueueLimits
+from ingest.live.shared import SharedMessage
+
+
+class Gate(IntEnum):
+    """Whether video may pass."""
+
+    OPEN = 0
+    JOINING = 1  # Waits for the first keyframe; what is withheld doesn't count as dropped.
+    SHED = 2  # Waits for the next keyframe after a drop.
+    PRESSED = 3  # All may but disposable frames.
+
+
+class PlayerQueue:
+    """What waits for a player. `wake` is called with it when it is no longer empty.
+
+    `wake` must not change the stream's subscribers: it only notes that there is something to write.
+    """
+
+    __slots__ = (
+        "_audio",
+        "_burst",
+        "_bytes_limit",
+        "_gate",
+        "_is_pressed",
+        "_is_raised",
+        "_keyframes",
+        "_messages_limit",
+        "_oldest_video",
+        "_over_since",
+        "_queue",
+        "_seconds_limit",
+        "_video",
+        "_wake",
+        "dropped_audio",
+        "dropped_video",
+        "joined",
+        "last_shed",
+        "limits",
+        "pending_bytes",
+        "sheds",
+    )
+
+    def __init__(self, limits: QueueLimits, wake: Callable[[Any], object]) -> None:
+        self.limits = limits
+        self.joined = 0.0
+        """Since when the player is there: no video that waits is older to it."""
+        self.pending_bytes = 0
+        """Payload bytes in the queue."""
+        self.dropped_video = 0
+        self.dropped_audio = 0
+        """Frames that the player did not get as it was too slow for them."""
+        self.sheds = 0
+        """Times that a bound was passed, so that more than disposable frames was dropped."""
+        self.last_shed: float | None = None
+        self._wake = wake
+        self._queue: deque[SharedMessage] = deque()
+        self._gate = Gate.JOINING
+        self._oldest_video = inf
+        self._burst = (0, 0)
+        """Messages and bytes by which the bounds are raised until the queue was empty once."""
+        self._is_pressed = False
+        """It has passed the part of its bounds over which disposable frames go, and not been empty since."""
+        self._set_limits()
+        self._is_raised = False  # The bounds are not those of a queue that was empty.
+        # Frames put into the queue and not dropped from it since.
+        self._video = 0
+        self._audio = 0
+        self._keyframes = 0
+        self._over_since = 0.0
+
+    @property
+    def first_waiting(self) -> SharedMessage | None:
+        """Of those that are of a time."""
+        return next((message for message in self._queue if not message.is_metadata), None)
+
+    @property
+    def pending_messages(self) -> int:
+        return len(self._queue)
+
+    @property
+    def pending_ms(self) -> int:
+        """How long it took for what is queued to arrive."""
+        queue = self._queue
+        return round((queue[-1].arrived - queue[0].arrived) * 1000) if queue else 0
+
+    @property
+    def dropped_frames(self) -> int:
+        return self.dropped_video + self.dropped_audio
+
+    # --- Its bounds ---
+
+    def _settle(self) -> None:
+        """The queue was empty once: its bounds are those that were set."""
+        self._is_raised = self._is_pressed = False
+        self._burst = (0, 0)
+        self._set_limits()
+        if self._gate is Gate.PRESSED:
+            self._gate = Gate.OPEN
+
+    def _set_limits(self) -> None:
+        limits, (messages, size) = self.limits, self._burst
+        part = 1.0 if self._is_pressed else limits.spares
+        self._messages_limit = int(limits.messages * part) + messages
+        self._bytes_limit = int(limits.size_bytes * part) + size
+        self._seconds_limit = limits.seconds * part
+
+    def _is_over(self) -> bool:
+        queue = self._queue
+        return (
+            self.pending_bytes > self._bytes_limit
+            or len(queue) > self._messages_limit
+            or queue[-1].arrived - self._oldest_video > self._seconds_limit
+        )
+
+    def _shed(self) -> None:
+        """A bound was passed, or the part of it."""
+        queue = self._queue
+        if not self._is_pressed:
+            self._is_pressed = self._is_raised = True
+            self._set_limits()
+            if self._gate is Gate.OPEN:
+                self._gate = Gate.PRESSED
+            self._drop_but(dropping.without_disposable(queue))
+            if not self._queue or not self._is_over():
+                return
+        now = queue[-1].arrived
+        if self.last_shed is None or now - self.last_shed > self.limits.patience_s:
+            self._over_since = now
+        self.last_shed = now
+        self.sheds += 1
+        self._drop_but(dropping.from_newest_keyframe(self._queue))
+        if self._queue and self._is_over():
+            if self._gate is not Gate.JOINING:
+                self._gate = Gate.SHED
+            self._drop_but(dropping.without_video(self._queue))
+        if self._queue and self._is_over():
+            most = self._messages_limit // 2, self._bytes_limit // 2
+            self._drop_but(dropping.without_oldest(self._queue, *most))
+        if self._queue and self._is_over():
+            self._drop_but(dropping.newest_headers(self._queue))
+
+    def _withholds(self, message: SharedMessage) -> bool:
+        """Whether the gate, which is not open, keeps the video message from the player."""
+        if message.is_keyframe:
+            self._gate = Gate.PRESSED if self._is_pressed else Gate.OPEN
+            return False
+        if self._gate is Gate.PRESSED and not message.is_disposable:
+            return False
+        if self._gate is not Gate.JOINING:
+            self.dropped_video += message.is_frame
+        return True
+
+    def _drop_but(self, kept: Iterable[SharedMessage]) -> None:
+        """The others are dropped as the player is too slow for them."""
+        video, audio = self._video, self._audio
+        self._keep(kept)
+        self.dropped_video += video - self._video
+        self.dropped_audio += audio - self._audio
+
+    def _keep(self, kept: Iterable[SharedMessage]) -> None:
+        former, self._queue = self._queue, deque(kept)
+        for message in former:
+            self._count(message, -1)
+        for message in self._queue:
+            self._count(message, 1)
+        self.pending_bytes = sum(message.size for message in self._queue)
+        self._find_oldest_video()
+
+    def _count(self, message: SharedMessage, step: int) -> None:
+        if message.is_frame:
+            if message.is_video:
+                self._video += step
+                self._keyframes += step * message.is_keyframe
+            else:
+                self._audio += step
+
+    def _find_oldest_video(self) -> None:
+        """What was there before the player counts from when it joined."""
+        first = next((message.arrived for message in self._queue if message.is_video and not message.is_header), inf)
+        self._oldest_video = max(first, self.joined)
+
+
+def offer(message: SharedMessage, subscribers: Iterable[PlayerQueue]) -> None:
+    """Put the message into each queue, or drop it there. The hot loop: see the module's docstring."""
+    if message.is_video and not message.is_header:
+        _offer_video(message, subscribers)
+        return
+    size = message.size
+    frames = int(message.is_frame)
+    for subscriber in subscribers:
+        queue = subscriber._queue
+        subscriber._audio += frames
+        if queue:
+            queue.append(message)
+            subscriber.pending_bytes += size
+            if subscriber.pending_bytes > subscriber._bytes_limit or len(queue) > subscriber._messages_limit:
+                subscriber._shed()
+        else:
+            queue.append(message)
+            subscriber.pending_bytes = size
+            subscriber._wake(subscriber)
+
+
+def _offer_video(message: SharedMessage, subscribers: Iterable[PlayerQueue]) -> None:
+    size = message.size
+    arrived = message.arrived
+    frames = int(message.is_frame)
+    is_keyframe = message.is_keyframe
+    for subscriber in subscribers:
+        if subscriber._gate and subscriber._withholds(message):
+            continue
+        if is_keyframe:
+            subscriber._keyframes += 1
+        subscriber._video += frames
+        queue = subscriber._queue
+        if queue:
+            queue.append(message)
+            subscriber.pending_bytes += size
+            if subscriber._oldest_video > arrived:
+                subscriber._oldest_video = arrived
+            if (
+                subscriber.pending_bytes > subscriber._bytes_limit
+                or len(queue) > subscriber._messages_limit
+                or arrived - subscriber._oldest_video > subscriber._seconds_limit
+            ):
+                subscriber._shed()
+        else:
+            queue.append(message)
+            subscriber.pending_bytes = size
+            subscriber._oldest_video = arrived
+            subscriber._wake(subscriber)

@@ -1,0 +1,242 @@
+"""Who may publish and play what: applications, streams, keys, log-ins, bans."""
+
+from django.conf import settings
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from ingest.validators import validate_app_name, validate_encoder_user, validate_networks, validate_stream_name
+
+
+class Application(models.Model):
+    """An RTMP application: the first part of the URL, such as `live`."""
+
+    class PublishPolicy(models.TextChoices):
+        KEY = "key", "With a stream key"
+        OPEN = "open", "Open: anyone (trusted network only)"
+
+    class PlayPolicy(models.TextChoices):
+        PUBLIC = "public", "Anyone"
+        TOKEN = "token", "With a signed token"
+        NONE = "none", "Nobody"
+
+    class RecordPolicy(models.TextChoices):
+        NONE = "none", "Nothing"
+        REQUESTED = "requested", "What publishers ask for: publish types record and append"
+        ALL = "all", "Everything"
+
+    class SharedObjects(models.TextChoices):
+        NONE = "none", "None"
+        TEMPORARY = "temporary", "Temporary ones, which end with their last client"
+        PERSISTENT = "persistent", "Persistent ones too, which are kept in the database"
+
+    class Callback(models.TextChoices):
+        NONE = "none", "About nobody"
+        PUBLISH = "publish", "About publishers"
+        PUBLISH_PLAY = "publish_play", "About publishers and players"
+        ALL = "all", "About connections, publishers and players"
+
+    class StartUnit(models.TextChoices):
+        MILLISECONDS = "ms", "Milliseconds, as clients send"
+        SECONDS = "s", "Seconds, as the specification says"
+
+    name = models.CharField(max_length=128, unique=True, validators=[validate_app_name])
+    enabled = models.BooleanField(default=True)
+    publish_policy = models.CharField(max_length=8, choices=PublishPolicy, default=PublishPolicy.KEY)
+    play_policy = models.CharField(max_length=8, choices=PlayPolicy, default=PlayPolicy.PUBLIC)
+    record = models.CharField(
+        max_length=12,
+        choices=RecordPolicy,
+        default=RecordPolicy.REQUESTED,
+        db_default=RecordPolicy.REQUESTED,
+        db_column="record_policy",
+    )
+    recorded_before = models.BooleanField(default=False, db_default=False, editable=False, db_column="record")
+    """What processes of versions before the policy write; nothing reads it."""
+    encoder_login = models.BooleanField(
+        "ask encoders for a user and password",
+        default=False,
+        db_default=False,
+        help_text="Then those that connect without a key in the application's URL have to log in. Players never.",
+    )
+    shared_objects = models.CharField(
+        max_length=12,
+        choices=SharedObjects,
+        default=SharedObjects.NONE,
+        db_default=SharedObjects.NONE,
+        help_text="Who may connect may read and change all of them. For connections from now on.",
+    )
+    callback = models.CharField(
+        "ask the authorisation service",
+        max_length=12,
+        choices=Callback,
+        default=Callback.NONE,
+        db_default=Callback.NONE,
+        help_text="RTMPWEB_AUTH_URL, once our own checks have passed. While it gives no answer, nobody gets in.",
+    )
+    play_start_unit = models.CharField(max_length=2, choices=StartUnit, default=StartUnit.MILLISECONDS)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def asks(self, action: str) -> bool:
+        """Whether the authorisation service is asked about connect, publish or play."""
+        return self.callback == self.Callback.ALL or action in self.callback.split("_")
+
+
+class Stream(models.Model):
+    """A stream by its public name, under which players ask for it."""
+
+    class Takeover(models.TextChoices):
+        REJECT = "reject", "Refuse the second publisher"
+        REPLACE = "replace", "The newer publisher replaces the older"
+        SAME_ADDRESS = "same_address", "Replace only from the same address"
+
+    application = models.ForeignKey(Application, on_delete=models.CASCADE, related_name="streams")
+    name = models.CharField(max_length=255, validators=[validate_stream_name])
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="streams"
+    )
+    enabled = models.BooleanField(default=True)
+    target_kbps = models.PositiveIntegerField(null=True, blank=True, help_text="Expected video bitrate, kbit/s.")
+    takeover = models.CharField(max_length=16, choices=Takeover, default=Takeover.REJECT)
+    expect_audio = models.BooleanField(default=True)
+    expect_video = models.BooleanField(default=True)
+    idle_timeout_s = models.PositiveIntegerField(
+        default=10, validators=[MinValueValidator(1)], help_text="Seconds without media that end a publisher."
+    )
+    first_media_timeout_s = models.PositiveIntegerField(
+        default=20,
+        db_default=20,
+        validators=[MinValueValidator(1)],
+        help_text="Seconds in which a publisher must begin to send media.",
+    )
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["application__name", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["application", "name"], name="stream_name_unique_in_application")
+        ]
+
+    def __str__(self) -> str:
+        return self.path
+
+    @property
+    def path(self) -> str:
+        """The public path: application/name."""
+        return f"{self.application.name}/{self.name}"
+
+
+class StreamKey(models.Model):
+    """Lets an encoder publish to one stream. `digest` is the HMAC of the secret; the secret is shown once."""
+
+    class OverLimit(models.TextChoices):
+        WARN = "warn", "Warn"
+        CLOSE = "close", "Warn, then end the session"
+
+    stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="keys")
+    label = models.CharField(max_length=128, blank=True)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    prefix = models.CharField(max_length=12, blank=True, editable=False)
+    enabled = models.BooleanField(default=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    grace_until = models.DateTimeField(
+        null=True, blank=True, help_text="A rotated key's predecessor works until then.", editable=False
+    )
+    allowed_networks = models.JSONField(
+        default=list,
+        blank=True,
+        validators=[validate_networks],
+        help_text='CIDR, such as ["192.0.2.0/24"]; empty: any.',
+    )
+    max_kbps = models.PositiveIntegerField(
+        "bitrate limit",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Of everything that the encoder sends, kbit/s.",
+    )
+    over_limit = models.CharField(
+        "over the limit",
+        max_length=8,
+        choices=OverLimit,
+        default=OverLimit.WARN,
+        db_default=OverLimit.WARN,
+        help_text="What follows a higher one.",
+    )
+    test_only = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="What is published with it is measured and judged, but no player gets it.",
+    )
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return self.label or (f"{self.prefix}…" if self.prefix else f"key {self.pk}")
+
+
+class EncoderLogin(models.Model):
+    """A user and password that let an encoder publish to one stream, for those that know no keys.
+
+    What is kept of the password checks answers to challenges: `adobe` is base64(md5(user salt password)), `llnw` is
+    hex(md5(user:live:password)).
+    """
+
+    stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="logins")
+    user = models.CharField(max_length=64, validators=[validate_encoder_user])
+    label = models.CharField(max_length=128, blank=True)
+    salt = models.CharField(max_length=32, editable=False)
+    adobe = models.CharField(max_length=32, editable=False)
+    llnw = models.CharField(max_length=32, editable=False)
+    enabled = models.BooleanField(default=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = "encoder log-in"
+        ordering = ["-created_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user"], condition=Q(revoked_at__isnull=True), name="encoder_login_user_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.label} ({self.user})" if self.label else self.user
+
+
+class Ban(models.Model):
+    """An address that tried too many wrong keys, tokens or passwords: until it is over or lifted it is refused."""
+
+    address = models.CharField(max_length=64)
+    at = models.DateTimeField(default=timezone.now)
+    until = models.DateTimeField()
+    guesses = models.PositiveIntegerField(help_text="Different wrong secrets that it had tried.")
+    node = models.CharField(max_length=128, blank=True)
+    lifted_at = models.DateTimeField(null=True, blank=True)
+    lifted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["-at"]
+        indexes = [
+            models.Index(fields=["until"], name="ban_until"),
+            models.Index(fields=["address"], name="ban_address"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.address} until {self.until:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,44 @@
+"""What others are to be told: written in the transaction of what happened, delivered later."""
+
+import uuid
+
+from django.db import models
+from django.utils import timezone
+
+from ingest.models.access import Stream
+from ingest.models.sessions import Session
+
+
+class OutboxEvent(models.Model):
+    """Something that webhooks and alerts are told. `once` makes it exactly one, whoever writes it how often.
+
+    `payload` is what receivers get, whole, without any secret.
+    """
+
+    class Kind(models.TextChoices):
+        PUBLISH = "publish", "A publisher began"
+        UNPUBLISH = "unpublish", "A publisher ended"
+        HEALTH_OPENED = "health.opened", "A health issue opened, or changed its level"
+        HEALTH_CLEARED = "health.cleared", "A health issue cleared"
+        RECORDING_DONE = "recording.done", "A recording is complete, or failed"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    at = models.DateTimeField(default=timezone.now)
+    kind = models.CharField(max_length=32, choices=Kind)
+    once = models.CharField(max_length=128, unique=True, help_text="Tells the event from all others of its kind.")
+    stream = models.ForeignKey(Stream, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    payload = models.JSONField(default=dict)
+    taken_at = models.DateTimeField(
+        null=True, blank=True, help_text="When its deliveries and alerts were made. Empty: not yet."
+    )
+
+    class Meta:
+        ordering = ["at"]
+        indexes = [
+            models.Index(fields=["at"], name="outbox_waiting", condition=models.Q(taken_at__isnull=True)),
+            models.Index(fields=["-at"], name="outbox_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.once}"

@@ -1,0 +1,178 @@
+"""Acknowledgements and windows (RTMP 1.0, sections 5.4.3 to 5.4.5): when one is due, and whether more may be sent.
+
+All byte counts begin after the handshake. A peer that counts its 3073 bytes too just seems to be ahead by them.
+"""
+
+from typing import Final
+
+from ingest.rtmp.handshake import HANDSHAKE_BYTES
+from ingest.rtmp.messages.control import BandwidthLimit
+
+NEVER: Final = 1 << 63
+"""More bytes than any connection sends."""
+
+MODULUS: Final = 1 << 32
+"""Of the sequence numbers."""
+
+
+class Acknowledging:
+    """What the peer sent: an Acknowledgement is due each time that `interval` bytes came (sections 5.4.3 and 5.4.4)."""
+
+    __slots__ = ("_acknowledged", "interval")
+
+    def __init__(self, interval: int) -> None:
+        """`interval`: in force until the peer announces its window."""
+        self.interval = interval
+        self._acknowledged = 0
+
+    def is_due(self, received: int) -> bool:
+        """Whether one is to be sent now that so many bytes came; if so, it counts as sent."""
+        if received - self._acknowledged < self.interval:
+            return False
+        self._acknowledged = received
+        return True
+
+
+class SendingWindow:
+    """What we send: how much of it may be unacknowledged.
+
+    The limit is what Set Peer Bandwidth says. Without one from the peer it is twice the Window Acknowledgement Size
+    that we announced, as a peer acknowledges each whole window, and we should not wait for that. Before, there is none.
+
+    Real peers acknowledge by rules of their own. So one that neither acknowledged nor set our bandwidth is not held;
+    and the window is given up rather than stay closed on a peer that reads all the same:
+    - one that does either of these only after the window would have closed
+    - one that answers a probe (a ping, sent behind all that closed the window) and does not acknowledge then: an answer
+      proves that what came before it was read
+    - one that does neither, though TCP has delivered everything
+    The shell, which has a clock, probes, and calls `give_up` for the last two. The first two are for good, as the peer
+    would stall again and again. The last one was paused if it answers that probe later: the window is taken up again
+    when it has acknowledged so much that it is within the limit.
+    """
+
+    __slots__ = (
+        "_acknowledged",
+        "_bandwidth",
+        "_has_resumed",
+        "_heard",
+        "_is_hard",
+        "_overdue",
+        "_probe",
+        "announced",
+        "closes_at",
+        "given_up",
+        "is_read",
+        "sent",
+    )
+
+    def __init__(self) -> None:
+        self.sent = -HANDSHAKE_BYTES
+        """Bytes so far; below 0 during the handshake. Whoever writes adds to it."""
+        self.closes_at = NEVER
+        """The window is closed when more than so many bytes were sent. One more than the limit allows: some peers
+        acknowledge only what is more than a window."""
+        self.announced = 0
+        """The Window Acknowledgement Size that we sent last; 0 before."""
+        self.given_up = False
+        self._acknowledged = 0
+        self._heard = False
+        """Whether the peer ever acknowledged anything, or set our bandwidth."""
+        self._bandwidth = 0
+        """From Set Peer Bandwidth; 0 without."""
+        self._is_hard = False
+        """Whether the latest limit type that counts was hard."""
+        self._probe: int | None = None
+        self.is_read = False
+        """Whether the peer answered a probe since the window closed. Some acknowledge just after their answer."""
+        self._overdue: int | None = None
+        """The probe that was not answered before the window was given up."""
+        self._has_resumed = False
+        """Whether it was answered since."""
+
+    @property
+    def limit(self) -> int:
+        """Bytes that may be unacknowledged; 0 for any number."""
+        return self._bandwidth or 2 * self.announced
+
+    @property
+    def room(self) -> int:
+        """Bytes until the window closes."""
+        return self.closes_at - self.sent + 1
+
+    def may_send(self) -> bool:
+        """Whether the window is open. Control messages go out all the same, but count."""
+        return self.sent <= self.closes_at
+
+    # --- What is sent ---
+
+    def announce(self, size: int) -> None:
+        """Window Acknowledgement Size was sent."""
+        self.announced = size
+        self._follow()
+
+    def probe(self, timestamp: int) -> None:
+        """A PingRequest with this timestamp was queued, behind all that closed the window."""
+        self._probe = timestamp
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether there was a probe since the window closed."""
+        return self._probe is not None
+
+    def give_up(self) -> None:
+        """From now on the window is open: always, or until a peer that was paused has caught up."""
+        self.given_up = True
+        self._overdue = None if self.is_read else self._probe
+        self._follow()
+
+    # --- What is received ---
+
+    def acknowledge(self, sequence_number: int) -> None:
+        """Acknowledgement. Its 32 bits are unwrapped by serial arithmetic; one that lies behind the latest is too late
+        to say anything, and one above what was sent counts as that."""
+        ahead = (sequence_number - self._acknowledged) % MODULUS
+        if ahead < MODULUS // 2:
+            self._hear()
+            self._acknowledged = max(self._acknowledged, min(self._acknowledged + ahead, self.sent))
+            if self._has_resumed and self.sent - self._acknowledged <= self.limit:
+                self.given_up = self._has_resumed = False
+            self._follow()
+
+    def answered(self, timestamp: int) -> None:
+        """PingResponse."""
+        if timestamp == self._probe:
+            self.is_read = True
+        elif timestamp == self._overdue:
+            self._overdue, self._has_resumed = None, True
+
+    def restrict(self, size: int, kind: int) -> int:
+        """Set Peer Bandwidth: the Window Acknowledgement Size to answer with, 0 for none.
+
+        A dynamic one that doesn't count is answered all the same where we announced no window yet: some servers
+        acknowledge nothing before. A kind that nobody knows is taken as dynamic, a size of 0 changes nothing.
+        """
+        if not size:
+            return 0
+        if kind == BandwidthLimit.SOFT:
+            self._is_hard = False
+            if 0 < self.limit <= size:
+                return 0
+        elif kind == BandwidthLimit.HARD:
+            self._is_hard = True
+        elif not self._is_hard:
+            return 0 if self.announced else size
+        self._hear()
+        self._bandwidth = size
+        self._follow()
+        return 0 if size == self.announced else size
+
+    def _hear(self) -> None:
+        if not self._heard:
+            self._heard = True
+            self.given_up = self.given_up or 0 < self.limit < self.sent
+
+    def _follow(self) -> None:
+        limit = self.limit
+        self.closes_at = NEVER if self.given_up or not self._heard or not limit else self._acknowledged + limit
+        if self.sent <= self.closes_at:
+            self._probe, self.is_read = None, False

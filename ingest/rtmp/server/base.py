@@ -1,0 +1,201 @@
+"""A server's connection, as its commands see it: message streams, the request that awaits a decision, answers."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from ingest.rtmp import status
+from ingest.rtmp.capabilities import NOTHING
+from ingest.rtmp.connection import Connection
+from ingest.rtmp.errors import LocalProtocolError
+from ingest.rtmp.events import PlayRequested, PlayStopped, PublishStopped, StatusSent
+from ingest.rtmp.handshake import ServerHandshake
+from ingest.rtmp.limits import DEFAULT_LIMITS, Limits, unadmitted
+from ingest.rtmp.messages.commands import Command
+from ingest.rtmp.messages.data import encode_data
+from ingest.rtmp.messages.values import number
+from ingest.rtmp.server.streams import Asked, MessageStream, Request
+from ingest.rtmp.states import StreamState, StreamStep
+from ingest.rtmp.status import info_object, level_of
+
+
+class ServerBase(Connection):
+    """What `netconnection` and `netstream` work with."""
+
+    def __init__(
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        nonce: bytes,
+        epoch_ms: int = 0,
+        chunk_size: int = 60_000,
+        window_bytes: int = 2_500_000,
+    ) -> None:
+        """`nonce`: 1528 random bytes for S1; `window_bytes`: between acknowledgements, in both directions."""
+        super().__init__(limits, ServerHandshake(nonce, epoch_ms), window_bytes=window_bytes, compress=False)
+        self._reader.set_limits(unadmitted(limits))
+        self.capabilities = NOTHING
+        """What the client said in `connect` that it can do."""
+        self._chunk_size = chunk_size
+        self._own_window = window_bytes
+        self._request: Request | None = None
+        self._last_request_id = 0
+        self._next_items: deque[MessageStream] = deque()
+        """Streams whose next item is to be asked for, once the request that awaits a decision has one."""
+        self.streams: dict[int, MessageStream] = {}
+        self.last_stream_id = 0
+        self.play_commands = 0
+        """All that `Limits.play_commands_per_s` is about, so far."""
+        self.announced: set[str] = set()
+        """Names of FCPublish, which await onFCPublish."""
+
+    # --- At any time ---
+
+    def send_status(self, stream_id: int, level: str, code: str, description: str, **info: Any) -> None:
+        """Queues onStatus on the message stream, as GStreamer needs it, and reports StatusSent by `events`."""
+        self.send_command(stream_id, "onStatus", 0, None, {**info_object(level, code, description), **info})
+        self.report(StatusSent(stream_id, level, code, description))
+
+    def send_play_status(self, stream_id: int, code: str, **info: Any) -> None:
+        """Queues onPlayStatus, a data message: what Flash Media Server says of recorded streams and playlists."""
+        self.send_message(encode_data(stream_id, 0, "onPlayStatus", {"level": "status", "code": code, **info}))
+
+    def send_error(self, transaction: float, code: str, description: str) -> None:
+        """Queues `_error` for a command that could not be done."""
+        self.send_command(0, "_error", transaction, None, info_object(level_of(code), code, description))
+
+    def stop_stream(self, stream_id: int) -> None:
+        """Ends publishing or playing on our side. Media that still comes is ignored; nothing is sent or reported."""
+        stream = self.streams.get(stream_id)
+        if stream is None or not stream.move(StreamStep.STOP):
+            raise LocalProtocolError("the message stream can't be stopped now")
+        stream.playlist.clear()
+
+    def has_next_item(self, stream_id: int) -> bool:
+        """Whether something follows what plays: an item of the playlist, or what a play2 asks for."""
+        stream = self.streams.get(stream_id)
+        return stream is not None and (bool(stream.playlist) or stream.state is StreamState.SWITCH_ASKED)
+
+    def play_next_item(self, stream_id: int) -> bool:
+        """What played is over: the next item of the playlist is asked for (PlayRequested, with `follows`).
+
+        A play2 that awaits its decision comes first: what it asks for follows then, as an item does.
+        False: there is none, and the message stream is idle now.
+        """
+        stream = self.streams.get(stream_id)
+        request = self._request
+        if stream is not None and request is not None and stream.state is StreamState.SWITCH_ASKED:
+            stream.move(StreamStep.STOP)
+            request.follows = True
+            return True
+        if stream is None or stream.state is not StreamState.PLAYING:
+            raise LocalProtocolError("the message stream doesn't play")
+        if not stream.playlist:
+            stream.move(StreamStep.STOP)
+            return False
+        self._next_items.append(stream)
+        self._ask_for_next_item()
+        return True
+
+    # --- Requests and their decisions ---
+
+    def ask(
+        self,
+        kind: Asked,
+        command: Command,
+        stream: MessageStream | None = None,
+        *,
+        reset: bool = False,
+        follows: bool = False,
+        name: str = "",
+    ) -> int:
+        """`name`: what the stream plays once it is accepted."""
+        self._last_request_id += 1
+        self._request = Request(self._last_request_id, kind, command, stream, reset, follows, name)
+        self.paused = True
+        return self._last_request_id
+
+    def _ask_for_next_item(self) -> None:
+        while self._next_items and self._request is None:
+            stream = self._next_items.popleft()
+            if stream.playlist and stream.move(StreamStep.FOLLOW):
+                item = stream.playlist.popleft()
+                request_id = self.ask(Asked.PLAY, NO_COMMAND, stream, follows=True, name=item.name)
+                self.report(
+                    PlayRequested(
+                        request_id, stream.stream_id, item.name, item.start, item.duration, reset=False, follows=True
+                    )
+                )
+
+    def decide(self, request_id: int, kind: Asked) -> Request:
+        request = self._request
+        if request is None or request.request_id != request_id or request.kind is not kind:
+            raise LocalProtocolError(f"no {kind.name.lower()} request {request_id} awaits a decision")
+        self._request = None
+        self.paused = False
+        self._ask_for_next_item()
+        return request
+
+    def move_stream(self, request: Request, step: StreamStep) -> MessageStream:
+        stream = request.stream
+        if stream is None or not stream.move(step):
+            raise LocalProtocolError("the message stream awaits no decision")
+        return stream
+
+    def stop(self, stream: MessageStream, command_name: str) -> None:
+        """The client ends what the stream does."""
+        state = stream.state
+        stream.move(StreamStep.STOP)
+        stream.playlist.clear()
+        if state is StreamState.PUBLISHING:
+            # The status first: it belongs to the session that the event ends.
+            self.send_status(stream.stream_id, "status", status.UNPUBLISH_SUCCESS, "Publishing stopped.")
+            self.report(PublishStopped(stream.stream_id, command_name))
+        elif state is StreamState.PLAYING:
+            self.report(PlayStopped(stream.stream_id, command_name))
+
+    def stream_of(self, stream_id: int) -> MessageStream | None:
+        """The message stream; a command on the connection itself means the only one, if there is only one."""
+        stream = self.streams.get(stream_id)
+        if stream is None and stream_id == 0 and len(self.streams) == 1:
+            return next(iter(self.streams.values()))
+        return stream
+
+    def may_be_named(self, name: str) -> bool:
+        """Whether the name isn't too long to be kept."""
+        most = self.limits.stream_name_bytes
+        return len(name) <= most and len(name.encode(errors="surrogatepass")) <= most
+
+    def find_stream(self, stream_id: int, key: Any, state: StreamState | None = None) -> MessageStream | None:
+        """The stream that a command means by an id or name, else by the message stream that it came on."""
+        if type(key) in (float, int):
+            found = self.streams.get(int(number(key, 0)))
+        else:
+            found = self._named(key) or self.stream_of(stream_id)
+        return found if found is not None and state in (None, found.state) else None
+
+    def _named(self, name: Any) -> MessageStream | None:
+        """The one in use, of several that had the name; or the one of that name with parameters, if there is one."""
+        if not isinstance(name, str) or not name:
+            return None
+        named = [stream for stream in self.streams.values() if stream.name == name]
+        bare = [stream for stream in self.streams.values() if stream.name.partition("?")[0] == name]
+        found = named or (bare if len(bare) == 1 else [])
+        return max(found, key=lambda stream: stream.state is not StreamState.IDLE, default=None)
+
+    # --- Answers ---
+
+    def send_result(self, command: Command, *values: Any) -> None:
+        if command.answered:
+            self.send_command(0, "_result", command.transaction, None, *values)
+
+    def send_publish_notice(self, name: str, code: str, public_name: str) -> None:
+        """onFCPublish and onFCUnpublish, which Flash Media Server's clients know."""
+        self.send_command(0, name, 0, None, info_object(level_of(code), code, public_name))
+
+
+NO_COMMAND: Final = Command("", 0.0, None, [])
+"""Of what the server asks for by itself."""
+
+CommandHandler = Callable[[ServerBase, int, Command], None]
+"""Takes the connection, the message stream id and the command."""

@@ -1,0 +1,74 @@
+"""What a server's connection keeps of its message streams, and of the request that awaits a decision."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol
+
+from ingest.rtmp.messages.commands import Command
+from ingest.rtmp.states import STREAM_STATES, StreamState, StreamStep
+
+
+class MediaSink(Protocol):
+    """Takes a publishing stream's audio and video as they are read, without an event for each.
+
+    It is called within `receive_data` and `events`, and must not call the connection. Timestamps: 32 bits, ms.
+    """
+
+    def audio(self, timestamp: int, payload: bytes) -> None: ...
+
+    def video(self, timestamp: int, payload: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlayItem:
+    """What is to be played, as asked for: see `events.PlayRequested`."""
+
+    name: str = field(repr=False)
+    start: float
+    duration: float
+
+
+@dataclass(slots=True)
+class MessageStream:
+    """What createStream made (section 7.2.1.3)."""
+
+    stream_id: int
+    state: StreamState = StreamState.IDLE
+    name: str = ""
+    """As the client gave it: may be a key."""
+    public_name: str = ""
+    sink: MediaSink | None = None
+    playlist: deque[PlayItem] = field(default_factory=deque)
+    """What follows when that is over which plays now."""
+    buffer_ms: int | None = None
+    """How much the client wants to have ahead (SetBufferLength); it may say so before it plays."""
+
+    def move(self, step: StreamStep) -> bool:
+        """False when the table doesn't allow it."""
+        state = STREAM_STATES.get((self.state, step))
+        if state is None:
+            return False
+        self.state = state
+        return True
+
+
+class Asked(Enum):
+    CONNECT = auto()
+    PUBLISH = auto()
+    PLAY = auto()
+
+
+@dataclass(slots=True)
+class Request:
+    """What awaits a decision."""
+
+    request_id: int
+    kind: Asked
+    command: Command
+    stream: MessageStream | None = None
+    reset: bool = False
+    follows: bool = False
+    """An item of a playlist, behind the first."""
+    name: str = field(default="", repr=False)
+    """What is to be played, once accepted."""

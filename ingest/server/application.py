@@ -1,0 +1,260 @@
+"""The ASGI side of a connection of any kind: its scope, the request that is pending, sessions that begin and end.
+
+At most one request is pending. One that is still pending when the peer vanishes is waited for, so that an accepted
+session is always reported as ended.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+
+from ingest.contracts import EndReason, RtmpScope, Totals
+from ingest.logcontext import about
+from ingest.rtmp import events
+from ingest.server.allowance import Turns
+from ingest.server.driver import ASGI_VERSION, Driver, Message
+from ingest.server.endings import DESCRIPTIONS, LEFT, DisconnectReason, Ending, session_reason
+from ingest.server.player import is_complete
+from ingest.server.ports import Hub, Session
+from ingest.server.questions import Kind, Request
+from ingest.server.scope import Caller
+
+logger = logging.getLogger(__name__)
+
+NO_DECISION: Final = "The server could not decide in time."
+
+NO_TOTALS: Final[Totals] = {
+    "bytes_in": 0,
+    "bytes_out": 0,
+    "video_frames": 0,
+    "audio_frames": 0,
+    "keyframes": 0,
+    "dropped_frames": 0,
+    "duration_ms": 0,
+}
+
+
+class Served(Protocol):
+    """A connection, as its side to the application sees it."""
+
+    loop: asyncio.AbstractEventLoop
+    peer: tuple[str, int]
+    local: tuple[str, int]
+    sessions: dict[int, Session]
+    ending: Ending | None
+    lost: bool
+
+    @property
+    def scheme(self) -> Literal["rtmp", "rtmps", "http", "ws"]: ...
+
+    @property
+    def server(self) -> Hub[Any]: ...
+
+    def end_session(self, session: Session, reason: EndReason, description: str, now: float, *, tell: bool) -> None: ...
+
+    def end(
+        self, reason: DisconnectReason, description: str, *, tell: bool = True, linger_s: float | None = None
+    ) -> None: ...
+
+    def forget(self) -> None: ...
+
+
+S = TypeVar("S", bound=Served)
+
+
+class ApplicationSide(Generic[S]):
+    """A connection's application. What it sends, and what a refusal looks like, is for who inherits this."""
+
+    protocol = "rtmp"
+    """How logs name the connection."""
+
+    def __init__(self, connection: S) -> None:
+        self.connection = connection
+        self.id = secrets.token_hex(4)
+        """How log records name the connection."""
+        self.driver: Driver | None = None
+        self.request: Request | None = None
+        self.had_session = False
+        self.caller = Caller()
+        """Who called, as far as it is known."""
+        config = connection.server.config
+        self.turns = Turns(config.questions_per_s, config.questions_at_once)
+        """Of what the application is asked but `connect`."""
+        self._returned = False
+
+    def handle(self, message: Message) -> None:
+        """One message from the application. Those that come too late to matter are let go by."""
+        raise NotImplementedError
+
+    def refuse(self, request: Request, code: str, description: str) -> None:
+        """The peer is told that the answer is no."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """How logs name the connection."""
+        return f"{self.protocol} {self.connection.peer[0]}:{self.connection.peer[1]}"
+
+    # --- The application's life ---
+
+    def open(self) -> Driver:
+        connection, server, caller = self.connection, self.connection.server, self.caller
+        scope: RtmpScope = {
+            "type": "rtmp",
+            "asgi": ASGI_VERSION,
+            "scheme": connection.scheme,
+            "client": connection.peer,
+            "server": connection.local,
+            "app": caller.app,
+            "tc_url": caller.tc_url,
+            "query": caller.query,
+            "flash_ver": caller.flash_ver,
+            "connect": caller.connect,
+            "capabilities": caller.capabilities,
+            "node": server.config.node,
+        }
+        with about(client=connection.peer[0], connection=self.id):
+            self.driver = Driver(
+                server.application,
+                scope,
+                handle=self.handle,
+                ended=self._application_ended,
+                inbox_events=server.config.inbox_events,
+                label=self.label,
+            )
+        return self.driver
+
+    def put(self, message: Mapping[str, Any], *, droppable: bool = False) -> None:
+        if self.driver:
+            self.driver.put(message, droppable=droppable)
+
+    def lost(self) -> None:
+        """The transport is gone; the last event goes out as soon as nothing is pending."""
+        if self.request is None:
+            self.finish()
+        if self._returned:
+            self.connection.forget()
+
+    def finish(self) -> None:
+        """The last event; a connection that never got to `connect` has its scope made for it."""
+        connection = self.connection
+        ending = connection.ending
+        if ending is None or (self.driver and self.driver.finishing):
+            return
+        level = logging.INFO if self.had_session else logging.DEBUG  # Anybody can connect, as often as they like.
+        with about(client=connection.peer[0], connection=self.id):
+            logger.log(level, "%s closed: %s: %s", self.label, ending.reason, ending.description)
+        driver = self.driver or self.open()
+        event = {"type": "rtmp.disconnect", "reason": ending.reason, "description": ending.description}
+        driver.finish(event, connection.server.config.deadlines.application_s)
+
+    def _application_ended(self, driver: Driver) -> None:
+        """It returned. Before its last event that is a failure: nobody is left to decide, so the connection ends."""
+        self._returned = True
+        self.request = None
+        if self.connection.lost:
+            self.finish()
+            self.connection.forget()
+        else:
+            self.connection.end("node_shutdown", "The application ended.")
+
+    # --- Requests ---
+
+    def ask(
+        self,
+        kind: Kind,
+        request_id: int,
+        stream_id: int,
+        now: float,
+        message: Any,
+        *,
+        play: events.PlayRequested | None = None,
+    ) -> None:
+        """At once, or when its turn has come: the peer's further commands wait for the answer anyway."""
+        wait_s = self.turns.wait_s(now) if kind != "connect" else 0.0
+        deadline = now + wait_s + self.connection.server.config.deadlines.decision_s
+        self.request = Request(kind, request_id, stream_id, message["credential"], deadline, play)
+        if wait_s:
+            self.connection.loop.call_later(wait_s, self._ask_now, request_id, message)
+        else:
+            self.put(message)
+
+    def _ask_now(self, request_id: int, message: Any) -> None:
+        if self.request is None or self.request.request_id != request_id:
+            return
+        if self.connection.ending is None:
+            self.put(message)
+            return
+        self.request = None  # Nobody waits for the answer any more.
+        if self.connection.lost:
+            self.finish()
+
+    def decision_overdue(self) -> None:
+        """The application didn't answer: refused, as nothing may be admitted without it."""
+        request, self.request = self.request, None
+        if request is None:
+            return
+        with about(client=self.connection.peer[0], connection=self.id):
+            logger.warning("%s: no decision on %s in time: refused", self.label, request.kind)
+        if self.connection.lost:
+            self.finish()
+        elif not self.connection.ending:
+            code = "NetConnection.Connect.Failed" if request.kind == "connect" else "NetStream.Failed"
+            self.refuse(request, code, NO_DECISION)
+
+    def answered(
+        self, kind: str, request_id: int | None = None, *, session: str = "", accept: Any = None
+    ) -> Request | None:
+        """The request that this answers, if it still can be answered. A session accepted too late is reported ended."""
+        request, connection = self.request, self.connection
+        if request is None or request.kind != kind or request_id not in (None, request.request_id):
+            if session and accept["session_id"] not in connection.server.sessions:
+                self.void(session, 0, accept["session_id"])
+            return None
+        self.request = None
+        if connection.ending is None:
+            return request
+        if session:
+            self.void(session, request.stream_id, accept["session_id"])
+        if connection.lost:
+            self.finish()
+        return None
+
+    # --- Sessions ---
+
+    def begin(self, session: Session, now: float) -> None:
+        connection = self.connection
+        former = connection.sessions.get(session.stream_id)
+        if former:
+            connection.end_session(former, "client_unpublish", "Another request on its stream.", now, tell=False)
+        connection.sessions[session.stream_id] = session
+        connection.server.sessions[session.session_id] = session
+        self.had_session = True
+        session.start(now)
+
+    def session_ended(self, session: Session, reason: EndReason, description: str, totals: Totals) -> None:
+        """A client that was sent all, and leaves then, has completed it."""
+        if is_complete(session) and reason in LEFT:
+            reason, description = "completed", DESCRIPTIONS["completed"]
+        self._report_end(session.event, session.stream_id, session.session_id, reason, description, totals)
+
+    def void(self, event: str, stream_id: int, session_id: str) -> None:
+        """A session was accepted when it could no longer begin."""
+        ending = self.connection.ending or Ending("idle_timeout", NO_DECISION)
+        self._report_end(event, stream_id, session_id, session_reason(ending.reason), ending.description, NO_TOTALS)
+
+    def _report_end(
+        self, event: str, stream_id: int, session_id: str, reason: EndReason, description: str, totals: Totals
+    ) -> None:
+        self.put(
+            {
+                "type": event,
+                "stream_id": stream_id,
+                "session_id": session_id,
+                "reason": reason,
+                "description": description,
+                "totals": totals,
+            }
+        )

@@ -1,0 +1,216 @@
+"""Calls across a connection's ASGI border: the client's to the application, and the application's to the client.
+
+Neither holds the connection up: media and commands go on while an answer is awaited.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from ingest.contracts import CallError, CallEvent, CallResult, Invoke, InvokeResult, LengthEvent, LengthResult
+from ingest.logcontext import about
+from ingest.rtmp import LocalProtocolError, Phase, events
+from ingest.rtmp.status import CALL_FAILED
+from ingest.server import credentials
+from ingest.server.ports import Link
+
+logger = logging.getLogger(__name__)
+
+NO_ANSWER: Final = "The server did not answer in time."
+TOO_OFTEN: Final = "Too many lengths were asked for. Try again later."
+NOT_SENDABLE: Final = "The procedure's result can't be sent."
+
+
+class Calls:
+    """Those of one connection, with their time limits."""
+
+    def __init__(self, connection: Link, put: Callable[..., None]) -> None:
+        """`put` hands a message to the application."""
+        self._connection = connection
+        self._put = put
+        self._asked: dict[int, asyncio.TimerHandle] = {}
+        """By request id: until when the application may answer."""
+        self._invoked: dict[float, tuple[int, asyncio.TimerHandle]] = {}
+        """By transaction id: the application's request id, and until when the client may answer."""
+
+    # --- The client calls ---
+
+    def called(self, event: events.CallReceived) -> None:
+        if self._connection.ending:
+            return
+        secrets = self._secrets
+        message: CallEvent = {
+            "type": "rtmp.call",
+            "request_id": event.request_id or None,
+            "stream_id": event.stream_id,
+            "procedure": credentials.scrub_text(event.procedure, *secrets),
+            "command_object": credentials.scrub(event.command_object, *secrets),
+            "arguments": credentials.scrub(event.arguments, *secrets),
+        }
+        if event.request_id:
+            self._await_answer(event.request_id, self._overdue)
+        self._put(message, droppable=not event.request_id)
+
+    def length_requested(self, event: events.LengthRequested) -> None:
+        connection = self._connection
+        if connection.ending:
+            return
+        if not connection.control.turns.has_one(connection.loop.time()):
+            connection.rtmp.fail_call(event.request_id, CALL_FAILED, TOO_OFTEN)
+            return
+        found = credentials.split_play(event.name, connection.control.caller.credential)
+        self._secrets.add(found.credential)
+        message: LengthEvent = {
+            "type": "rtmp.length",
+            "request_id": event.request_id,
+            "name": found.name,
+            "credential": found.credential,
+            "query": found.query,
+        }
+        self._await_answer(event.request_id, self._no_length)
+        self._put(message)
+
+    def result(self, message: CallResult) -> None:
+        request_id = message["request_id"]
+        if not self._takes_answer(request_id):
+            return
+        try:
+            self._connection.rtmp.answer_call(request_id, message["value"])
+        except LocalProtocolError as error:
+            with about(client=self._connection.peer[0]):
+                logger.error("The result of a procedure can't be sent to its caller: %s.", error)
+            self._connection.rtmp.fail_call(request_id, CALL_FAILED, NOT_SENDABLE)
+        else:
+            self._connection.asked = True  # It is of use without publishing or playing.
+        self._connection.write_control()
+
+    def error(self, message: CallError) -> None:
+        if self._takes_answer(message["request_id"]):
+            self._fail(message["request_id"], message["code"], message["description"])
+
+    def length(self, message: LengthResult) -> None:
+        if self._takes_answer(message["request_id"]):
+            self._tell_length(message["request_id"], message["seconds"])
+
+    def _await_answer(self, request_id: int, overdue: Callable[[int], None]) -> None:
+        connection = self._connection
+        limit_s = connection.server.config.deadlines.call_s
+        self._asked[request_id] = connection.loop.call_later(limit_s, overdue, request_id)
+
+    def _takes_answer(self, request_id: int) -> bool:
+        """Whether this still can be answered."""
+        timer = self._asked.pop(request_id, None)
+        if timer is None:
+            return False
+        timer.cancel()
+        return self._connection.ending is None and not self._connection.lost
+
+    def _overdue(self, request_id: int) -> None:
+        if self._takes_answer(request_id):
+            self._fail(request_id, CALL_FAILED, NO_ANSWER)
+
+    def _no_length(self, request_id: int) -> None:
+        if self._takes_answer(request_id):
+            self._tell_length(request_id, 0.0)
+
+    def _fail(self, request_id: int, code: str, description: str) -> None:
+        self._connection.rtmp.fail_call(request_id, code, description)
+        self._connection.write_control()
+
+    def _tell_length(self, request_id: int, seconds: float) -> None:
+        self._connection.rtmp.answer_call(request_id, float(seconds))
+        self._connection.write_control()
+
+    # --- The application calls ---
+
+    def invoke(self, message: Invoke) -> None:
+        connection, request_id = self._connection, message["request_id"]
+        rtmp, procedure, arguments = connection.rtmp, message["procedure"], message["arguments"]
+        limit = connection.server.config.limits.calls
+        if connection.lost:
+            return
+        if connection.ending or rtmp.phase is not Phase.CONNECTED or len(self._invoked) >= limit:
+            self._tell_result(request_id, False, [])
+            return
+        try:
+            if request_id is None:
+                rtmp.notify(procedure, *arguments)
+            else:
+                transaction = rtmp.call(procedure, *arguments)
+                timer = connection.loop.call_later(
+                    connection.server.config.deadlines.invoke_s, self._unanswered, transaction
+                )
+                self._invoked[transaction] = (request_id, timer)
+        except LocalProtocolError as error:
+            with about(client=connection.peer[0]):
+                logger.error("A call to a client can't be sent: %s.", error)
+            self._tell_result(request_id, False, [])
+            return
+        connection.write_control()
+
+    def invoked(self, event: events.ResultReceived) -> None:
+        """The client's answer."""
+        awaited = self._invoked.pop(event.transaction, None)
+        if awaited:
+            request_id, timer = awaited
+            timer.cancel()
+            self._tell_result(request_id, event.succeeded, credentials.scrub(event.values, *self._secrets))
+
+    def _unanswered(self, transaction: float) -> None:
+        awaited = self._invoked.pop(transaction, None)
+        if awaited:
+            self._connection.rtmp.calls.forget(transaction)
+            self._tell_result(awaited[0], False, [])
+
+    def _tell_result(self, request_id: int | None, succeeded: bool, values: list[Any]) -> None:
+        if request_id is not None:
+            result: InvokeResult = {
+                "type": "rtmp.invoke.result",
+                "request_id": request_id,
+                "succeeded": succeeded,
+                "values": values,
+            }
+            self._put(result)
+
+    # --- Both ---
+
+    def lost(self) -> None:
+        """The connection is gone: nobody is answered, and nobody answers."""
+        for timer in self._asked.values():
+            timer.cancel()
+        self._asked.clear()
+        for transaction, (_, timer) in list(self._invoked.items()):
+            timer.cancel()
+            self._unanswered(transaction)
+
+    @property
+    def _secrets(self) -> credentials.Secrets:
+        """What the client has presented so far."""
+        return self._connection.control.secrets
+
+
+class HasCalls(Protocol):
+    calls: Calls
+
+
+CALLS: Final[dict[str, Callable[[HasCalls, Any], None]]] = {
+    "rtmp.result": lambda control, message: control.calls.result(message),
+    "rtmp.error": lambda control, message: control.calls.error(message),
+    "rtmp.length.result": lambda control, message: control.calls.length(message),
+    "rtmp.invoke": lambda control, message: control.calls.invoke(message),
+}
+"""What the application sends."""
+
+
+def _close_requested(connection: Link, event: events.CloseRequested, now: float) -> None:
+    connection.end("client_unpublish", "close from the client.", tell=False, linger_s=0)
+
+
+CALL_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
+    events.CallReceived: lambda connection, event, now: connection.control.calls.called(event),
+    events.LengthRequested: lambda connection, event, now: connection.control.calls.length_requested(event),
+    events.ResultReceived: lambda connection, event, now: connection.control.calls.invoked(event),
+    events.CloseRequested: _close_requested,
+}
+"""What the protocol tells."""

@@ -1,0 +1,182 @@
+"""One viewer of a recording: pieces of its file, read by threads as fast as the viewer takes them."""
+
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Protocol
+
+from ingest.contracts import EndReason, PlayAccept, PlayerSample, RecordedFile, Totals
+from ingest.flv import FlvError
+from ingest.server.application import NO_TOTALS
+from ingest.server.endings import DisconnectReason, Status
+from ingest.server.media.answers import RETRY_S, Answer, Header
+from ingest.server.media.file import NoSuchRange, Part, open_from, open_whole
+from ingest.server.media.viewer import STREAM_ID, Screen
+from ingest.server.recorded.tape import Leaf
+
+GONE: Final = Answer(HTTPStatus.NOT_FOUND, "The recording's file is missing.")
+BROKEN: Final = Answer(HTTPStatus.NOT_FOUND, "The recording's file can't be played.")
+UNREADABLE: Final = Answer(
+    HTTPStatus.SERVICE_UNAVAILABLE, "The recording can't be read now.", (("Retry-After", str(RETRY_S)),)
+)
+
+FLV: Final = ("Content-Type", "video/x-flv")
+
+
+class Shelf(Screen, Protocol):
+    """The connection, as the viewer of a recording sees it."""
+
+    def respond(self, status: int, headers: tuple[Header, ...]) -> None:
+        """Begin the response, whose body is to be written; if none is wanted, the session ends."""
+
+    def refuse(self, answer: Answer, description: str = "", *, reason: DisconnectReason = "rejected") -> None: ...
+
+    def end(
+        self, reason: DisconnectReason, description: str, *, tell: bool = True, linger_s: float | None = None
+    ) -> None: ...
+
+
+class Reading:
+    """A session from its accept to its end. Two pieces of the file at most wait for the viewer."""
+
+    event = "rtmp.stop"
+
+    def __init__(
+        self,
+        connection: Shelf,
+        accept: PlayAccept,
+        recording: RecordedFile,
+        *,
+        start_ms: int | None,
+        wanted: str,
+        only_if: str,
+    ) -> None:
+        """`start_ms`: None for the file as it is, or the range that is `wanted` of it (`file.open_whole`)."""
+        self.connection = connection
+        self.stream_id = STREAM_ID
+        self.session_id = accept["session_id"]
+        self.path = accept["path"]
+        self._file = Path(recording["file"])
+        self._disposition = recording.get("disposition", "")
+        self._start_ms = start_ms
+        self._range = (wanted, only_if)
+        self._library = connection.server.library
+        self._part: Part | None = None
+        self._waiting_since: float | None = None
+        """For a thread: since when."""
+        self._stopped = False
+        self._sent_bytes = 0
+        self._began = 0.0
+
+    def start(self, now: float) -> None:
+        self._began = self._waiting_since = now
+        if self._start_ms is None:
+            self._library.run(partial(open_whole, self._file, *self._range), self._opened)
+        else:
+            self._library.look_up(self._file, partial(self._looked_up, self._start_ms))
+
+    def _looked_up(self, start_ms: int, leaf: Leaf | Exception) -> None:
+        if isinstance(leaf, Exception):
+            self._opened(leaf)
+        else:
+            self._library.run(partial(open_from, self._file, leaf, start_ms, self._library.limits), self._opened)
+
+    def _opened(self, found: Part | Exception) -> None:
+        self._waiting_since = None
+        if isinstance(found, Exception):
+            self._fail(found)
+            return
+        self._part = found
+        if self._stopped:
+            self._close()
+            return
+        headers: list[Header] = [FLV, ("Content-Length", str(found.length)), ("ETag", found.tag)]
+        if self._start_ms is None:
+            headers.append(("Accept-Ranges", "bytes"))
+        if self._disposition:
+            headers.append(("Content-Disposition", self._disposition))
+        if found.is_range:
+            headers.append(("Content-Range", f"bytes {found.offset}-{found.end - 1}/{found.size}"))
+        self.connection.respond(HTTPStatus.PARTIAL_CONTENT if found.is_range else HTTPStatus.OK, tuple(headers))
+        if not self._stopped:
+            self._write(found.head)
+            self.resume()
+
+    def _fail(self, error: Exception) -> None:
+        if self._stopped:
+            return
+        if isinstance(error, NoSuchRange):
+            beyond = Answer(
+                HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+                f"The file has {error.size} bytes.",
+                (("Content-Range", f"bytes */{error.size}"),),
+            )
+            self.connection.refuse(beyond, reason="completed")
+        elif isinstance(error, FileNotFoundError):
+            self.connection.refuse(GONE, reason="completed")
+        elif isinstance(error, FlvError):
+            self.connection.refuse(BROKEN, f"{BROKEN.detail} {error}", reason="completed")
+        elif isinstance(error, OSError):
+            self.connection.refuse(UNREADABLE, f"{UNREADABLE.detail} {error.strerror}", reason="completed")
+        else:
+            self.connection.broken(error)
+
+    def look(self, now: float, deadline_s: float) -> None:
+        """A disk that gives nothing for so long ends it; what a thread has opened by then is closed when it is back."""
+        if self._waiting_since is None or now - self._waiting_since < deadline_s:
+            return
+        description = f"Nothing came from the disk for {deadline_s:g} s."
+        if self._part is None:
+            self.connection.refuse(UNREADABLE, f"{UNREADABLE.detail} {description}", reason="completed")
+        else:
+            self._give_up(description)
+
+    def _give_up(self, description: str) -> None:
+        """In the middle: the peer knows by the length that something is missing."""
+        self.connection.end("tcp_reset", f"The recording can't be read any further: {description}", tell=False)
+
+    def resume(self) -> None:
+        """Read on, if the peer takes it."""
+        part = self._part
+        if part is None or self._waiting_since is not None or self._stopped or not self.connection.outlet.is_open:
+            return
+        if part.offset >= part.end:
+            self.connection.end("completed", "All of it was sent.")
+            return
+        self._waiting_since = self.connection.loop.time()
+        self._library.run(part.read, self._has_read)
+
+    def _has_read(self, data: bytes | Exception) -> None:
+        self._waiting_since = None
+        if self._stopped:
+            self._close()
+        elif isinstance(data, Exception) or not data:
+            self._give_up(str(data) if data else "The file has become shorter.")
+        else:
+            self._write(data)
+            self.connection.loop.call_soon(self.resume)
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._sent_bytes += len(data)
+            self._library.sent_bytes += len(data)
+            self.connection.write_media([data], len(data))
+
+    def _close(self) -> None:
+        if self._part:
+            self._library.submit(self._part.close)
+            self._part = None
+
+    def stop(self, now: float) -> Totals:
+        self._stopped = True
+        if self._waiting_since is None:
+            self._close()
+        return {**NO_TOTALS, "bytes_out": self._sent_bytes, "duration_ms": round((now - self._began) * 1000)}
+
+    def sample(self) -> PlayerSample:
+        return PlayerSample(
+            session_id=self.session_id, path=self.path, out_bytes=self._sent_bytes, dropped_frames=0, queued_ms=0
+        )
+
+    def status_of(self, reason: EndReason) -> Status | None:
+        return None

@@ -1,0 +1,113 @@
+"""What is written to one peer, and whether the peer takes it: the transport's buffer and the window of RTMP.
+
+Media wait in the players' queues while either is full, where they can still be dropped. Answers go out all the same, as
+they have nowhere else to wait.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from ingest.rtmp import SendingWindow
+from ingest.server.tcpinfo import tcp_info, undelivered_bytes
+
+
+class Outlet:
+    """The shell of a connection tells it of `pause_writing`, `resume_writing`, and when something was received."""
+
+    __slots__ = (
+        "_joins",
+        "_time",
+        "blocked_bytes",
+        "blocked_since",
+        "control_waiting",
+        "delivered_since",
+        "is_full",
+        "is_open",
+        "is_window_closed",
+        "transport",
+        "window",
+    )
+
+    def __init__(
+        self, transport: asyncio.Transport, window: SendingWindow, time: Callable[[], float], *, joins: bool
+    ) -> None:
+        """`joins`: one write for all that is given at once, which makes fewer and fuller TLS records."""
+        self.transport = transport
+        self.window = window
+        self.is_open = True
+        """Whether media may be written."""
+        self.is_full = False
+        """The transport's buffer."""
+        self.is_window_closed = False
+        self.blocked_since: float | None = None
+        """Since when either is so, and the peer has taken nothing."""
+        self.blocked_bytes = 0
+        """What was unsent then."""
+        self.delivered_since: float | None = None
+        """As far as it was looked at: since when the window is closed though TCP has delivered everything."""
+        self.control_waiting = 0
+        """Bytes of answers that were written since the buffer is full."""
+        self._time = time
+        self._joins = joins
+
+    def write_control(self, data: bytes) -> None:
+        """What the protocol gave, which counts it itself."""
+        self.transport.write(data)
+        if self.is_full:
+            self.control_waiting += len(data)
+
+    def write_media(self, parts: list[bytes], size: int) -> None:
+        """`size`: all parts together."""
+        if not parts or self.transport.is_closing():
+            return
+        if self._joins:
+            self.transport.write(b"".join(parts))
+        else:
+            self.transport.writelines(parts)
+        window = self.window
+        window.sent = sent = window.sent + size
+        if sent > window.closes_at:
+            self.is_window_closed = True
+            self.delivered_since = None
+            self._follow()
+
+    def fill(self) -> None:
+        self.is_full = True
+        self._follow()
+
+    def drain(self) -> None:
+        self.is_full = False
+        self.control_waiting = 0
+        self._follow()
+
+    def follow_window(self) -> None:
+        """What was received may have opened the window."""
+        if self.is_window_closed and self.window.may_send():
+            self.is_window_closed = False
+            self._follow()
+
+    def _follow(self) -> None:
+        self.is_open = not (self.is_full or self.is_window_closed)
+        if self.is_open:
+            self.blocked_since = None
+        elif self.blocked_since is None:
+            self.blocked_since = self._time()
+            self.blocked_bytes = self.unsent_bytes()
+
+    def unsent_bytes(self) -> int:
+        """A number that falls while the peer takes what is written to it.
+
+        TLS hides what its TCP transport holds, and the kernel may hold more than a window; it knows what has arrived.
+        """
+        return self.transport.get_write_buffer_size() - tcp_info(self._socket).acknowledged_bytes
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the peer's TCP has everything that was written; as far as the kernel tells."""
+        return not self.transport.get_write_buffer_size() and not undelivered_bytes(self._socket)
+
+    @property
+    def _socket(self) -> socket.socket | None:
+        found: socket.socket | None = self.transport.get_extra_info("socket")
+        return found

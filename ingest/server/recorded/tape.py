@@ -1,0 +1,257 @@
+"""A recording as a thread reads it: what its index tells, and its messages in batches.
+
+All here may wait for a disk, so it runs in the threads of `library.py` only. What it raises: OSError; FlvError where
+the file is none, or has become another.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from ingest.flv import FlvError, FlvIndex, Tag, TagReader, read_index
+from ingest.flv.clock import BACK_MS, Clock
+from ingest.flv.metadata import OF_A_FILE, encode_metadata
+from ingest.flv.tags import DATA
+from ingest.live.media import audio_tag, video_tag
+from ingest.rtmp.errors import RemoteProtocolError
+from ingest.rtmp.limits import Limits
+from ingest.rtmp.messages import MessageType
+from ingest.rtmp.messages.data import decode_data
+from ingest.server.recorded.span import AUDIO, VIDEO, Span
+from ingest.server.share import Share
+
+READ_BYTES: Final = 128 * 1024
+"""Of a file at once. A batch has the messages that are whole then, one at least."""
+NEAR_MS: Final = 1000
+"""So far behind the end a single frame that is asked for is the last one: clients round a length up, and a file's last
+tag has a duration of its own."""
+READS: Final = 64
+"""For one batch, as far as nothing in them is to be sent; then another player has its turn."""
+
+DATA_AMF0: Final = int(MessageType.DATA_AMF0)
+
+
+class Piece(NamedTuple):
+    """A message to be sent."""
+
+    type_id: int
+    """8, 9 or 18."""
+    time_ms: int
+    payload: bytes
+    is_frame: bool
+    is_keyframe: bool
+
+
+class Batch(NamedTuple):
+    pieces: list[Piece]
+    size: int
+    """Bytes of all payloads."""
+    is_last: bool
+    fault: str = ""
+    """Why the file can't be read beyond these; they are the last then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What is known of a file: kept, and shared by its players."""
+
+    identity: tuple[int, int]
+    """Device and inode."""
+    version: tuple[int, int]
+    """Size and time of the latest change."""
+    index: FlvIndex
+    metadata: bytes
+    """The payload of the onMetaData that players are sent."""
+    looked_at: float
+    """When that was true, by the process's clock."""
+
+    @property
+    def duration_ms(self) -> int:
+        return self.index.duration_ms
+
+    @property
+    def size(self) -> int:
+        return self.version[0]
+
+
+def identify(stream: BinaryIO) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Identity and version of an open file, as a Leaf has them."""
+    found = os.fstat(stream.fileno())
+    return (found.st_dev, found.st_ino), (found.st_size, found.st_mtime_ns)
+
+
+def read_leaf(path: Path, known: Leaf | None, limits: Limits, *, fresh_s: float = 0.0) -> Leaf:
+    """What is known, if it is still true; else the file is looked at, which takes time by its size at worst.
+
+    Of one that has only grown, what is `fresh_s` old is still true enough, and then what was added is looked at.
+    """
+    with path.open("rb") as stream:
+        identity, version = identify(stream)
+        has_grown = known is not None and known.identity == identity and known.size <= version[0]
+        if known is not None and (known.identity, known.version) == (identity, version):
+            return known
+        if known is not None and has_grown and time.monotonic() - known.looked_at < fresh_s:
+            return known
+        index = read_index(stream, limits, known=known.index if known and has_grown else None, rest=Share())
+    index.metadata = {name: value for name, value in index.metadata.items() if name not in OF_A_FILE}
+    metadata = encode_metadata({"duration": index.duration_ms / 1000, **index.metadata})
+    return Leaf(identity, version, index, metadata, time.monotonic())
+
+
+class Tape:
+    """An open file, from which one player is fed. Its methods may be called in any thread."""
+
+    def __init__(self, path: Path, leaf: Leaf, limits: Limits) -> None:
+        self.leaf = leaf
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._clock = Clock()
+        self._span = Span()
+        self._reader = TagReader(limits)
+        self._is_over = True
+        self._stream: BinaryIO = path.open("rb", buffering=0)
+        try:
+            if identify(self._stream)[0] != leaf.identity:
+                raise FlvError("the file was replaced by another one meanwhile")
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def close(self) -> None:
+        """Where another thread reads, or hangs in it, that one closes the file when it comes back."""
+        self._is_closed = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._stream.close()
+            finally:
+                self._lock.release()
+
+    def begin(self, span: Span) -> Batch:
+        """From now on the span is read. The first batch has its metadata and headers, too."""
+        with self._reading():
+            self._span = span
+            self._is_over = False
+            pieces = [Piece(DATA_AMF0, self._first_ms(span), self.leaf.metadata, False, False)]
+            pieces += self._find(span)
+            return self._batch(pieces)
+
+    def read(self) -> Batch:
+        """What follows."""
+        with self._reading():
+            return self._batch([])
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            with self._lock:
+                yield
+        finally:
+            if self._is_closed:
+                self.close()
+
+    # --- Where it begins ---
+
+    def _first_ms(self, span: Span) -> int:
+        point = self.leaf.index.at_or_before(span.start_ms)
+        first_ms = point.time_ms if point is not None and not self._is_from_the_start(span) else 0
+        return max(first_ms, span.floor_ms)
+
+    def _is_from_the_start(self, span: Span) -> bool:
+        """What stands before the first keyframe, such as sound, is played too."""
+        index = self.leaf.index
+        return not span.is_single and (not index.marks.points or span.start_ms <= index.marks.points[0].time_ms)
+
+    def _find(self, span: Span) -> list[Piece]:
+        """Puts the reader where the span begins: the headers that hold there."""
+        index = self.leaf.index
+        self._clock = Clock()
+        point = index.at_or_before(span.start_ms)
+        most_ms = index.duration_ms + NEAR_MS * span.is_single
+        if span.start_ms > most_ms or (point is None and span.is_single):
+            self._is_over = True
+            return []
+        if point is None or self._is_from_the_start(span):
+            self._stream.seek(0)
+            self._reader = TagReader(self._limits)
+            return []
+        time_ms = self._first_ms(span)
+        headers = [self._header_at(offset, time_ms) for offset in index.headers_at(point.offset)]
+        self._clock.now = point.time_ms
+        self._stream.seek(point.offset)
+        self._reader = TagReader(self._limits, at=point.offset)
+        return headers
+
+    def _header_at(self, offset: int, time_ms: int) -> Piece:
+        self._stream.seek(offset)
+        reader = TagReader(self._limits, at=offset)
+        tag = next(reader.read(self._stream), None)
+        if tag is None or tag.type_id not in (AUDIO, VIDEO):
+            raise FlvError(f"the file has no header at byte {offset} any more")
+        return Piece(tag.type_id, time_ms, tag.payload, False, False)
+
+    # --- What follows ---
+
+    def _batch(self, pieces: list[Piece]) -> Batch:
+        fault = ""
+        reads = 0
+        had = len(pieces)
+        while not self._is_over and not self._is_closed and len(pieces) == had and reads < READS:
+            reads += 1
+            try:
+                data = self._stream.read(READ_BYTES)
+                if not data:
+                    self._is_over = True
+                    fault = self._fault_at_end()
+                # All of the tags are taken, also behind the span's end; those before a fault stay in the list.
+                pieces.extend(
+                    piece
+                    for tag in self._reader.feed(data)
+                    if not self._is_over and (piece := self._piece(tag)) is not None
+                )
+            except FlvError as error:
+                self._is_over = True
+                fault = str(error)
+        return Batch(pieces, sum(len(piece.payload) for piece in pieces), self._is_over, fault)
+
+    def _fault_at_end(self) -> str:
+        """A file may have grown since it was looked at, and end in the middle: it plays as far as it is written."""
+        if self._stream.tell() < self.leaf.size:
+            return f"the file ends at byte {self._stream.tell()}, and had {self.leaf.size} before"
+        return ""
+
+    def _piece(self, tag: Tag) -> Piece | None:
+        """None for a tag that isn't sent."""
+        span = self._span
+        if tag.type_id in DATA:
+            return self._data(tag)
+        time_ms = max(self._clock.at(tag.timestamp), 0)
+        if span.stop_ms is not None and time_ms >= span.stop_ms + BACK_MS:  # Audio and video are interleaved.
+            self._is_over = True
+            return None
+        told = video_tag(tag.payload) if tag.type_id == VIDEO else audio_tag(tag.payload)
+        if tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=told.is_frame):
+            return None
+        if span.is_single:
+            if not told.is_frame or tag.type_id != (VIDEO if self.leaf.index.marks.has_video else AUDIO):
+                return None
+            self._is_over = True
+        return Piece(tag.type_id, max(time_ms, span.floor_ms), tag.payload, told.is_frame, told.is_keyframe)
+
+    def _data(self, tag: Tag) -> Piece | None:
+        """Not what was said of the file, which was sent first. Players are given AMF0, as FFmpeg knows no more."""
+        metadata = self.leaf.index.metadata_tag
+        time_ms = max(self._clock.now, self._span.floor_ms)
+        if metadata is not None and tag.offset == metadata.offset:
+            return None
+        if tag.is_encrypted or self._span.is_single or not self._span.takes(DATA_AMF0, time_ms, is_frame=False):
+            return None
+        try:
+            return Piece(DATA_AMF0, time_ms, decode_data(tag.payload, self._limits).payload, False, False)
+        except RemoteProtocolError:
+            return None

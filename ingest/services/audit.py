@@ -1,0 +1,61 @@
+"""The audit log: one line for each thing that somebody did, wherever it was asked: page, API, admin or command."""
+
+import getpass
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Model
+
+from ingest import clean
+from ingest.models import AuditEntry, Session, Stream
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did it. `user`: None for a token or a command. `address`: "" on the server itself."""
+
+    name: str
+    user: User | None = None
+    address: str = ""
+
+
+def command(name: str) -> Actor:
+    """Whoever runs a command on the server, by the system's name of the user."""
+    return Actor(f"{name} ({getpass.getuser()})")
+
+
+def record(
+    actor: Actor,
+    action: str,
+    target: str = "",
+    *,
+    stream: Stream | None = None,
+    session: Session | None = None,
+    **detail: Any,
+) -> AuditEntry:
+    """Writes it down, in the transaction of what was done. `action`: subject and verb, such as "key.create".
+
+    `detail` is kept as JSON: what was changed, from what, to what. Never a secret.
+    """
+    entry = AuditEntry.objects.create(
+        actor=clean.text(actor.name, 150),
+        user=actor.user,
+        address=clean.text(actor.address, 64),
+        action=action,
+        target=clean.text(target, 512),
+        stream=stream,
+        session=session,
+        detail=clean.jsonable(detail),
+    )
+    logger.info("%s by %s%s: %s", action, entry.actor, f" from {entry.address}" if entry.address else "", entry.target)
+    return entry
+
+
+def name_of(row: Model) -> str:
+    """What something is called in the log: what belongs to a stream, with the stream."""
+    stream = getattr(row, "stream", None)
+    return f"{stream.path}: {row}" if isinstance(stream, Stream) else str(row)

@@ -1,0 +1,20 @@
+"""How long a stream is that somebody may play: what getStreamLength answers."""
+
+from datetime import datetime
+
+from ingest.models import Lease
+from ingest.services import playable
+
+
+def length_s(*, app: str, name: str, credential: str, now: datetime) -> float:
+    """Seconds of the recording that would be played; 0 for what is live, or was never recorded.
+
+    Raises Refused as `play` of it would be.
+    """
+    found = playable.check(app=app, name=name, credential=credential, now=now)
+    if (
+        found.recording is None
+        or Lease.objects.filter(stream=found.stream, session__isnull=False, expires_at__gt=now).exists()
+    ):
+        return 0.0
+    return found.recording["duration_ms"] / 1000

@@ -1,0 +1,202 @@
+"""What somebody may play of a name: what is live, its recording, or either (RTMP 1.0, section 7.2.2.1). Only reads.
+
+Names of recordings are asked for in several spellings: FFmpeg and others put `flv:` or `mp4:` before them and an ending
+behind them, or take that away. A recording goes by the rules of the stream that was recorded: enabled, play tokens. One
+of no stream goes by its application's policy alone, so that no token lets anybody play it. A download goes by none of
+that: its token, which a role was needed for, is the permission. So does an operator's look at what is live.
+"""
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, NoReturn
+
+from django.db.models import Case, When
+from django.utils.http import content_disposition_header
+
+from ingest import clean
+from ingest.contracts import Labels, RecordedFile
+from ingest.models import Application, Recording, Stream
+from ingest.services import playtokens, recordings
+from ingest.services.refusals import Refused
+
+Wanted = Literal["live", "recorded", "any"]
+
+PREFIXES: Final = ("flv:", "mp4:", "f4v:")
+ENDINGS: Final = (".flv", ".mp4", ".f4v")
+
+COMPLETE_FIRST: Final = Case(When(state=Recording.State.COMPLETE, then=0), default=1)
+"""One that is being recorded plays as far as it is written, where there is none that is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Playable:
+    application: Application
+    name: str
+    """As it is kept: without a prefix."""
+    stream: Stream | None
+    """None: there is but the recording."""
+    recording: RecordedFile | None
+    is_preview: bool = False
+    """An operator's look."""
+
+    @property
+    def is_permitted(self) -> bool:
+        """By its token alone, whatever else decides who may play."""
+        return self.is_preview or (self.recording is not None and "disposition" in self.recording)
+
+
+@dataclass(frozen=True, slots=True)
+class PlayGrant:
+    """What a player gets; the session's row is for history to write."""
+
+    session: uuid.UUID
+    app: str
+    name: str
+    labels: Labels
+    recording: RecordedFile | None
+    start_unit: Literal["ms", "s"]
+    """Of the start that players ask for."""
+    is_preview: bool = False
+    fencing: int = 0
+
+    @property
+    def path(self) -> str:
+        return f"{self.app}/{self.name}"
+
+    @property
+    def is_download(self) -> bool:
+        return self.recording is not None and "disposition" in self.recording
+
+
+def wanted_by(start: float) -> Wanted:
+    """By the argument of `play`; below 0 are -1, live, and what means either."""
+    if start >= 0:
+        return "recorded"
+    return "live" if start == -1 else "any"
+
+
+def spellings(name: str) -> list[str]:
+    """The names that may be meant, the first of them most likely."""
+    bare = next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
+    base = next((bare.removesuffix(ending) for ending in ENDINGS if bare.endswith(ending)), bare)
+    return [each for each in dict.fromkeys((name, bare, base)) if each and clean.fits(each)]
+
+
+def check(
+    *, app: str, name: str, credential: str, now: datetime, wanted: Wanted = "any", by_http: bool = False
+) -> Playable:
+    """What of it may be played, or downloaded if it is asked for `by_http`. Raises Refused.
+
+    A stream need not be live: its player waits for the publisher. A recording that is wanted has to be there.
+    """
+    names = spellings(name)
+    if by_http and wanted == "recorded" and credential:
+        downloadable = _downloadable(app, names, credential, now)
+        if downloadable is not None:
+            return downloadable
+    streams = Stream.objects.filter(application__name=app, name__in=names).select_related("application")
+    stream = _first(names, list(streams))
+    if stream is not None and wanted == "live" and credential and _may_look(stream, credential, now):
+        return Playable(stream.application, stream.name, stream, None, is_preview=True)
+    application = stream.application if stream is not None else _application(app)
+    if not application.enabled:
+        _refuse("app_disabled")
+    if application.play_policy == Application.PlayPolicy.NONE:
+        _refuse("play_not_allowed")
+    recording = None if wanted == "live" else _recording(application, names)
+    live = None if wanted == "recorded" else stream
+    if live is None and recording is None:
+        _refuse("stream_unknown" if stream is None else "recording_unknown", stream)
+    ruled_by = live or (recording and recording.stream) or stream
+    reason = _reason(application, ruled_by, credential, now)
+    if reason:
+        _refuse(reason, ruled_by)
+    if live and recording and recording.stream not in (None, live):  # Another's: for who may play that as well.
+        recording = None if _reason(application, recording.stream, credential, now) else recording
+    named = live or recording
+    return Playable(application, named.name if named else name, ruled_by, _file(recording) if recording else None)
+
+
+def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Playable | None:
+    """What the token lets its bearer download, in whatever state; None: it is for something else."""
+    pk, verdict = playtokens.download(token=token, now=now)
+    if not pk:
+        return None
+    if verdict == "expired":
+        _refuse("download_expired")
+    those = Recording.objects.filter(pk=pk, application__name=app, name__in=names)
+    recording = those.select_related("application", "stream").first()
+    if recording is None:
+        _refuse("download_unknown")
+    file = _file(recording)
+    file["disposition"] = content_disposition_header(True, recordings.download_name(recording)) or ""
+    return Playable(recording.application, recording.name, recording.stream, file)
+
+
+def _may_look(stream: Stream, token: str, now: datetime) -> bool:
+    """Whether the token is an operator's, for this stream."""
+    pk, verdict = playtokens.preview(token=token, now=now)
+    if pk == stream.pk and verdict == "expired":
+        _refuse("token_expired", stream)
+    return pk == stream.pk and verdict == "valid"
+
+
+def grant(*, session: uuid.UUID, playable: Playable) -> PlayGrant:
+    application, stream = playable.application, playable.stream
+    return PlayGrant(
+        session=session,
+        app=application.name,
+        name=playable.name,
+        labels={"stream": stream.pk if stream is not None else 0, "key": None},
+        recording=playable.recording,
+        start_unit="s" if application.play_start_unit == Application.StartUnit.SECONDS else "ms",
+        is_preview=playable.is_preview,
+    )
+
+
+def _refuse(reason: str, stream: Stream | None = None) -> NoReturn:
+    raise Refused("play", reason, stream=stream.pk if stream is not None else None, key=None)
+
+
+def _application(name: str) -> Application:
+    application = Application.objects.filter(name=name).first() if clean.fits(name) else None
+    if application is None:
+        _refuse("unknown_app")
+    return application
+
+
+def _first(names: list[str], streams: list[Stream]) -> Stream | None:
+    by_name = {stream.name: stream for stream in streams}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+def _recording(application: Application, names: list[str]) -> Recording | None:
+    """The newest that is complete, of the first spelling that has any."""
+    for name in names:
+        those = Recording.objects.filter(application=application, name=name).select_related("stream")
+        found = those.order_by(COMPLETE_FIRST, "-started_at").first()
+        if found is not None:
+            return found
+    return None
+
+
+def _reason(application: Application, stream: Stream | None, credential: str, now: datetime) -> str:
+    """Why it may not be played by the rules of the stream; "": it may."""
+    if stream is not None and not stream.enabled:
+        return "stream_disabled"
+    if application.play_policy != Application.PlayPolicy.TOKEN:
+        return ""
+    if not credential:
+        return "token_missing"
+    found = playtokens.verify(token=credential, stream=stream.pk, now=now) if stream is not None else "invalid"
+    return "" if found == "valid" else f"token_{found}"
+
+
+def _file(recording: Recording) -> RecordedFile:
+    return {
+        "recording": recording.pk,
+        "name": recording.name,
+        "file": str(recordings.path_of(recording)),
+        "duration_ms": recording.duration_ms,
+    }

@@ -1,0 +1,281 @@
+"""An installation whose analytics are disturbed at random: killed, robbed of Java and of the disk, made to stand still.
+
+Meanwhile the lake changes: hours come late and in pieces, files come twice, are corrected and withdrawn. In the end a
+run that nobody disturbs has to leave the very rows that one clean run makes of the same lake.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from django.db import connection
+
+from analytics import tables
+from analytics.models import Rollup
+from analytics.synthetic import generate
+from tests.background import Background
+from tests.production.parts import SPARK
+from tests.rtmpweb import processes
+from tests.server_process import wait_for
+from tests.smalldisk import full
+
+START = datetime(2026, 3, 28, 22, tzinfo=UTC)
+"""Two hours before midnight: two days take part."""
+
+BEGUN_S = 120.0
+ENDED_S = 900.0
+TRIES = 4
+"""Undisturbed runs until nothing is left to do."""
+
+DATABASE = "rtmpweb.sqlite3"
+KILLS = ("kill_worker", "kill_java")
+FULL = ("fill_disk",)
+TWO = ("stand_still",)
+
+
+class Run(Background):
+    """`manage.py analytics run --json`."""
+
+    def __init__(self, data: Path, logs: Path, name: str) -> None:
+        environment = {**SPARK, "RTMPWEB_DATA_DIR": str(data), "RTMPWEB_SPARK_MEMORY": "768m"}
+        command = [sys.executable, "manage.py", "analytics", "run", "--json"]
+        super().__init__(name, command, folder=logs, environment=environment, ready="Begins on")
+
+    def java(self) -> list[int]:
+        """Its JVMs."""
+        return [pid for pid in processes.descendants(self.pid) if processes.command(pid).split(" ")[0].endswith("java")]
+
+    def end(self) -> dict[str, Any]:
+        """What it printed when it has ended by itself; {} if nothing."""
+        wait_for(lambda: not self.running, timeout_s=ENDED_S, what=f"{self.name} has ended")
+        for line in self.log.splitlines():
+            with suppress(ValueError):
+                found: dict[str, Any] = json.loads(line)
+                return found
+        return {}
+
+
+class Chaos:
+    """`disk`: a folder, on a small disk if the disk is to run full. `logs`: on another."""
+
+    def __init__(self, disk: Path, logs: Path, seed: int, *, streams: int, hours: int, files_per_hour: int) -> None:
+        self.random = random.Random(seed)
+        self.disk, self.logs = disk, logs
+        self.data = disk / "data"
+        self.lake = self.data / "lake"
+        self.source = logs / "source"
+        generate(self.source, streams=streams, start=START, hours=hours, seed=seed, files_per_hour=files_per_hour)
+        self.waiting = sorted(self.source.rglob("*.parquet"))
+        self.random.shuffle(self.waiting)
+        self.did: Counter[str] = Counter()
+        self._runs = 0
+        self.data.mkdir()
+
+    # What happens to the lake
+
+    def deliver(self, share: float) -> None:
+        """So much of what has not come yet comes."""
+        for _ in range(round(len(self.waiting) * share)):
+            file = self.waiting.pop()
+            self._put(file, file.relative_to(self.source))
+
+    def change(self) -> None:
+        """Something comes, comes again, comes otherwise, or goes."""
+        self.deliver(0.2)
+        there = sorted((self.lake / "samples").rglob("*.parquet"))
+        deed = self.random.choice([self._again, self._correct, self._withdraw])
+        deed(self.random.choice(there))
+        self.did[deed.__name__.strip("_")] += 1
+
+    def _again(self, file: Path) -> None:
+        self._put(file, file.relative_to(self.lake).with_name(f"again-{file.name}"))
+
+    def _correct(self, file: Path) -> None:
+        table = pq.ParquetFile(file).read()
+        place = table.schema.get_field_index("out_bytes")
+        more = pc.add(table["out_bytes"], pa.scalar(1, pa.int64()))
+        partial = file.with_name(f".{file.name}.tmp")
+        pq.write_table(table.set_column(place, table.schema.field(place), more), partial)
+        partial.rename(file.with_name(f"corrected-{self._runs}-{file.name}"))
+        file.unlink()
+
+    def _withdraw(self, file: Path) -> None:
+        if len(list(file.parent.glob("*.parquet"))) > 1:  # An hour that loses all its files keeps what was made of it.
+            file.unlink()
+
+    def _put(self, file: Path, place: Path) -> None:
+        target = self.lake / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.tmp")
+        shutil.copy(file, partial)
+        partial.rename(target)
+
+    # What happens to runs
+
+    def disturb(self, kinds: tuple[str, ...]) -> None:
+        """Starts a run, and does one of these to it somewhere on its way."""
+        kind = self.random.choice(kinds)
+        run = self.run()
+        self._somewhere(run)
+        if run.running:
+            self.did[kind] += 1
+            getattr(self, kind)(run)
+        self._ended(run)
+        self.change()
+
+    def kill_worker(self, run: Run) -> None:
+        """SIGKILL; its Java is left to find out by itself."""
+        java = run.java()
+        os.kill(run.pid, signal.SIGKILL)
+        run.end()
+        wait_for(lambda: not any(map(processes.command, java)), timeout_s=60, what="Java has ended after its parent")
+
+    def kill_java(self, run: Run) -> None:
+        for pid in run.java():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def fill_disk(self, run: Run) -> None:
+        with full(self.disk):
+            run.end()
+
+    def stand_still(self, run: Run) -> None:
+        """So long that it is taken for lost, and another has done its work; then it goes on."""
+        run.pause()
+        self.age()
+        self.change()
+        self.run().end()
+        run.resume()
+
+    def _somewhere(self, run: Run) -> None:
+        """Waits until it is somewhere between its beginning and the end of its work: where, is what is random."""
+        places: list[Callable[[], object]] = [
+            run.java,
+            lambda: list(self.lake.glob("rollups/.work/*/rollups/*/*/*/*")),
+            lambda: list(self.lake.glob("rollups/.work/*/rollups/hour/*/*")),
+            lambda: self.ask("SELECT 1 FROM analytics_analyticsrun WHERE state = 'running' AND stage LIKE 'Loading%'"),
+            lambda: self.ask("SELECT 1 FROM analytics_analyticsrun WHERE state = 'running' AND done > 0"),
+            lambda: list(self.lake.glob("rollups/.work/*/rollups/day/*/*")),
+        ]
+        place = self.random.choice(places)
+        wait_for(lambda: not run.running or place(), timeout_s=ENDED_S, what="it is there")
+        time.sleep(self.random.uniform(0, 0.5))  # Somewhere after it.
+
+    def run(self) -> Run:
+        self._runs += 1
+        run = Run(self.data, self.logs, f"run-{self._runs}")
+        run.launch()
+        wait_for(lambda: not run.running or "Begins on" in run.log, timeout_s=BEGUN_S, what="the run has begun")
+        return run
+
+    def _ended(self, run: Run) -> None:
+        run.end()
+        self.age()
+
+    # The database
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(self.data / DATABASE, 30)) as database:
+            return database.execute(query).fetchall()
+        return []
+
+    def age(self) -> None:
+        """As if two minutes had passed without a sign of life of whoever had locked something."""
+        past = (datetime.now(UTC) - timedelta(minutes=2)).replace(tzinfo=None).isoformat(" ")
+        with closing(sqlite3.connect(self.data / DATABASE, 30)) as database, database:
+            database.execute("UPDATE analytics_analyticsrun SET heartbeat_at = ? WHERE state = 'running'", (past,))
+            database.execute("UPDATE analytics_partition SET locked_until = ? WHERE lock != ''", (past,))
+
+    # The end
+
+    def settle(self) -> None:
+        """Everything has come, and runs go on until one finds nothing to do."""
+        self.deliver(1.0)
+        for _ in range(TRIES):
+            if self.run().end().get("partitions_expected") == 0:
+                break
+        else:
+            undone = self.ask("SELECT grain, start, state, error FROM analytics_partition WHERE state != 'done'")
+            raise AssertionError(f"still not done: {undone}")
+        left = self.left_over()
+        assert not left, left
+
+    def left_over(self) -> list[str]:
+        """What should not be there any more: processes, and folders that nobody will use."""
+        found = [processes.command(pid) for pid in processes.of_folder(self.data)]
+        found += [str(path) for path in self.lake.glob("rollups/.work/*")]
+        known = (".flush-request", ".crc")  # Spark keeps a checksum beside each file.
+        found += [str(path) for path in self.lake.rglob(".*") if path.is_file() and not path.name.endswith(known)]
+        own = [path for path in (self.data / "spark").glob("*") if int(path.name) in processes.parents()]
+        return found + [str(path) for path in own]
+
+
+def empty_database(file: Path) -> None:
+    """A copy of the tests' own, in which nothing is."""
+    assert connection.vendor == "sqlite"
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM INTO %s", [str(file)])
+
+
+def of_database(file: Path) -> list[tuple[Any, ...]]:
+    """All rollups, with all that they say."""
+    columns = [str(field.column) for field in Rollup._meta.concrete_fields if not field.primary_key]
+    with closing(sqlite3.connect(file)) as database:
+        names = ", ".join(columns)
+        return sorted(database.execute(f"SELECT {names} FROM analytics_rollup"), key=repr)  # noqa: S608
+
+
+def of_lake(lake: Path) -> dict[str, list[str]]:
+    """All rows of each table of the rollups."""
+    return {
+        table: sorted(
+            repr(row)
+            for file in tables.table_folder(lake, table).rglob("*.parquet")
+            for row in pq.ParquetFile(file).read().to_pylist()
+        )
+        for table in (*tables.OF_HOURS, tables.DAY)
+    }
+
+
+def clean_run(chaos: Chaos, database: Path) -> Path:
+    """The data folder of an installation that has done the same lake in one run. `database`: an empty one."""
+    data = chaos.logs / "clean"
+    data.mkdir()
+    shutil.copy(database, data / DATABASE)
+    for table in ("samples", "events"):
+        shutil.copytree(chaos.lake / table, data / "lake" / table)
+    run = Run(data, chaos.logs, "clean")
+    run.launch()
+    ended = run.end()
+    assert ended.get("state") == "done", run.log
+    assert ended["partitions_done"] > 0
+    return data
+
+
+def endure(chaos: Chaos, database: Path, kinds: tuple[str, ...], times: int) -> None:
+    """Disturbs so many runs, and compares what is there in the end with what a clean run makes. `database`: empty."""
+    shutil.copy(database, chaos.data / DATABASE)
+    chaos.deliver(0.4)
+    tried = 0
+    while sum(chaos.did[kind] for kind in kinds) < times:
+        tried += 1
+        assert tried < 3 * times, f"hardly any run was caught: {chaos.did}"
+        chaos.disturb(kinds)
+    chaos.settle()
+    clean = clean_run(chaos, database)
+    assert of_lake(chaos.lake) == of_lake(clean / "lake")
+    assert of_database(chaos.data / DATABASE) == of_database(clean / DATABASE)

@@ -1,0 +1,203 @@
+# ruff: noqa: S608 (the SQL is the tests' own)
+"""What the figures have to be: docs/analytics.md, by DuckDB's SQL from the lake's own files, without our code."""
+
+from pathlib import Path
+
+import duckdb
+
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
+LENGTH = {"hour": HOUR_US, "day": DAY_US}
+
+KINDS = ("video", "audio", "wire")
+KEY = "start_us, dimension, app, name, value"
+
+PLANNED = (
+    "('client_unpublish', 'completed', 'kicked', 'key_revoked', 'replaced', 'node_shutdown', 'test_over')"  # Of ends.
+)
+
+SUMS = """
+    count(*) samples, count(distinct session) sessions, sum(elapsed_ms) elapsed_ms,
+    coalesce(sum(elapsed_ms) filter (video_bytes + audio_bytes > 0), 0) live_ms,
+    coalesce(sum(elapsed_ms) filter (health = 'good'), 0) good_ms,
+    coalesce(sum(elapsed_ms) filter (health = 'warning'), 0) warning_ms,
+    coalesce(sum(elapsed_ms) filter (health = 'bad'), 0) bad_ms,
+    sum(case when idle_ms <= 2000 then 0 when idle_ms - 2000 > elapsed_ms then elapsed_ms else idle_ms - 2000 end)
+        starved_ms,
+    coalesce(sum(elapsed_ms) filter (video_bytes + audio_bytes > 0 and target_kbps is not null), 0) targeted_ms,
+    coalesce(sum(elapsed_ms) filter (video_bytes + audio_bytes > 0 and video_kbps < 0.7 * target_kbps), 0) below_ms,
+    sum(video_bytes) video_bytes, sum(audio_bytes) audio_bytes, sum(data_bytes) data_bytes,
+    sum(wire_bytes) wire_bytes, sum(out_bytes) out_bytes, sum(video_frames) video_frames,
+    sum(audio_frames) audio_frames, sum(keyframes) keyframes, sum(ts_gap) ts_gaps, sum(ts_regress) ts_regressions,
+    sum(missing_frames_est) missing_frames_est, sum(media_faults) media_faults, sum(dropped_frames) dropped_frames,
+    sum(players * elapsed_ms) player_ms,
+    sum(floor(video_kbps + 0.5)::bigint) kbps_sum, sum(floor(video_kbps + 0.5)::bigint ** 2) kbps_squares,
+    count(*) filter (keyframes > 0 and keyframe_interval <= 1) gop_1,
+    count(*) filter (keyframes > 0 and keyframe_interval > 1 and keyframe_interval <= 2) gop_2,
+    count(*) filter (keyframes > 0 and keyframe_interval > 2 and keyframe_interval <= 2.5) gop_2_5,
+    count(*) filter (keyframes > 0 and keyframe_interval > 2.5 and keyframe_interval <= 4) gop_4,
+    count(*) filter (keyframes > 0 and keyframe_interval > 4 and keyframe_interval <= 6) gop_6,
+    count(*) filter (keyframes > 0 and keyframe_interval > 6 and keyframe_interval <= 10) gop_10,
+    count(*) filter (keyframes > 0 and keyframe_interval > 10) gop_longer,
+    max(keyframe_interval) keyframe_interval_max
+"""
+
+RATES = ", ".join(
+    f"sum({kind}_bytes) * 8 / nullif(sum(elapsed_ms), 0) {kind}_kbps_mean, "
+    f"min({kind}_kbps) {kind}_kbps_min, max({kind}_kbps) {kind}_kbps_max"
+    for kind in KINDS
+)
+
+COUNTS = ("starts", "broadcasts", "reconnects", "recovery_ms")
+EVENTS = ("accepted", "refused", "plays", "ends", "unplanned_ends")
+
+MAPS = ("refusals", "end_reasons")
+NULLABLE = {"stream", "unique_players", "peak_at_us", "keyframe_interval_max"} | {
+    f"{kind}_kbps_{figure}" for kind in KINDS for figure in ("mean", "min", "max")
+}
+
+# What a row counts for: of session hours and of publishers' events.
+DIMENSIONS = """
+    select unnest([
+        {'dimension': 'stream', 'app': app, 'name': name, 'value': app || '/' || name, 'stream': stream},
+        {'dimension': 'key', 'app': app, 'name': name, 'value': coalesce(key::varchar, ''), 'stream': stream},
+        {'dimension': 'app', 'app': app, 'name': '', 'value': app, 'stream': null},
+        {'dimension': 'encoder', 'app': '', 'name': '', 'value': coalesce(encoder, ''), 'stream': null},
+        {'dimension': 'node', 'app': '', 'name': '', 'value': node, 'stream': null},
+        {'dimension': 'broadcast', 'app': app, 'name': name, 'stream': stream,
+            'value': strftime(make_timestamp(broadcast_us), '%Y-%m-%dT%H:%M:%SZ')}
+    ], recursive := true)
+"""
+
+
+def prepared(lake: Path) -> duckdb.DuckDBPyConnection:
+    """With the tables `once` (samples), `session_hours`, and `happened` (events)."""
+    duck = duckdb.connect()
+    duck.execute("set threads = 1")
+    for table in ("samples", "events"):
+        files = f"read_parquet('{lake}/{table}/v=1/*/*/*.parquet', union_by_name = true, hive_partitioning = false)"
+        duck.execute(f"create view all_{table} as from {files}")
+    duck.execute(
+        f"""create table once as select *, at_us // {HOUR_US} * {HOUR_US} as h from
+            (select distinct on (session, sequence) * from all_samples)"""
+    )
+    duck.execute(
+        """create table first_look as select h, session, any_value(app) app, any_value(name) as name,
+            any_value(stream) stream, any_value(key) as key, any_value(encoder) encoder, any_value(node) node,
+            min(at_us - 1000 * elapsed_ms) first_us, max(at_us) last_us, min(sequence) <= 1 begins
+        from once group by h, session"""
+    )
+    duck.execute(
+        """create table session_hours as
+        with gaps as (
+            select *, first_us - max(last_us) over (partition by app, name order by h, first_us, session
+                rows between unbounded preceding and 1 preceding) gap_us from first_look
+        ), islands as (
+            select *, sum((gap_us is null or gap_us > 300000000)::int)
+                over (partition by app, name order by h, first_us, session) island from gaps
+        )
+        select *, first(first_us) over (partition by app, name, island order by h, first_us) broadcast_us,
+            begins::int starts, (begins and (gap_us is null or gap_us > 300000000))::int broadcasts,
+            (begins and gap_us <= 300000000)::int reconnects,
+            case when begins and gap_us between 0 and 300000000 then gap_us // 1000 else 0 end recovery_ms
+        from islands"""
+    )
+    duck.execute(
+        f"""create table happened as
+        with once as (select distinct * from all_events), timed as (
+            select *, at_us // {HOUR_US} * {HOUR_US} as h, case
+                when kind = 'session.started' and session_kind = 'publish' then 'accepted'
+                when kind = 'session.started' and session_kind = 'play' then 'plays'
+                when kind = 'session.ended' and session_kind = 'publish' then 'ends'
+                when kind = 'attempt' and session_kind != 'play' then 'refused' end what
+            from once
+        )
+        select timed.*, coalesce(own.broadcast_us, former.broadcast_us) broadcast_us
+        from timed left join session_hours own on own.session = timed.session and own.h = timed.h
+            left join session_hours former on former.session = timed.session and former.h = timed.h - {HOUR_US}
+                and former.last_us >= timed.h - 600000000
+        where what is not null"""
+    )
+    return duck
+
+
+def expect(duck: duckdb.DuckDBPyConnection, grain: str) -> None:
+    """Makes the table `expected`, with the columns of a rollup but sketches and quantiles, and `measured`: the samples
+    of each group.
+    """
+    start = f"h // {LENGTH[grain]} * {LENGTH[grain]} as start_us"
+    duck.execute(
+        f"""create or replace table measured as
+        select g.*, once.* exclude (session, h, app, name, stream), once.app || '/' || once.name path
+        from ({DIMENSIONS}, h, session, {start} from session_hours) g join once using (h, session)"""
+    )
+    duck.execute(
+        f"""create or replace table expected as
+        with sums as (select {KEY}, max(stream) stream, {SUMS}, {RATES} from measured group by all),
+        begun as (
+            select {KEY}, {", ".join(f"sum({name}) {name}" for name in COUNTS)}
+            from ({DIMENSIONS}, {start}, {", ".join(COUNTS)} from session_hours) group by all
+        ),
+        streams as (
+            select {KEY}, at_us // 60000000 as minute, path, max(players) players,
+                max(video_bytes + audio_bytes > 0 and elapsed_ms > 0) is_live from measured group by all
+        ),
+        moments as (
+            select {KEY}, minute, sum(players) players, sum(is_live::int) live from streams group by all
+        ),
+        peaks as (
+            select {KEY}, max(players) peak_players, max(live) peak_streams,
+                case when max(players) > 0 then min_by(minute, (-players, minute)) * 60000000 end peak_at_us
+            from moments group by all
+        ),
+        events as (
+            select * from ({DIMENSIONS}, {start}, what, reason, address_hash from happened)
+            where (dimension != 'stream' or stream > 0) and (dimension != 'broadcast' or value is not null)
+                and (dimension != 'app' or (app != '' and app not like '%…'))
+                and (what in ('accepted', 'ends') or dimension in ('stream', 'app', 'node'))
+        ),
+        counts as (
+            select {KEY}, max(stream) event_stream, count(*) filter (what = 'accepted') accepted,
+                count(*) filter (what = 'refused') refused, count(*) filter (what = 'plays') plays,
+                count(*) filter (what = 'ends') ends,
+                count(*) filter (what = 'ends' and reason not in {PLANNED}) unplanned_ends,
+                histogram(reason) filter (what = 'refused') refusals,
+                histogram(reason) filter (what = 'ends') end_reasons,
+                count(distinct address_hash) filter (what = 'plays') players
+            from events group by all
+        )
+        select * exclude (stream, event_stream, players, refusals, end_reasons),
+            coalesce(stream, event_stream) stream,
+            case when dimension in ('stream', 'app', 'node') then coalesce(players, 0) end unique_players,
+            list_sort(map_entries(refusals)) refusals, list_sort(map_entries(end_reasons)) end_reasons
+        from sums join begun using ({KEY}) join peaks using ({KEY}) full join counts using ({KEY})"""
+    )
+
+
+def differences(column: str) -> str:
+    """The groups in which the column is another, with both values."""
+    here, there = f"found.{column}", f"expected.{column}"
+    if column in MAPS:
+        here, there = f"list_sort(map_entries({here}))", f"coalesce({there}, [])"
+    elif column not in NULLABLE:
+        there = f"coalesce({there}, 0)"
+    return f"""select {KEY}, {here} as here, {there} as there
+        from found full join expected using ({KEY}) where here is distinct from there order by all limit 3"""
+
+
+def ranks(kind: str, *, within: float) -> str:
+    """The groups with a quantile whose rank among the samples is off by more."""
+    quantiles = {"p5": 0.05, "p50": 0.5, "p95": 0.95}
+    counts = ", ".join(
+        f"avg(({kind}_kbps::float < found.{kind}_kbps_{figure})::int) {figure}_below, "
+        f"avg(({kind}_kbps::float <= found.{kind}_kbps_{figure})::int) {figure}_up_to"
+        for figure in quantiles
+    )
+    wrong = " or ".join(
+        f"coalesce({figure}_below - {within} > {rank} or {figure}_up_to + {within} < {rank}, true)"
+        for figure, rank in quantiles.items()
+    )
+    measured = f"measured.{kind}_kbps::float as {kind}_kbps"
+    return f"""select * from (
+        select {KEY}, {counts} from (select {KEY}, {measured} from measured) join found using ({KEY}) group by all
+    ) where {wrong} limit 3"""

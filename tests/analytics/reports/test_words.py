@@ -1,0 +1,271 @@
+"""What a report says: its first sentences, findings with advice, tiles, charts."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analytics.models import Dimension, ReportPlan
+from analytics.reports import making, periods, refusals, saying
+from analytics.reports.document import Document
+from analytics.reports.scopes import Scope
+from ingest.models import Application, Stream
+from ingest.services.refusals import CODES, REASONS
+from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, hour, rollup
+
+pytestmark = pytest.mark.django_db
+
+Kind = ReportPlan.Kind
+NOW = datetime(2026, 11, 9, 0, 12, tzinfo=UTC)
+SUNDAY_EVENING = MONDAY + 6 * 24 * HOUR + 19 * HOUR
+
+
+def report(lake: Path, kind: str = Kind.WEEKLY, zone: str = "UTC", scope: str = "") -> Document:
+    period = periods.containing(kind, date(2026, 11, 8), periods.zone_of(zone))
+    of = Scope.of(scope)
+    made = making.make(
+        period,
+        of,
+        former=(periods.before(period), of),
+        completeness={"expected": 168, "done": 168},
+        now=NOW,
+        lake=lake,
+    )
+    return json.loads(json.dumps(made, ensure_ascii=False).replace(saying.NBSP, " "))  # type: ignore[no-any-return]
+
+
+def week(path: str, first: datetime = MONDAY, **figures: Any) -> None:
+    for number in range(7):
+        hour(path, first + number * 24 * HOUR + 10 * HOUR, **figures)
+
+
+def bad_evening(path: str) -> None:
+    for number in range(3):
+        hour(
+            path,
+            SUNDAY_EVENING + number * HOUR,
+            kbps=1920,
+            below_ms=H_MS * 9 // 10,
+            bad_ms=H_MS * 9 // 10,
+            good_ms=H_MS // 10,
+            unplanned_ends=1,
+            ends=1,
+            end_reasons={"tcp_reset": 1},
+            reconnects=1,
+            starts=1,
+            recovery_ms=20_000,
+        )
+
+
+def test_a_steady_week(lake: Path) -> None:
+    week("live/a")
+    week("live/a", MONDAY - timedelta(days=7))
+    made = report(lake)
+    assert made["lede"] == (
+        "A steady week: no stream had trouble. The stream was up 100 % of its time, as in the week before."
+    )
+    assert made["findings"] == [{"level": "good", "what": "Nothing went wrong.", "advice": "", "stream": ""}]
+    assert [tile["comparison"] for tile in made["tiles"]] == [
+        "as the week before",
+        "week before: 100 %",
+        "as the week before",
+        "no attempts",
+        "as the week before",
+        "as the week before",
+    ]
+    assert made["notes"] == []
+
+
+def test_one_bad_evening_stands_at_the_head_and_first(lake: Path) -> None:
+    app = Application.objects.create(name="live")
+    Stream.objects.create(application=app, name="arena-main", target_kbps=6000)
+    week("live/arena-main")
+    week("live/studio")
+    week("live/studio", MONDAY - timedelta(days=7))
+    bad_evening("live/arena-main")
+    made = report(lake)
+    assert made["lede"] == (
+        "A steady week with one bad evening. Streams were up 99.9 % of their time, 0.1 points less than the week "
+        "before. On Sunday from 19:00 to 22:00 **live/arena-main** fell to 1,920 kbit/s and broke off three times; its "
+        "uplink did not carry its bitrate."
+    )
+    below, broke = made["findings"]
+    assert below["level"] == "bad"
+    assert below["what"] == "live/arena-main was below 70 % of its target for 2 h 42 min."
+    assert below["advice"] == "Give it a wired uplink, or set 1,900 kbit/s."
+    assert broke["what"].startswith("live/arena-main broke off three times and came back three times, after 20 s")
+    assert broke["advice"].startswith("The connection was reset: check that the encoder is running")
+    assert [row["stream"] for row in made["streams"]] == ["live/arena-main", "live/studio"]
+    assert made["streams"][0]["reason"] == "was below 70 % of its target for 2 h 42 min"
+    assert [row["stream"] for row in made["best"]] == ["live/studio"]
+    (chart,) = made["charts"]
+    assert chart["target"] == 6000
+    assert len(chart["p50"]) == 168
+    assert chart["p50"][163:166] == [1920] * 3
+    assert sum(value is not None for value in chart["p50"]) == 10  # Off air there is nothing, not zero.
+    assert [tick["label"] for tick in chart["ticks"]] == [
+        *("Mon 2", "Tue 3", "Wed 4", "Thu 5", "Fri 6", "Sat 7", "Sun 8")
+    ]
+    assert chart["edges"] == [24 * number for number in range(1, 7)]
+    tiles = {tile["label"]: tile["comparison"] for tile in made["tiles"]}
+    assert tiles["Live time"] == "10 h more"
+    assert tiles["Reconnects"] == "3 more"
+    assert tiles["Player hours"] == "143 % more"
+
+
+def test_hours_are_told_by_the_clock_of_the_time_zone(lake: Path) -> None:
+    week("live/a")
+    bad_evening("live/a")
+    assert "On Monday" not in report(lake)["lede"]
+    made = report(lake, zone="America/New_York")
+    assert "On Sunday from 14:00 to 17:00 **live/a**" in made["lede"]
+    assert made["lede"].startswith("A steady week with one bad afternoon.")
+    assert made["period"]["begins"] == "2 Nov 2026, 00:00"
+    assert made["made_words"] == "8 Nov 2026, 19:12"
+
+
+def test_each_rule_speaks_of_its_trouble(lake: Path) -> None:
+    week("live/late", gop_2=0, gop_10=450, keyframe_interval_max=8.0)
+    week("live/lossy", missing_frames_est=1200)
+    week("live/silent", starved_ms=H_MS // 20)
+    week("live/ill", bad_ms=H_MS // 4, good_ms=3 * H_MS // 4)
+    week("live/warned", warning_ms=H_MS // 2, good_ms=H_MS // 2)
+    said = {finding["stream"]: finding for finding in report(lake)["findings"]}
+    assert said["live/late"]["what"] == "live/late sent 100 % of its keyframes over 4 s apart, up to 8 s."
+    assert said["live/late"]["advice"] == "Set the keyframe interval to 2 s; players now wait up to 8 s to start."
+    assert said["live/lossy"]["what"] == "live/lossy lost about 1.1 % of its frames."
+    assert said["live/silent"]["what"] == "live/silent was connected and sent nothing for 21 min in all."
+    assert said["live/ill"]["what"] == "live/ill was bad for 105 min."
+    assert said["live/warned"]["what"] == "live/warned had a warning for 3 h 30 min."
+    assert {stream: each["level"] for stream, each in said.items()} == {
+        "live/late": "warning",
+        "live/lossy": "warning",
+        "live/silent": "warning",
+        "live/ill": "bad",
+        "live/warned": "warning",
+    }
+
+
+def test_refusals_are_told_by_reason_and_stream(lake: Path) -> None:
+    start = MONDAY + 9 * HOUR
+    common: dict[str, Any] = {"refused": 8, "accepted": 241, "refusals": {"key_expired": 6, "busy": 2}}
+    rollup("live", start, dimension=Dimension.APP, **common)
+    rollup("", start, dimension=Dimension.NODE, value="n1", **common)
+    rollup("live/pop-up", start, refused=6, refusals={"key_expired": 6})
+    hour("live/a", start + HOUR)
+    made = report(lake)
+    assert made["findings"] == [
+        {
+            "level": "warning",
+            "what": "8 publishes were refused.",
+            "advice": "6 with an expired key for live/pop-up and 2 because the stream was busy.",
+            "stream": "",
+        }
+    ]
+    assert made["refusals"] == [
+        {"reason": "key_expired", "words": "Key expired", "count": 6},
+        {"reason": "busy", "words": "Busy", "count": 2},
+    ]
+    (success,) = (tile for tile in made["tiles"] if tile["label"] == "Publish success")
+    assert (success["value"], success["comparison"]) == ("96.8", "241 of 249 attempts")
+    assert [row["stream"] for row in made["streams"]] == ["live/a"]  # The other was never on air.
+
+
+def test_refusals_without_an_application_are_told_of_all_streams_alone(lake: Path) -> None:
+    start = MONDAY + 9 * HOUR
+    hour("live/a", start)
+    rollup("", start, dimension=Dimension.NODE, value="n1", accepted=1, refused=3, refusals={"unknown_app": 3})
+    rollup("", start, dimension=Dimension.NODE, value="n2", refused=1, refusals={"banned": 1})
+    made = report(lake)
+    assert made["findings"][0]["what"] == "4 publishes were refused."
+    assert {each["reason"]: each["count"] for each in made["refusals"]} == {"unknown_app": 3, "banned": 1}
+    assert made["figures"]["success_percent"] == 20
+    assert report(lake, scope="live")["figures"]["refused"] == 0
+
+
+def test_a_stream_that_was_only_refused_published_nothing(lake: Path) -> None:
+    rollup("live/cam", MONDAY, refused=5, refusals={"key_revoked": 5})
+    made = report(lake)
+    assert made["lede"] == "Nothing was published in this week."
+    assert made["figures"]["streams"] == 0
+    assert len(made["notes"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("gap_s", "level", "lede"),
+    [
+        (1, "good", "A steady week: no stream had trouble. The stream was up 99.9 % of its time."),
+        (40, "warning", "A week with small trouble on one stream. The stream was up 98.9 % of its time."),
+        (280, "warning", "A week with small trouble on one stream. The stream was up 92.8 % of its time."),
+    ],
+)
+def test_what_was_not_up_is_not_called_steady(lake: Path, gap_s: int, level: str, lede: str) -> None:
+    hour("live/a", MONDAY, recovery_ms=1000 * gap_s, starts=2, reconnects=1)
+    made = report(lake)
+    assert made["lede"] == lede
+    assert [finding["level"] for finding in made["findings"]] == [level]
+
+
+def test_who_was_hardly_up_is_bad(lake: Path) -> None:
+    hour("live/a", MONDAY, live_ms=H_MS * 229 // 1000, recovery_ms=0)
+    made = report(lake)
+    assert made["lede"] == "A week with trouble on one stream. The stream was up 22.9 % of its time."
+    assert made["findings"][0]["what"] == "live/a was up only 22.9 % of its time."
+
+
+def test_breaks_that_took_long_are_bad(lake: Path) -> None:
+    week("live/short")
+    hour("live/short", SUNDAY_EVENING, unplanned_ends=2, reconnects=2, recovery_ms=20_000)
+    hour("live/long", SUNDAY_EVENING, live_ms=H_MS // 2, unplanned_ends=2, reconnects=2, recovery_ms=500_000)
+    assert [(each["stream"], each["level"]) for each in report(lake)["findings"]] == [
+        ("live/long", "bad"),
+        ("live/short", "warning"),
+    ]
+
+
+def test_every_reason_of_a_refused_publish_has_words() -> None:
+    of_players = {"play_not_allowed", "token_missing", "token_invalid", "token_expired", "recording_unknown"}
+    of_downloads = {"download_expired", "download_unknown"}
+    assert "publish" in CODES
+    assert set(refusals.WORDS) == set(REASONS) - of_players - of_downloads
+
+
+def test_nothing_recorded_is_said(lake: Path) -> None:
+    made = report(lake)
+    assert made["lede"] == "Nothing was published in this week."
+    assert [*made["findings"], *made["streams"], *made["charts"]] == []
+    assert len(made["notes"]) == 1
+    assert all(tile["value"] in {"–", "0"} for tile in made["tiles"])
+    assert "former" not in made
+
+
+def test_a_day_of_23_hours_has_its_hours_at_their_place(lake: Path) -> None:
+    zone = periods.zone_of("Europe/Berlin")
+    period = periods.containing(Kind.DAILY, date(2026, 3, 29), zone)
+    for each in period.hours:
+        hour("live/a", each)
+    made = making.make(period, Scope(), former=None, completeness={"expected": 23, "done": 23}, now=NOW, lake=lake)
+    (chart,) = made["charts"]
+    assert chart["p50"] == [6000] * 23
+    assert [(tick["at"], tick["label"]) for tick in chart["ticks"]] == [
+        *((0, "00:00"), (2, "03:00"), (5, "06:00"), (8, "09:00"), (11, "12:00"), (14, "15:00"), (17, "18:00")),
+        *((20, "21:00"), (23, "00:00")),
+    ]
+    assert made["figures"]["live_h"] == 23
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [(900, "1 s"), (119_000, "119 s"), (150_000, "2 min"), (7_100_000, "118 min"), (10_380_000, "2 h 53 min")],
+)
+def test_spans(milliseconds: int, words: str) -> None:
+    assert saying.span(milliseconds).replace(saying.NBSP, " ") == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(None, "–"), (100, "100"), (99.97, "99.9"), (99.4, "99.4"), (0, "0.0"), (0.04, "0.0")]
+)
+def test_percent_is_only_whole_when_it_is(value: float | None, words: str) -> None:
+    assert saying.percent(value) == words

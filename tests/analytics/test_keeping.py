@@ -1,0 +1,229 @@
+"""Compaction of closed hours, and what is removed when: on lakes as nodes write them, without Spark."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from analytics import ledger, locks, tables
+from analytics.keeping.compaction import compact, compactable
+from analytics.keeping.retention import Kept, remove_old
+from analytics.ledger import HOUR, Hours
+from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
+from analytics.work import Computed
+from ingest.contracts import Sample
+from ingest.telemetry.lake import hour_folder, write_parquet
+from ingest.telemetry.reading import read_session
+from ingest.telemetry.schema import SAMPLES
+from tests.dashboard.rollups import make_rollup
+from tests.ingest.telemetry.records import NOON, sample
+
+pytestmark = pytest.mark.django_db
+
+START = datetime.fromtimestamp(NOON / 1e6, UTC)
+DAY = ledger.day_of(START)
+LATER = START + 3 * HOUR
+FOREVER = Kept(samples=0, minutes=0, hours=0, days=0)
+
+
+def put(lake: Path, name: str, samples: Sequence[Sample], start: datetime = START) -> Path:
+    """A file as a node's spool becomes one."""
+    file = hour_folder(lake, "samples", start) / f"{name}.parquet"
+    write_parquet(pa.Table.from_batches([SAMPLES.batch(samples)]), file)
+    return file
+
+
+def minutes_of(session: str, count: int, start_us: int = NOON) -> list[list[Sample]]:
+    return [
+        [sample(minute * 60 + n, session=session, at_us=start_us + (minute * 60 + n) * 1_000_000) for n in range(60)]
+        for minute in range(count)
+    ]
+
+
+def note_done(lake: Path, start: datetime = START) -> Partition:
+    """As the run leaves it that has computed the hour."""
+    ledger.note_pending(Grain.HOUR, [start])
+    lock = locks.take(None, Grain.HOUR, [start])
+    hour = ledger.look(lake, start)
+    assert hour
+    lock.done(start, Computed(1, 1), fingerprint=hour.fingerprint(ledger.tail_before(start)), files=hour.files)
+    return Partition.objects.get(grain=Grain.HOUR, start=start)
+
+
+def note_days_done() -> None:
+    """As the run leaves them that has computed them."""
+    pending = Partition.objects.filter(grain=Grain.DAY)
+    assert pending.update(state=Partition.State.DONE, metric_version=METRIC_VERSION)
+
+
+def files(lake: Path, start: datetime = START) -> list[str]:
+    return sorted(path.name for path in hour_folder(lake, "samples", start).glob("*"))
+
+
+def rows(lake: Path) -> list[dict[str, object]]:
+    found = [
+        row for name in files(lake) for row in pq.read_table(hour_folder(lake, "samples", START) / name).to_pylist()
+    ]
+    return sorted(found, key=lambda row: (str(row["session"]), int(str(row["sequence"]))))
+
+
+def test_each_nodes_files_become_one_sorted_by_session(lake: Path) -> None:
+    for number, (one, two) in enumerate(zip(minutes_of("one", 5), minutes_of("two", 5), strict=True)):
+        put(lake, f"edge-1-20260329T120000-{number:06d}", [row for pair in zip(one, two, strict=True) for row in pair])
+    put(lake, "edge-2-20260329T120000-000000", minutes_of("three", 1)[0])
+    before = rows(lake)
+    row = note_done(lake)
+    (day,) = ledger.Days().pending()
+    Partition.objects.filter(grain=Grain.DAY).update(
+        state=Partition.State.DONE, metric_version=METRIC_VERSION, fingerprint=day.fingerprint()
+    )
+    assert list(compactable(lake, LATER)) == [START]
+    assert compact(lake, START) == 4
+    assert files(lake) == ["edge-1-20260329T120000-all.parquet", "edge-2-20260329T120000-000000.parquet"]
+    assert rows(lake) == before
+    merged = pq.read_table(hour_folder(lake, "samples", START) / files(lake)[0], columns=["session", "sequence"])
+    assert merged.to_pylist() == sorted(merged.to_pylist(), key=lambda row: (row["session"], row["sequence"]))
+    assert not Hours(lake).pending(), "it is the same as what was computed"
+    assert not ledger.Days().pending()
+    after = Partition.objects.get(pk=row.pk)
+    assert (after.files, after.lock, after.compacted_at is not None) == (2, "", True)
+    assert list(compactable(lake, LATER)) == []
+
+
+def test_what_comes_late_joins_it(lake: Path) -> None:
+    first, second, third = minutes_of("one", 3)
+    for number, part in enumerate((first, second)):
+        put(lake, f"edge-20260329T120000-{number:06d}", part)
+    note_done(lake)
+    compact(lake, START)
+    put(lake, "edge-20260329T120000-000002", third)
+    assert [hour.start for hour in Hours(lake).pending()] == [START]
+    assert compact(lake, START) == 0, "first it has to be computed"
+    note_done(lake)
+    assert compact(lake, START) == 1
+    assert [row["sequence"] for row in rows(lake)] == list(range(180))
+
+
+def test_files_of_an_earlier_version_get_the_newer_columns(lake: Path) -> None:
+    first, second = minutes_of("one", 2)
+    put(lake, "edge-20260329T120000-000001", second)
+    old = pa.Table.from_batches([SAMPLES.batch(first)]).drop_columns(["encoder", "target_kbps"])
+    write_parquet(old, hour_folder(lake, "samples", START) / "edge-20260329T120000-000000.parquet")
+    note_done(lake)
+    assert compact(lake, START) == 1
+    assert [row["encoder"] for row in rows(lake)] == [None] * 60 + [second[0].encoder] * 60
+
+
+def test_a_session_is_read_from_it_as_before(lake: Path) -> None:
+    for number, part in enumerate(minutes_of("one", 3)):
+        put(lake, f"node-a-20260329T120000-{number:06d}", part)
+    until = NOON + 600_000_000
+    before = read_session(lake, "one", NOON, until, node="node-a")
+    note_done(lake)
+    compact(lake, START)
+    after = read_session(lake, "one", NOON, until, node="node-a")
+    assert (after.at, after.values, after.totals) == (before.at, before.values, before.totals)
+    assert (before.files, after.files) == (3, 1)
+
+
+def test_nobody_else_works_on_it_meanwhile(lake: Path) -> None:
+    for number, part in enumerate(minutes_of("one", 2)):
+        put(lake, f"edge-20260329T120000-{number:06d}", part)
+    note_done(lake)
+    lock = locks.hold(START)
+    assert lock
+    assert compact(lake, START) == 0
+    lock.give_back()
+    assert compact(lake, START) == 1
+
+
+def test_a_file_that_cannot_be_read_leaves_everything_as_it_was(lake: Path) -> None:
+    put(lake, "edge-20260329T120000-000000", minutes_of("one", 1)[0])
+    (hour_folder(lake, "samples", START) / "edge-20260329T120000-000001.parquet").write_bytes(b"PAR1 nonsense")
+    note_done(lake)
+    before = files(lake)
+    with pytest.raises(pa.ArrowException):
+        compact(lake, START)
+    assert files(lake) == before
+    assert locks.hold(START), "it was given back"
+
+
+def test_an_hour_that_may_still_grow_is_left_alone(lake: Path) -> None:
+    for number, part in enumerate(minutes_of("one", 2)):
+        put(lake, f"edge-20260329T120000-{number:06d}", part)
+    note_done(lake)
+    assert list(compactable(lake, START + 2 * HOUR - timedelta(seconds=1))) == []
+    assert list(compactable(lake, START + 2 * HOUR)) == [START]
+
+
+def test_samples_go_by_whole_days_when_they_are_done(lake: Path) -> None:
+    for hour in (0, 12, 24):
+        put(lake, "edge-1-0", [sample(0)], DAY + hour * HOUR)
+    note_done(lake, DAY)
+    kept = Kept(samples=30, minutes=0, hours=0, days=0)
+    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 0, "its day is not done"
+    note_days_done()
+    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 1
+    assert (files(lake, DAY), files(lake, DAY + 12 * HOUR)) == ([], ["edge-1-0.parquet"]), "the second was not computed"
+    note_done(lake, DAY + 12 * HOUR)
+    note_done(lake, DAY + 24 * HOUR)
+    note_days_done()
+    assert remove_old(lake, kept, DAY + timedelta(days=31, hours=-1)).sample_hours == 0, "its day is not over"
+    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 1
+    assert files(lake, DAY + 24 * HOUR) == ["edge-1-0.parquet"]
+    assert remove_old(lake, FOREVER, DAY + timedelta(days=9999)).sample_hours == 0
+
+
+def test_what_comes_for_a_removed_hour_does_not_stand_for_the_whole_of_it(lake: Path) -> None:
+    put(lake, "edge-1-0", [sample(0)])
+    note_done(lake)
+    note_days_done()
+    now = START + timedelta(days=40)
+    kept = Kept(samples=30, minutes=0, hours=0, days=0)
+    remove_old(lake, kept, now)
+    put(lake, "edge-1-1", [sample(1)])
+    assert Hours(lake).pending() == []
+    assert remove_old(lake, kept, now).sample_hours == 1, "it goes as well"
+    assert files(lake) == []
+
+
+def folder(lake: Path, table: str, start: datetime) -> Path:
+    made = tables.partition_folder(lake, table, start)
+    made.mkdir(parents=True)
+    (made / "part-0.parquet").write_bytes(b"x")
+    return made
+
+
+def test_hours_go_with_their_day_and_minutes_before_them(lake: Path) -> None:
+    put(lake, "edge-1-0", [sample(0)])
+    note_done(lake)
+    minutes, sessions, hour, day = (
+        folder(lake, table, START) for table in (tables.MINUTES, tables.SESSION_HOURS, tables.HOUR, tables.DAY)
+    )
+    make_rollup(start=START)
+    make_rollup(start=DAY, grain=Grain.DAY)
+    make_rollup(start=START, dimension=Dimension.APP, value="live")
+    kept = Kept(samples=30, minutes=90, hours=400, days=0)
+
+    def after(days: int) -> list[bool]:
+        remove_old(lake, kept, DAY + timedelta(days=days))
+        return [path.exists() for path in (minutes, sessions, hour, day)]
+
+    assert after(91) == [False, True, True, True]
+    assert files(lake) == ["edge-1-0.parquet"]
+    assert after(401) == [False, True, True, True], "the day is not done"
+    note_days_done()
+    assert after(401) == [False, False, False, True]
+    assert list(Rollup.objects.values_list("grain", flat=True)) == [Grain.DAY]
+    assert not Partition.objects.filter(grain=Grain.HOUR).exists()
+    assert ledger.Days().pending() == [], "the day stays as it is"
+    put(lake, "edge-1-9", [sample(9)])
+    note_done(lake)
+    assert ledger.Days().pending() == [], "also when something comes for one of its hours"
+    Partition.objects.filter(grain=Grain.HOUR).delete()
+    kept = Kept(samples=30, minutes=90, hours=400, days=500)
+    assert after(501) == [False, False, False, False]
+    assert not Rollup.objects.exists()

@@ -1,0 +1,81 @@
+"""What a run has computed gets into the lake whole, while its lock is held, and what it leaves behind goes."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from analytics import ledger, locks, publishing, tables
+from analytics.locks import Lock, LockLost
+from analytics.models import Grain, Partition
+from analytics.tables import partition_folder
+
+pytestmark = pytest.mark.django_db
+
+HOUR = datetime(2026, 3, 29, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def lock() -> Lock:
+    return take()
+
+
+def take() -> Lock:
+    ledger.note_pending(Grain.HOUR, [HOUR])
+    return locks.take(None, Grain.HOUR, [HOUR])
+
+
+def write(root: Path, word: str) -> None:
+    for table in tables.OF_HOURS:
+        file = partition_folder(root, table, HOUR) / f"{word}.parquet"
+        file.parent.mkdir(parents=True)
+        file.write_text(word)
+
+
+def files(lake: Path) -> list[str]:
+    return sorted(path.relative_to(lake / "rollups").as_posix() for path in lake.rglob("*") if path.is_file())
+
+
+def of(word: str) -> list[str]:
+    return sorted(f"{table}/v=2/dt=2026-03-29/hr=12/{word}.parquet" for table in tables.OF_HOURS)
+
+
+def publish(lake: Path, lock: Lock, word: str) -> None:
+    with publishing.work_folder(lake, lock) as out:
+        write(out, word)
+        publishing.publish(lake, out, lock, HOUR)
+
+
+def test_what_is_new_replaces_what_was_there(lake: Path, lock: Lock) -> None:
+    publish(lake, lock, "first")
+    publish(lake, lock, "second")
+    assert files(lake) == of("second")
+
+
+def test_an_hour_of_which_nothing_was_written_has_no_rows_any_more(lake: Path, lock: Lock) -> None:
+    publish(lake, lock, "first")
+    with publishing.work_folder(lake, lock) as out:
+        publishing.publish(lake, out, lock, HOUR)
+    assert files(lake) == []
+
+
+def test_who_lost_its_lock_changes_nothing(lake: Path, lock: Lock) -> None:
+    Partition.objects.update(locked_until=timezone.now() - timedelta(seconds=1))
+    publish(lake, take(), "newer")
+    with pytest.raises(LockLost):
+        publish(lake, lock, "stale")
+    assert files(lake) == of("newer")
+
+
+def test_folders_of_killed_runs_are_removed_and_of_others_kept(lake: Path, lock: Lock) -> None:
+    left = lake / "rollups" / ".work" / "killed"
+    left.mkdir(parents=True)
+    (left / "part.parquet").write_text("part")
+    with publishing.work_folder(lake, lock) as out:
+        publishing.clear(lake)
+        assert out.exists()
+        assert not left.exists()
+        Partition.objects.update(locked_until=timezone.now() - timedelta(seconds=1))
+        publishing.clear(lake)
+        assert not out.exists()

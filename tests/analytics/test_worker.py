@@ -1,0 +1,108 @@
+"""The analytics worker, its one process for tasks and Spark's Java: each is killed, and the next task has its Spark."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from rtmpweb.celery import app as celery_app
+from rtmpweb.celery import make_broker_folders
+from tests.analytics import counting
+from tests.background import Background
+from tests.production.parts import PROGRAMS, SPARK
+from tests.rtmpweb import processes
+from tests.server_process import wait_for
+from tests.tools import require_tool
+
+pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
+
+DONE_S = 120.0
+GONE_S = 20.0
+QUEUE = "counting"
+TASKS = 2
+"""After so many the process is replaced; in the settings it is many more."""
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Background]:
+    require_tool("java")
+    make_broker_folders(celery_app)
+    where = {
+        "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
+        "RTMPWEB_DATA_DIR": str(settings.DATA_DIR),
+        "SPARK_MASTER": "local[1]",
+    }
+    started = Background(
+        "worker",
+        [
+            *(PROGRAMS / "celery", "-A", "rtmpweb", "worker", "-Q", QUEUE, "-I", counting.__name__),
+            *("-c", "1", "--max-tasks-per-child", str(TASKS)),
+        ],
+        folder=tmp_path,
+        environment={**SPARK, **where},
+        ready=" ready.",
+    )
+    started.start()
+    yield started
+    started.kill()
+
+
+class Followed:
+    """The worker, task after task."""
+
+    def __init__(self, worker: Background, folder: Path) -> None:
+        self.worker = worker
+        self.folder = folder
+        self.tasks = 0
+
+    def begin(self) -> Path:
+        """Has Spark count; the file that is there when it has."""
+        self.tasks += 1
+        answer = self.folder / f"answer-{self.tasks}"
+        counting.count.apply_async((str(answer),), queue=QUEUE)
+        return answer
+
+    def count(self) -> None:
+        answer = self.begin()
+        try:
+            wait_for(answer.exists, timeout_s=DONE_S, what="Spark has counted")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.worker.log}") from None
+
+    @property
+    def pids(self) -> tuple[int, int]:
+        """Of the process that asked Spark, and of its Java."""
+        (child,) = processes.children(self.worker.pid)
+        (java,) = wait_for(lambda: processes.children(child), timeout_s=DONE_S, what="there is a Java")
+        return child, java
+
+
+def check_gone(*pids: int) -> None:
+    for pid in pids:
+        wait_for(lambda pid=pid: pid not in processes.parents(), timeout_s=GONE_S, what=f"process {pid} has gone")  # type: ignore[misc]
+
+
+def test_whatever_dies_the_next_task_has_its_spark_and_no_java_stays(worker: Background, tmp_path: Path) -> None:
+    followed = Followed(worker, tmp_path)
+    followed.count()
+    child, java = followed.pids
+    os.kill(java, signal.SIGKILL)
+    followed.count()  # By another Java of the same process, which has then done its tasks.
+    check_gone(child)
+    wait_for(lambda: len(processes.descendants(worker.pid)) == 1, timeout_s=GONE_S, what="Java has gone with it")
+
+    followed.begin()
+    child, java = followed.pids
+    os.kill(child, signal.SIGKILL)  # As its hard time limit does, while it works.
+    check_gone(child, java)
+    # Celery gives a task that comes in this moment to the dead process; of a run's, `take_up` finds it.
+    wait_for(lambda: processes.children(worker.pid), timeout_s=GONE_S, what="there is another process")
+
+    followed.count()
+    child, java = followed.pids
+    os.kill(worker.pid, signal.SIGKILL)
+    check_gone(child, java)

@@ -1,0 +1,79 @@
+"""Fixtures: a receiver that a webhook points at, and events as ingest writes them."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from dashboard.alerting.models import Webhook
+from ingest.models import OutboxEvent, Session, Stream
+from ingest.services import outbox
+from tests.receivers import HttpReceiver, http_receiver
+
+
+@pytest.fixture
+def receiver() -> Iterator[HttpReceiver]:
+    with http_receiver() as made:
+        yield made
+
+
+@pytest.fixture
+def webhook(receiver: HttpReceiver, settings: Any, db: None) -> Webhook:
+    settings.WEBHOOK_PRIVATE = True
+    return Webhook.objects.create(name="graphics", url=receiver.url)
+
+
+class Told:
+    """Writes what ingest would: in order, one after the other."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.number = 0
+
+    def tell(self, kind: str, at: datetime | None = None, **about: Any) -> OutboxEvent:
+        self.number += 1
+        when = at or timezone.now()
+        once = f"{kind}:{self.session.pk}:{self.number}"
+        event = outbox._event(OutboxEvent.Kind(kind), self.session, when, once, **about)
+        event.save()
+        return event
+
+    def publish(self, at: datetime | None = None) -> OutboxEvent:
+        return self.tell("publish", at)
+
+    def end(self, reason: str = "tcp_reset", at: datetime | None = None) -> OutboxEvent:
+        when = at or timezone.now()
+        Session.objects.filter(pk=self.session.pk).update(ended_at=when, end_reason=reason)
+        return self.tell("unpublish", when, end={"reason": reason, "description": "It broke."})
+
+    def opened(self, check: str = "starving", level: str = "bad", at: datetime | None = None) -> OutboxEvent:
+        return self.tell("health.opened", at, health=issue(check, level))
+
+    def cleared(self, check: str = "starving", at: datetime | None = None) -> OutboxEvent:
+        return self.tell("health.cleared", at, health=issue(check, "status"))
+
+
+def issue(check: str, level: str) -> dict[str, str]:
+    return {
+        "check": check,
+        "level": level,
+        "title": "Nothing has arrived for 14 s, 5 at most.",
+        "actual": "14 s",
+        "expected": "5 s at most",
+        "advice": "Check that the encoder is running, then its uplink.",
+    }
+
+
+def live(stream: Stream, **fields: Any) -> Told:
+    from tests.dashboard.conftest import make_session
+
+    return Told(make_session(stream, **fields))
+
+
+@pytest.fixture
+def publisher(stream: Stream) -> Told:
+    made = live(stream)
+    made.publish()
+    return made

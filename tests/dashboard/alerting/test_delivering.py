@@ -1,0 +1,316 @@
+"""Webhooks: signed, in order, once at a time, tried again, and never to where they must not go."""
+
+import json
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.utils import timezone
+
+from dashboard import tasks
+from dashboard.alerting import delivering, outbound, sending, taking
+from dashboard.alerting.models import Delivery, Webhook
+from ingest.models import OutboxEvent, Stream
+from tests.dashboard.alerting.conftest import live
+from tests.receivers import HttpReceiver, answer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def take() -> None:
+    taking.take(timezone.now())
+
+
+def soon(**fields: Any) -> None:
+    """What waits is due now."""
+    Delivery.objects.filter(state="waiting").update(next_at=timezone.now(), **fields)
+
+
+def kinds(receiver: HttpReceiver) -> list[str]:
+    return [json.loads(got.body)["kind"] for got in receiver.got]
+
+
+def test_an_event_arrives_signed_and_whole(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
+    event = live(stream).publish()
+    take()
+    assert delivering.deliver_webhook(webhook.pk) == 1
+    (got,) = receiver.got
+    assert got.is_signed_with(webhook.secret)
+    assert not got.is_signed_with("another")
+    body = json.loads(got.body)
+    assert body == {**event.payload, "url": f"http://127.0.0.1:8000/sessions/{event.session_id}/"}
+    assert got.headers["X-Rtmpweb-Id"] == str(event.pk)
+    assert got.headers["X-Rtmpweb-Event"] == "publish"
+    row = Delivery.objects.get()
+    assert (row.state, row.attempts, row.status_code, row.response) == ("done", 1, 200, "ok")
+
+
+def test_an_event_is_taken_once(webhook: Webhook, stream: Stream) -> None:
+    told = live(stream)
+    for _ in range(3):
+        told.opened()
+
+    def run() -> None:
+        try:
+            take()
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    take()
+    assert Delivery.objects.count() == 3
+
+
+def test_filters_choose(webhook: Webhook, stream: Stream) -> None:
+    other = Webhook.objects.create(name="other", url=webhook.url, kinds=["unpublish"])
+    elsewhere = Webhook.objects.create(name="elsewhere", url=webhook.url)
+    elsewhere.streams.add(Stream.objects.create(application=stream.application, name="cam-9"))
+    here = Webhook.objects.create(name="here", url=webhook.url)
+    here.applications.add(stream.application)
+    Webhook.objects.create(name="off", url=webhook.url, enabled=False)
+    told = live(stream)
+    told.publish()
+    told.end()
+    take()
+    found = {name: Delivery.objects.filter(webhook__name=name).count() for name in ("graphics", "other", "here")}
+    assert found == {"graphics": 2, "other": 1, "here": 2}
+    assert not elsewhere.deliveries.exists()
+    assert other.deliveries.get().kind == "unpublish"
+    assert not Delivery.objects.filter(webhook__name="off").exists()
+
+
+def test_a_failure_is_tried_again_later_and_keeps_its_id(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream
+) -> None:
+    receiver.behaviours = [answer(500, b"broken"), answer(200)]
+    live(stream).publish()
+    take()
+    delivering.deliver_webhook(webhook.pk)
+    row = Delivery.objects.get()
+    assert (row.state, row.status_code, row.error, row.response) == ("waiting", 500, "It answered 500.", "broken")
+    assert 7 < (row.next_at - timezone.now()).total_seconds() < 13
+    assert delivering.deliver_webhook(webhook.pk) == 0
+    soon()
+    assert delivering.deliver_webhook(webhook.pk) == 1
+    row.refresh_from_db()
+    assert (row.state, row.attempts, row.error) == ("done", 2, "")
+    assert receiver.got[0].headers["X-Rtmpweb-Id"] == receiver.got[1].headers["X-Rtmpweb-Id"]
+
+
+def test_an_end_waits_for_its_begin_and_others_do_not(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
+    receiver.behaviours = [answer(503), answer(200)]
+    told = live(stream)
+    told.publish()
+    take()
+    delivering.deliver_webhook(webhook.pk)
+    told.end()
+    live(stream).publish()
+    take()
+    delivering.deliver_webhook(webhook.pk)
+    assert kinds(receiver) == ["publish", "publish"]
+    soon()
+    delivering.deliver_webhook(webhook.pk)
+    assert kinds(receiver) == ["publish", "publish", "publish", "unpublish"]
+
+
+def test_after_a_day_it_is_given_up_and_can_be_sent_again(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream
+) -> None:
+    receiver.behaviours = [answer(410)]
+    told = live(stream)
+    told.publish()
+    told.end()
+    take()
+    for _ in range(len(delivering.DELAYS_S) + 1):
+        soon()
+        delivering.deliver_webhook(webhook.pk)
+    first = Delivery.objects.get(kind="publish")
+    assert (first.state, first.attempts) == ("dead", len(delivering.DELAYS_S) + 1)
+    assert 20 * 3600 < sum(delivering.DELAYS_S) < 28 * 3600
+    receiver.behaviours = [answer(204)]
+    assert delivering.again(first)
+    soon()
+    delivering.deliver_webhook(webhook.pk)
+    assert set(Delivery.objects.values_list("state", flat=True)) == {"done"}
+
+
+@pytest.mark.parametrize("how", ["hang", "drip"])
+def test_a_receiver_that_takes_its_time_is_given_up_on(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(outbound.post, "__kwdefaults__", {"timeout_s": 0.5})
+    receiver.behaviours = [getattr(receiver, how)]
+    live(stream).publish()
+    live(stream).publish()
+    take()
+    delivering.deliver_webhook(webhook.pk)
+    row = Delivery.objects.first()
+    assert row is not None
+    assert row.error == "There was no answer within 0.5 s."
+    assert row.duration_ms is not None
+    assert row.duration_ms < 3000
+
+
+def test_of_an_endless_answer_only_the_beginning_is_kept(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream
+) -> None:
+    receiver.behaviours = [receiver.flood]
+    live(stream).publish()
+    take()
+    delivering.deliver_webhook(webhook.pk)
+    row = Delivery.objects.get()
+    assert (row.state, row.response) == ("done", "y" * 512)
+
+
+def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
+    receiver.behaviours = [answer(302, Location=receiver.url)]
+    live(stream).publish()
+    take()
+    delivering.deliver_webhook(webhook.pk)
+    row = Delivery.objects.get()
+    assert (row.state, row.status_code, len(receiver.got)) == ("waiting", 302, 1)
+    assert "redirects" in row.error
+
+
+def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook, stream: Stream) -> None:
+    Webhook.objects.filter(pk=webhook.pk).update(url="http://127.0.0.1:9/")
+    for _ in range(delivering.AT_ONCE + 3):
+        live(stream).publish()
+    take()
+    assert delivering.deliver_webhook(webhook.pk) == delivering.AT_ONCE
+    assert delivering.deliver_webhook(webhook.pk) == 0
+    untried = Delivery.objects.filter(attempts=0)
+    assert untried.count() == 3
+    assert all(row.next_at > timezone.now() + timedelta(seconds=5) for row in untried)
+
+
+def test_two_workers_never_send_the_same_at_the_same_time(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream
+) -> None:
+    for _ in range(10):
+        live(stream).publish()
+    take()
+
+    def run() -> None:
+        try:
+            delivering.deliver_webhook(webhook.pk)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    ids = [got.headers["X-Rtmpweb-Id"] for got in receiver.got]
+    assert len(ids) == len(set(ids)) == 10
+    assert set(Delivery.objects.values_list("state", "attempts")) == {("done", 1)}
+
+
+def test_what_a_dead_worker_had_claimed_is_sent_by_another(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream
+) -> None:
+    live(stream).publish()
+    take()
+    row = Delivery.objects.get()
+    assert delivering._claim(row)
+    assert delivering.receivers(timezone.now()) == ([], False)
+    assert delivering.deliver_webhook(webhook.pk) == 0
+    Delivery.objects.update(claimed_until=timezone.now() - timedelta(seconds=1))
+    assert delivering.receivers(timezone.now()) == ([webhook.pk], False)
+    assert delivering.deliver_webhook(webhook.pk) == 1
+    row.refresh_from_db()
+    assert (row.state, row.attempts, len(receiver.got)) == ("done", 2, 1)
+
+
+def test_a_worker_whose_claim_ran_out_changes_nothing(webhook: Webhook, stream: Stream) -> None:
+    live(stream).publish()
+    take()
+    mine = Delivery.objects.get()
+    assert delivering._claim(mine)
+    Delivery.objects.update(claimed_until=timezone.now() - timedelta(seconds=1))
+    other = Delivery.objects.get()
+    assert delivering._claim(other)
+    delivering._settle(mine, outbound.Answer(200, "", "", 1), timezone.now())
+    assert Delivery.objects.get().claim == other.claim
+    assert Delivery.objects.get().state == "waiting"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1"),
+        *("::1", "fe80::1%eth0", "fc00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::"),
+        *("64:ff9b:1::7f00:1", "::7f00:1", "::ffff:0:7f00:1", "fec0::1", "192.0.0.8", "192.88.99.1"),
+    ],
+)
+def test_addresses_of_one_s_own_network_are_not_public(address: str) -> None:
+    assert not outbound.is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "::ffff:93.184.216.34"])
+def test_addresses_of_the_internet_are_public(address: str) -> None:
+    assert outbound.is_public(address)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+def test_private_addresses_are_refused_unless_the_setting_allows_them(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream, settings: Any, host: str
+) -> None:
+    settings.WEBHOOK_PRIVATE = False
+    webhook.url = receiver.url.replace("127.0.0.1", host)
+    webhook.save()
+    sending.put_test(webhook)
+    delivering.deliver_webhook(webhook.pk)
+    row = Delivery.objects.get()
+    assert "RTMPWEB_WEBHOOK_PRIVATE=1" in row.error
+    assert not receiver.got
+
+
+def test_a_test_event_is_sent(webhook: Webhook, receiver: HttpReceiver, settings: Any) -> None:
+    sending.put_test(webhook)
+    delivering.deliver_webhook(webhook.pk)
+    assert kinds(receiver) == ["test"]
+    assert receiver.got[0].is_signed_with(webhook.secret)
+
+
+def test_a_new_salt_makes_a_new_secret_and_none_is_kept(webhook: Webhook) -> None:
+    former = webhook.secret
+    webhook.salt = "another"
+    webhook.save()
+    assert webhook.secret != former
+    assert former[6:] not in str(Webhook.objects.values())
+
+
+def test_beat_s_task_has_everything_delivered(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks.deliver_webhook, "delay", tasks.deliver_webhook)
+    told = live(stream)
+    told.publish()
+    told.end()
+    tasks.take_outbox()
+    assert kinds(receiver) == ["publish", "unpublish"]
+
+
+def test_what_is_old_goes(webhook: Webhook, receiver: HttpReceiver, stream: Stream, settings: Any) -> None:
+    settings.KEEP_HOOKS_DAYS = 7
+    live(stream).publish(at=timezone.now() - timedelta(days=8))
+    take()
+    delivering.deliver_webhook(webhook.pk)
+    Delivery.objects.update(ended_at=timezone.now() - timedelta(days=8))
+    live(stream).publish()
+    take()
+    long = live(stream).publish(at=timezone.now() - timedelta(days=30))
+    ended = live(stream, ended_ago_s=9 * 86_400).publish(at=timezone.now() - timedelta(days=30))
+    tasks.prune_told()
+    assert Delivery.objects.get().state == "waiting"
+    kept = set(OutboxEvent.objects.values_list("pk", flat=True))
+    assert long.pk in kept, "its session goes on, and its end is to be told"
+    assert ended.pk not in kept

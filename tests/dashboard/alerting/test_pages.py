@@ -1,0 +1,231 @@
+"""The pages of alerts, webhooks and deliveries, and the API of the same: what is shown, changed, and to whom."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard import tasks
+from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
+from ingest.livestore import get_livestore
+from ingest.models import AuditEntry, Stream
+from tests.dashboard.conftest import api_token, client_of, figures, make_session, make_user, snapshot
+
+pytestmark = pytest.mark.django_db
+
+WEBHOOK = {"name": "graphics", "url": "https://hooks.example.org/T0KEN", "enabled": "on"}
+RULE = {
+    "name": "Night",
+    "enabled": "on",
+    "about": "health",
+    "level": "bad",
+    "time_zone": "Europe/Berlin",
+    "delay_s": "30",
+    "repeat_min": "0",
+    "emails": "a@example.org",
+}
+
+
+@pytest.fixture
+def admin() -> Client:
+    return client_of(make_user("admin", name="ada"))
+
+
+@pytest.fixture
+def alert(stream: Stream) -> Alert:
+    now = timezone.now()
+    rule = AlertRule.objects.create(name="Night", emails="a@example.org")
+    return Alert.objects.create(
+        rule=rule,
+        subject=stream.path,
+        stream=stream,
+        session=make_session(stream),
+        check_code="starving",
+        level="bad",
+        title="Nothing has arrived for 14 s, 5 at most.",
+        opened_at=now - timedelta(minutes=5),
+        due_at=now,
+        told=1,
+        told_at=now,
+    )
+
+
+def page(client: Client, name: str, *args: Any, **query: str) -> str:
+    answer = client.get(reverse(f"dashboard:{name}", args=args), query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_viewer_sees_alerts_rules_and_webhooks_but_no_secret(viewer: Client, alert: Alert) -> None:
+    Webhook.objects.create(name="graphics", url="https://hooks.example.org/T0KEN")
+    text = page(viewer, "alerts")
+    assert "Nothing has arrived for 14 s, 5 at most." in text
+    assert f"/sessions/{alert.session_id}/" in text
+    assert "hooks.example.org" in text
+    assert "T0KEN" not in text
+    assert "Make a rule" not in text
+    assert "No mail server is set." in text
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "method"),
+    [
+        *(("alert-rule-create", [], "get"), ("alert-rule", [1], "post"), ("alert-rule-delete", [1], "post")),
+        *(("webhook-create", [], "post"), ("webhook", [1], "get"), ("webhook-rotate", [1], "post")),
+        *(("webhook-test", [1], "post"), ("webhook-delete", [1], "post")),
+        ("alert-delivery-again", ["5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01"], "post"),
+    ],
+)
+def test_who_may_not_manage_alerts_changes_nothing(operator: Client, name: str, args: list[Any], method: str) -> None:
+    assert getattr(operator, method)(reverse(f"dashboard:{name}", args=args)).status_code == 403
+
+
+def test_a_webhook_s_secret_is_shown_once(admin: Client) -> None:
+    answer = admin.post(reverse("dashboard:webhook-create"), WEBHOOK)
+    webhook = Webhook.objects.get()
+    assert webhook.secret in answer.content.decode()
+    assert "no-store" in answer["Cache-Control"]
+    for text in (page(admin, "alerts"), page(admin, "webhook", webhook.pk)):
+        assert webhook.secret not in text
+    rotated = admin.post(reverse("dashboard:webhook-rotate", args=[webhook.pk])).content.decode()
+    former = webhook.secret
+    webhook.refresh_from_db()
+    assert webhook.secret != former
+    assert webhook.secret in rotated
+    entries = list(AuditEntry.objects.order_by("pk").values_list("actor", "action", "target"))
+    assert entries[-2:] == [("ada", "webhook.create", "graphics"), ("ada", "webhook.rotate", "graphics")]
+    assert webhook.secret not in str(list(AuditEntry.objects.values()))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://example.org/", "example.org", "javascript:alert(1)", "file:///etc/passwd", ""),
+        *("http://127.0.0.1:9/", "http://localhost/", "http://[::1]/", "https://10.0.0.7/hook"),
+    ],
+)
+def test_a_url_that_is_none_is_refused(admin: Client, url: str) -> None:
+    answer = admin.post(reverse("dashboard:webhook-create"), WEBHOOK | {"url": url})
+    assert answer.status_code == 422
+    assert not Webhook.objects.exists()
+
+
+def test_a_rule_is_made_changed_and_deleted(admin: Client, stream: Stream) -> None:
+    chosen = {"checks": ["starving", "gop_long"], "days": ["5", "6"], "streams": [stream.pk]}
+    hours = {"from_time": "22:00", "until_time": "06:00"}
+    assert admin.post(reverse("dashboard:alert-rule-create"), RULE | chosen | hours).status_code == 302
+    rule = AlertRule.objects.get()
+    assert (rule.checks, rule.days, rule.streams.get()) == (["starving", "gop_long"], [5, 6], stream)
+    text = page(admin, "alerts")
+    assert "Sat, Sun 22:00 to 06:00 Europe/Berlin" in text
+    shown = page(admin, "alert-rule", rule.pk)
+    assert re.search(r'value="starving"[^>]* checked', shown)
+    assert re.search(r'value="5"[^>]* checked', shown)
+    assert 'value="22:00"' in shown
+    admin.post(reverse("dashboard:alert-rule", args=[rule.pk]), RULE | {"name": "Day"})
+    rule.refresh_from_db()
+    assert (rule.name, rule.checks) == ("Day", [])
+    admin.post(reverse("dashboard:alert-rule-delete", args=[rule.pk]))
+    assert not AlertRule.objects.exists()
+    acts = AuditEntry.objects.filter(action__startswith="alert_rule").order_by("pk").values_list("action", flat=True)
+    assert list(acts) == ["alert_rule.create", "alert_rule.change", "alert_rule.delete"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"emails": ""}, "Say who is told"),
+        ({"emails": "nobody"}, "Enter a valid email address."),
+        ({"emails": f"a@{'b' * 60}.{'c' * 60}.{'d' * 60}.{'e' * 60}.{'f' * 9}.org"}, "is too long"),
+        ({"time_zone": "Mars/Base"}, "is no time zone"),
+        ({"time_zone": "../etc/passwd"}, "is no time zone"),
+        ({"about": "not_live"}, "Choose the streams"),
+        ({"from_time": "22:00"}, "Hours need a beginning and an end."),
+        ({"checks": ["made-up"]}, "made-up is not one of the available choices"),
+        ({"delay_s": "-1"}, "greater than or equal to 0"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_says_why(admin: Client, change: dict[str, Any], words: str) -> None:
+    answer = admin.post(reverse("dashboard:alert-rule-create"), RULE | change)
+    assert answer.status_code == 422
+    assert words in answer.content.decode()
+
+
+def test_a_delivery_that_was_given_up_is_sent_again(
+    admin: Client, django_capture_on_commit_callbacks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(tasks.deliver_webhook, "delay", sent.append)
+    webhook = Webhook.objects.create(name="graphics", url="https://hooks.example.org/")
+    row = Delivery.objects.create(
+        once="1", number=1, webhook=webhook, kind="publish", series="s", state="dead", attempts=11, error="No."
+    )
+    text = page(admin, "alert-deliveries", state="dead")
+    assert "Given up" in text
+    assert "Send again" in text
+    with django_capture_on_commit_callbacks(execute=True):
+        admin.post(reverse("dashboard:alert-delivery-again", args=[row.pk]))
+    row.refresh_from_db()
+    assert (row.state, row.attempts, sent) == ("waiting", 0, [webhook.pk])
+    assert "No delivery matches" in page(admin, "alert-deliveries", state="dead")
+
+
+def test_a_test_event_is_asked_for(
+    admin: Client, django_capture_on_commit_callbacks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(pk: int) -> None:
+        raise ConnectionError("no broker")
+
+    monkeypatch.setattr(tasks.deliver_webhook, "delay", away)
+    webhook = Webhook.objects.create(name="graphics", url="https://hooks.example.org/")
+    with django_capture_on_commit_callbacks(execute=True):
+        assert admin.post(reverse("dashboard:webhook-test", args=[webhook.pk])).status_code == 302
+    assert Delivery.objects.get().kind == "test"
+
+
+def test_empty_pages_say_what_comes_next(admin: Client) -> None:
+    text = page(admin, "alerts")
+    for words in ("No rule is on, so nobody is told of anything.", "Nobody is told yet", "No service is told"):
+        assert words in text
+    assert "Nothing was sent yet" in page(admin, "alert-deliveries")
+
+
+def test_that_no_alert_is_open_does_not_read_as_all_clear(admin: Client, stream: Stream) -> None:
+    async_to_sync(get_livestore().put_node)(figures(), [snapshot(stream, health="bad")])
+    assert "1 stream is bad now" in page(admin, "alerts")
+    AlertRule.objects.create(name="Night")
+    text = page(admin, "alerts")
+    assert "No alert is open." in text
+    assert "1 stream is bad now" in text
+
+
+def test_the_api_tells_the_same_without_secrets(client: Client, alert: Alert) -> None:
+    webhook = Webhook.objects.create(name="graphics", url="https://hooks.example.org/T0KEN")
+    Delivery.objects.create(once="1", number=1, webhook=webhook, kind="publish", series="s", error="No.", attempts=1)
+    headers = api_token("viewer")
+
+    def get(path: str, **query: str) -> Any:
+        answer = client.get(f"/api/v1/{path}", query, headers=headers)
+        assert answer.status_code == 200, answer.content
+        assert b"T0KEN" not in answer.content
+        assert webhook.secret.encode() not in answer.content
+        return answer.json()
+
+    (found,) = get("alerts", open="true", check="starving")["items"]
+    assert (found["subject"], found["rule"], found["session_id"]) == ("live/cam-1", "Night", str(alert.session_id))
+    assert get("alerts", open="false")["count"] == 0
+    (hook,) = get("webhooks")["items"]
+    assert (hook["name"], hook["host"], hook["waiting"], hook["last_error"]) == (
+        "graphics",
+        "hooks.example.org",
+        1,
+        "No.",
+    )
+    (row,) = get("deliveries", state="waiting", webhook="graphics")["items"]
+    assert (row["kind"], row["to"], row["attempts"]) == ("publish", "graphics", 1)
+    assert get("deliveries", state="dead")["count"] == 0

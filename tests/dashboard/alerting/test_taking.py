@@ -1,0 +1,92 @@
+"""Taking events: a burst of them holds nobody up, and a database that fails for a moment loses none."""
+
+from typing import Any
+
+import pytest
+from django.db import DataError, OperationalError
+from django.utils import timezone
+
+from dashboard.alerting import sending, taking, turns
+from dashboard.alerting.models import Alert, Delivery, Webhook
+from ingest.models import OutboxEvent, Stream
+from tests.dashboard.alerting.conftest import live
+from tests.dashboard.alerting.test_alarms import rule
+from tests.dashboard.conftest import make_stream
+
+pytestmark = pytest.mark.django_db
+
+
+def take() -> int:
+    return taking.take(timezone.now())
+
+
+def fails_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """The database refuses the first messages."""
+    real, errors = sending.put, [error]
+
+    def put(messages: Any) -> None:
+        if errors:
+            raise errors.pop()
+        real(messages)
+
+    monkeypatch.setattr(sending, "put", put)
+
+
+def test_each_event_is_a_transaction_of_its_own_with_a_pause_after_it(
+    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite one writes at a time: who admits encoders waits for one event, not for a hundred."""
+    for name in ("a", "b"):
+        rule(name=name)
+    for number in range(12):
+        live(make_stream(f"s{number}")).opened()
+    pauses: list[float] = []
+    taken: list[int] = []
+    monkeypatch.setattr("dashboard.alerting.turns.time.sleep", pauses.append)
+    real = sending.put
+
+    def put(messages: Any) -> None:
+        taken.append(OutboxEvent.objects.filter(taken_at__isnull=False).count() - len(pauses))
+        real(messages)
+
+    monkeypatch.setattr(sending, "put", put)
+    assert take() == 12
+    assert taken == [1] * 12
+    assert (len(pauses), min(pauses) >= turns.PAUSE_S) == (12, True)
+    assert (Alert.objects.count(), Delivery.objects.count()) == (24, 12)
+
+
+def test_a_run_ends_and_the_next_takes_what_is_left(
+    webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        live(stream).publish()
+    monkeypatch.setattr(taking, "RUN_S", 0.0)
+    assert take() == 0
+    monkeypatch.undo()
+    assert take() == 3
+
+
+def test_an_event_at_which_the_database_failed_comes_again(
+    webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = live(stream)
+    told.publish()
+    told.end()
+    fails_once(monkeypatch, OperationalError("deadlock detected"))
+    with pytest.raises(OperationalError):
+        take()
+    assert take() == 2
+    assert list(Delivery.objects.order_by("number").values_list("kind", flat=True)) == ["publish", "unpublish"]
+
+
+def test_an_event_that_can_not_be_told_is_left_out(
+    webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = live(stream)
+    told.publish()
+    told.end()
+    fails_once(monkeypatch, DataError("too long"))
+    assert take() == 2
+    assert Delivery.objects.get().kind == "unpublish"
+    assert "is left out" in caplog.text

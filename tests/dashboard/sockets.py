@@ -1,0 +1,104 @@
+"""The pages' WebSockets as a browser has them, and what nodes send to their groups."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from channels.layers import InMemoryChannelLayer, get_channel_layer
+from channels.testing import WebsocketCommunicator
+from django.test import Client
+
+from ingest.consumers import pages
+from ingest.livestore import get_livestore
+from ingest.models import Stream
+from rtmpweb.asgi import application
+from tests.dashboard.conftest import figures, snapshot
+
+ORIGIN = (b"origin", b"http://localhost")
+HOST = (b"host", b"localhost")
+
+
+def socket(path: str, client: Client | None = None, origin: tuple[bytes, bytes] = ORIGIN) -> WebsocketCommunicator:
+    cookie = client.cookies["sessionid"].value if client else ""
+    return WebsocketCommunicator(application, path, [HOST, origin, (b"cookie", f"sessionid={cookie}".encode())])
+
+
+@asynccontextmanager
+async def opened(path: str, client: Client) -> AsyncIterator[WebsocketCommunicator]:
+    page = socket(path, client)
+    connected, _ = await page.connect()
+    assert connected
+    try:
+        yield page
+    finally:
+        await page.disconnect()
+
+
+async def said(page: WebsocketCommunicator) -> Any:
+    return json.loads(await page.receive_from(timeout=5))
+
+
+async def close_code(page: WebsocketCommunicator) -> int:
+    message = await page.receive_output(timeout=5)
+    assert message["type"] == "websocket.close"
+    return int(message["code"])
+
+
+async def groups() -> set[str]:
+    """Those of the channel layer that have members."""
+    layer = get_channel_layer()
+    if isinstance(layer, InMemoryChannelLayer):
+        return set(layer.groups)
+    keys = await layer.connection(0).keys(f"{layer.prefix}:group:*")
+    return {key.decode().rpartition(":")[2] for key in keys}
+
+
+async def put(at: float, *snapshots: Any, node: str = "n1") -> None:
+    await get_livestore().put_node(figures(node, at), snapshots)
+
+
+async def tick(
+    at: float, *snapshots: Any, gone: tuple[int, ...] = (), node: str = "n1", prior: float | None = None
+) -> str:
+    """An update as a node sends it to the wall; returns its text."""
+    update = pages.update(
+        node, at=at, prior=prior, nodes=[figures(node, at)], streams=pages.to_json(snapshots), gone=gone
+    )
+    await get_channel_layer().group_send("live", update)
+    return str(update["text"])
+
+
+def sample(at: float, **fields: Any) -> Any:
+    return {
+        "at": at,
+        "video_kbps": 2480.0,
+        "audio_kbps": 128.0,
+        "fps": 30.0,
+        "keyframe_interval": 2.0,
+        "drift_dev": 1.0,
+        "rtt_ms": 14.5,
+        "players": 3,
+        "health": "good",
+        **fields,
+    }
+
+
+async def second(stream: Stream, at: float) -> str:
+    """A sample as a node sends it to a stream's page; returns its text."""
+    text = pages.sample_text(at=at, stream=snapshot(stream), sample=sample(at))
+    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.sample", "text": text})
+    return text
+
+
+async def happen(stream: Stream, session: str, sequence: int) -> str:
+    text = pages.event_text({"session_id": session, "sequence": sequence, "at": 1.5, "kind": "onstatus"})
+    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.event", "text": text})
+    return text
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  # The condition has no event to wait for.
+            await asyncio.sleep(0.01)

@@ -1,0 +1,209 @@
+"""Notes, acknowledgements, mutes and kicks, from the page and by the API: what is written down, and what pages hear."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.test import Client
+from django.utils import timezone
+
+from dashboard import muting, operating
+from dashboard.history import latest_events
+from dashboard.models import Mute
+from ingest.livestore import get_livestore
+from ingest.models import AuditEntry, StatusEvent, Stream
+from ingest.services.audit import Actor
+from tests.dashboard.conftest import api_token, client_of, figures, make_session, make_stream, make_user, snapshot
+from tests.dashboard.sockets import opened, said
+
+API = "/api/v1/streams/live/cam-1"
+PAGE = "/streams/live/cam-1"
+SINCE = 1_700_000_000.25
+
+
+def issue(check: str = "starving", level: str = "warning", since: float = SINCE) -> dict[str, Any]:
+    words = {"actual": "3 s", "expected": "2 s at most", "title": "Nothing has arrived for 3 s.", "advice": "Look."}
+    return {"check": check, "level": level, "since": since, "value": 3.0, "limit": 2.0, "unit": "s", **words}
+
+
+def judged(stream: Stream, session: Any, *issues: dict[str, Any]) -> None:
+    """What the stream's node says of it now."""
+    found = snapshot(stream, session_id=str(session.pk), issues=list(issues))
+    async_to_sync(get_livestore().put_node)(figures(at=time.time()), [found])
+
+
+def post(client: Client, path: str, body: dict[str, Any]) -> Any:
+    return client.post(path, json.dumps(body), content_type="application/json")
+
+
+def events() -> list[tuple[int, str, str, str]]:
+    rows = StatusEvent.objects.order_by("at", "sequence")
+    return [(row.sequence, row.kind, row.code, row.description) for row in rows]
+
+
+def audited() -> list[tuple[str, str, str]]:
+    return [(row.actor, row.action, row.target) for row in AuditEntry.objects.order_by("pk")]
+
+
+def test_a_note_is_an_event_of_who_publishes_beyond_the_nodes_own_numbers(operator: Client, stream: Stream) -> None:
+    make_session(stream, age_s=900, ended_ago_s=600)
+    session = make_session(stream)
+    StatusEvent.objects.create(session=session, sequence=1, kind="session.started")
+    answer = post(operator, f"{API}/notes", {"note": " Venue moved to Wi-Fi. "})
+    assert answer.status_code == 201
+    assert answer.json()["detail"] == {"by": "omar"}
+    headers = {"Accept": "application/json"}
+    assert operator.post(f"{PAGE}/note", {"note": "And back."}, headers=headers).status_code == 201
+    first = operating.FIRST_SEQUENCE
+    assert events() == [
+        (1, "session.started", "", ""),
+        (first, "operator.note", "", "Venue moved to Wi-Fi."),
+        (first + 1, "operator.note", "", "And back."),
+    ]
+    assert set(StatusEvent.objects.values_list("session", flat=True)) == {session.pk}
+    assert audited() == [("omar", "session.note", "live/cam-1")] * 2
+    assert latest_events(stream.pk)[0]["description"] == "And back."
+
+
+def test_a_note_of_a_stream_off_air_stands_at_its_last_session(operator: Client, stream: Stream) -> None:
+    assert post(operator, f"{API}/notes", {"note": "Too early."}).status_code == 409
+    last = make_session(stream, age_s=900, ended_ago_s=600)
+    make_session(stream, age_s=300, ended_ago_s=200, is_test=True)
+    assert post(operator, f"{API}/notes", {"note": "Cable."}).status_code == 201
+    assert StatusEvent.objects.get().session == last
+
+
+@pytest.mark.parametrize("note", ["", " \n", "x" * 201])
+def test_a_note_says_something_and_is_short(operator: Client, stream: Stream, note: str) -> None:
+    make_session(stream)
+    assert post(operator, f"{API}/notes", {"note": note}).status_code in (409, 422)
+    assert events() == []
+
+
+def test_an_acknowledgement_is_of_one_opening_and_no_worse_level(operator: Client, stream: Stream) -> None:
+    session = make_session(stream)
+
+    def acknowledge(check: str = "starving") -> int:
+        status: int = post(operator, f"{API}/acknowledge", {"check": check, "note": "On it"}).status_code
+        return status
+
+    judged(stream, session)
+    assert acknowledge() == 409
+    judged(stream, session, issue())
+    assert acknowledge("gop_long") == 409
+    assert [acknowledge(), acknowledge()] == [201, 201]
+    assert StatusEvent.objects.count() == 1
+    judged(stream, session, issue(level="bad"))
+    assert acknowledge() == 201
+    judged(stream, session, issue(level="warning"))  # It got better: whoever knew of the worse knows of this.
+    assert acknowledge() == 201
+    assert StatusEvent.objects.count() == 2
+    judged(stream, session, issue(since=SINCE + 60))
+    assert acknowledge() == 201
+    found = StatusEvent.objects.order_by("sequence").values_list("code", "description", "detail")
+    assert [(code, text, detail["level"], detail["since"]) for code, text, detail in found] == [
+        ("starving", "On it", "warning", SINCE),
+        ("starving", "On it", "bad", SINCE),
+        ("starving", "On it", "warning", SINCE + 60),
+    ]
+    assert audited() == [("omar", "issue.acknowledge", "live/cam-1")] * 3
+
+
+def test_a_mute_holds_for_its_time_or_until_it_is_lifted(operator: Client, stream: Stream) -> None:
+    make_session(stream)
+    assert post(operator, f"{API}/mute", {"check": "starving", "hours": 8, "note": "Rehearsal"}).status_code == 201
+    assert post(operator, f"{API}/mute", {"check": "starving", "hours": 1}).json()["note"] == ""
+    held = muting.active_mutes().get()
+    assert held.until is not None
+    assert 3590 < (held.until - timezone.now()).total_seconds() <= 3600
+    assert (muting.is_muted(stream.pk, "starving"), muting.is_muted(stream.pk, "gop_long")) == (True, False)
+    assert not muting.is_muted(stream.pk, "starving", held.until)
+    headers = {"Accept": "application/json"}
+    assert operator.post(f"{PAGE}/mute", {"check": "", "hours": ""}, headers=headers).status_code == 201
+    assert muting.is_muted(stream.pk, "gop_long")
+    assert not muting.is_muted(make_stream("cam-2").pk, "gop_long")
+    found = operator.get(f"{API}/mute").json()
+    assert [(row["check"], row["by"], row["until"] is None) for row in found["items"]] == [
+        ("", "omar", True),
+        ("starving", "omar", False),
+    ]
+    assert operator.post(f"{PAGE}/unmute", {"check": ""}, headers=headers).status_code == 200
+    assert operator.delete(f"{API}/mute?check=gop_long").status_code == 404
+    assert operator.delete(f"{API}/mute").status_code == 204
+    assert not muting.active_mutes().exists()
+    assert Mute.objects.count() == 3
+    assert [kind for _, kind, _, _ in events()] == ["operator.mute"] * 3 + ["operator.unmute"] * 2
+    assert [action for _, action, _ in audited()] == ["stream.mute"] * 3 + ["stream.unmute"] * 2
+
+
+@pytest.mark.parametrize("body", [{"hours": 0}, {"hours": 9000}, {"check": "x; drop"}, {"note": "x" * 201}])
+def test_a_mute_that_makes_no_sense_is_refused(operator: Client, stream: Stream, body: dict[str, Any]) -> None:
+    assert post(operator, f"{API}/mute", body).status_code == 422
+    assert operator.post(f"{PAGE}/mute", {"hours": "99"}, headers={"Accept": "application/json"}).status_code == 409
+    assert not Mute.objects.exists()
+
+
+def test_a_stream_that_nobody_published_can_be_muted(operator: Client, stream: Stream) -> None:
+    assert post(operator, f"{API}/mute", {}).status_code == 201
+    assert (events(), audited()) == ([], [("omar", "stream.mute", "live/cam-1")])
+
+
+def test_a_kick_is_an_event_with_its_reason(operator: Client, stream: Stream) -> None:
+    session = make_session(stream)
+    assert operator.post(f"{PAGE}/kick", {"note": "Wrong scene."}).status_code == 302
+    assert events() == [(operating.FIRST_SEQUENCE, "operator.kick", "", "Wrong scene.")]
+    session.refresh_from_db()
+    assert session.stop_note == "Ended by omar: Wrong scene."
+    assert audited() == [("omar", "session.kick", "live/cam-1")]
+
+
+def test_a_tokens_acts_bear_its_name(db: None, stream: Stream) -> None:
+    make_session(stream)
+    headers = {**api_token("operator"), "Content-Type": "application/json"}
+    answer = Client().generic("POST", f"{API}/notes", json.dumps({"note": "By a script."}), headers=headers)
+    assert answer.status_code == 201
+    assert str(answer.json()["detail"]["by"]).startswith("token ")
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_open_pages_hear_of_an_act_at_once() -> None:
+    def make() -> tuple[Stream, list[Client]]:
+        stream = make_stream("cam-1")
+        judged(stream, make_session(stream), issue())
+        return stream, [client_of(make_user("operator", name=name)) for name in ("omar", "olga")]
+
+    stream, (omar, olga) = await sync_to_async(make)()
+    async with opened(f"/ws/streams/{stream.pk}/", omar) as one, opened(f"/ws/streams/{stream.pk}/", olga) as other:
+        for page in (one, other):
+            whole = await said(page)
+            assert (whole["acks"], whole["mutes"]) == ([], [])
+        await sync_to_async(post)(omar, f"{API}/acknowledge", {"check": "starving"})
+        for page in (one, other):
+            heard = await said(page)
+            assert heard["kind"] == "event"
+            assert heard["event"]["kind"] == "operator.ack"
+            assert heard["event"]["detail"] == {
+                "by": "omar",
+                "since": SINCE,
+                "level": "warning",
+                "name": "Nothing arrives",
+            }
+        await sync_to_async(post)(olga, f"{API}/mute", {"note": "Rehearsal"})
+        for page in (one, other):
+            kinds = {(message := await said(page))["kind"]: message for _ in range(2)}
+            assert kinds["event"]["event"]["kind"] == "operator.mute"
+            (held,) = kinds["mutes"]["mutes"]
+            assert (held["check"], held["until"], held["note"], held["by"]) == ("", None, "Rehearsal", "olga")
+    async with opened(f"/ws/streams/{stream.pk}/", omar) as again:
+        whole = await said(again)
+        assert [ack["code"] for ack in whole["acks"]] == ["starving"]
+        assert [held["by"] for held in whole["mutes"]] == ["olga"]
+
+
+def test_two_at_once_get_numbers_of_their_own(stream: Stream) -> None:
+    session = make_session(stream)
+    for name in ("omar", "olga"):
+        operating.put_event(session, "operator.note", Actor(name), description="Seen.")
+    assert [sequence for sequence, *_ in events()] == [operating.FIRST_SEQUENCE, operating.FIRST_SEQUENCE + 1]

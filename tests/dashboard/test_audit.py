@@ -1,0 +1,363 @@
+"""The audit log: that each act leaves its one entry, whatever it was asked by; its page, its export and its API."""
+
+import asyncio
+import csv
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core.management import call_command
+from django.test import Client
+
+from dashboard import loginlog
+from dashboard.models import ApiToken
+from ingest.livestore import get_livestore
+from ingest.models import (
+    Application,
+    AuditEntry,
+    Ban,
+    EncoderLogin,
+    HealthOverride,
+    Node,
+    Recording,
+    SharedObject,
+    Stream,
+    StreamKey,
+)
+from ingest.services import encoderlogin, keys
+from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, file_text, make_user, snapshot
+from tests.dashboard.house import furnish
+from tests.dashboard.test_roles import TABLE
+
+JSON = "application/json"
+BY_SCRIPT = {"X-Requested-With": "fetch"}
+
+DOES: dict[str, tuple[dict[str, Any], str]] = {
+    # Pages
+    "POST /streams/live/cam-1/kick": ({"note": "Too loud"}, "session.kick"),
+    "POST /streams/live/cam-1/note": ({"note": "Called the venue"}, "session.note"),
+    "POST /streams/live/cam-1/acknowledge": ({"check": "starving"}, "issue.acknowledge"),
+    "POST /streams/live/cam-1/mute": ({"hours": "1"}, "stream.mute"),
+    "POST /streams/live/cam-1/unmute": ({}, "stream.unmute"),
+    "POST /attempts/lift": ({"address": "192.0.2.9"}, "ban.lift"),
+    "POST /recordings/{recording}/delete": ({"note": "asked for"}, "recording.delete"),
+    "POST /keys/create": ({"stream": "live/cam-1"}, "key.create"),
+    "POST /keys/{key}/change": ({"label": "rack"}, "key.change"),
+    "POST /keys/{key}/rotate": ({"grace": "1h"}, "key.rotate"),
+    "POST /keys/{key}/revoke": ({}, "key.revoke"),
+    "POST /keys/{key}/enable": ({"enabled": "0"}, "key.disable"),
+    "POST /analytics/run": ({}, "analytics.run"),
+    "POST /reports/make": ({"kind": "daily", "day": "2026-11-14", "time_zone": "Europe/Berlin"}, "report.make"),
+    "POST /reports/{report}/send": ({"recipients": "ops@example.org"}, "report.send"),
+    "POST /jobs/retry": ({}, "analytics.retry"),
+    "POST /jobs/{run}/retry": ({}, "analytics.retry"),
+    "POST /nodes/n1/drain": ({"grace": "60"}, "node.drain"),
+    "POST /nodes/n1/resume": ({}, "node.resume"),
+    "POST /nodes/n1/forget": ({}, "node.forget"),
+    "POST /login/": ({"username": "boss", "password": PASSWORD}, "login"),
+    "POST /logout/": ({}, "logout"),
+    "POST /password/": (
+        {"old_password": PASSWORD, "new_password1": "another-staple", "new_password2": "another-staple"},
+        "password.change",
+    ),
+    # The API
+    "POST /api/v1/streams/live/cam-1/kick": ({"note": "Too loud"}, "session.kick"),
+    "POST /api/v1/streams/live/cam-1/notes": ({"note": "Called the venue"}, "session.note"),
+    "POST /api/v1/streams/live/cam-1/acknowledge": ({"check": "starving"}, "issue.acknowledge"),
+    "POST /api/v1/streams/live/cam-1/mute": ({"hours": 1}, "stream.mute"),
+    "DELETE /api/v1/streams/live/cam-1/mute": ({}, "stream.unmute"),
+    "POST /api/v1/streams/live/cam-1/token": ({"hours": 1}, "play_token.create"),
+    "DELETE /api/v1/recordings/{recording}": ({}, "recording.delete"),
+    "POST /api/v1/reports": ({"kind": "weekly"}, "report.make"),
+    "POST /api/v1/nodes/n1/drain": ({}, "node.drain"),
+    "POST /api/v1/nodes/n1/resume": ({}, "node.resume"),
+    "POST /api/v1/nodes/n1/forget": ({}, "node.forget"),
+    "POST /api/v1/keys": ({"app": "live", "name": "cam-1"}, "key.create"),
+    "POST /api/v1/keys/{key}/rotate": ({"grace_s": 60}, "key.rotate"),
+    "POST /api/v1/keys/{key}/revoke": ({}, "key.revoke"),
+}
+"""{a write of the pages and of the API: what is sent with it, and the entry that it leaves}."""
+
+NO_TASKS = {"periodictask_set-TOTAL_FORMS": "0", "periodictask_set-INITIAL_FORMS": "0"}
+
+NO_ACT = {
+    "POST /theme/",  # Of one's own browser.
+    "POST /streams/live/cam-1/preview",  # A look at the stream.
+}
+
+BEFORE: dict[str, dict[str, dict[str, Any]]] = {
+    "unmute": {"POST /streams/live/cam-1/mute": {"hours": "1"}},
+    "DELETE /api/v1/streams/live/cam-1/mute": {"POST /streams/live/cam-1/mute": {"hours": "1"}},
+}
+"""What has to be done first."""
+
+OF_EVERYBODY = ("POST /login/", "POST /logout/", "POST /password/")
+
+OTHERS = ("alert", "webhook", "deliver", "sessions/", "/recompute")
+"""Parts whose own tests look at their entries."""
+
+
+@pytest.fixture
+def boss(db: None) -> Client:
+    user = make_user("admin", name="boss")
+    user.is_superuser = user.is_staff = True
+    user.save()
+    return client_of(user)
+
+
+def test_every_write_of_pages_and_api_is_looked_at() -> None:
+    writes = {row for row in TABLE if not row.startswith("GET ") and not any(part in row for part in OTHERS)}
+    assert writes - DOES.keys() - NO_ACT == set(), "Say in DOES which entry it leaves."
+    assert DOES.keys() <= TABLE.keys()
+
+
+def _ask(client: Client, row: str, there: dict[str, Any], body: dict[str, Any]) -> Any:
+    method, path = row.format(**there).split(" ")
+    if path.startswith("/api/"):
+        headers = api_token("admin")
+        return Client().generic(method, path, json.dumps(body) if body else "", JSON, headers=headers)
+    return client.post(path, body, headers=BY_SCRIPT)
+
+
+def _show_an_issue() -> None:
+    """Of cam-1, as its node tells it."""
+    issue: Any = {
+        "check": "starving",
+        "level": "bad",
+        "since": 1.0,
+        "actual": "7 s",
+        "expected": "5 s",
+        "title": "Nothing has arrived",
+        "advice": "Look",
+        "value": 7.0,
+        "limit": 5.0,
+        "unit": "s",
+    }
+    stream = Stream.objects.get(name="cam-1")
+    session = str(stream.sessions.get(ended_at=None).pk)
+    told = snapshot(stream, issues=[issue], health="bad", session_id=session)
+    asyncio.run(get_livestore().put_node(figures(), [told]))
+
+
+@pytest.mark.usefixtures("reports_made_here")
+@pytest.mark.parametrize("row", DOES)
+def test_a_write_leaves_one_entry(boss: Client, settings: Any, tmp_path: Any, row: str) -> None:
+    settings.RECORDINGS_DIR = tmp_path
+    there = furnish()
+    _show_an_issue()
+    Node.objects.update(state=Node.State.DOWN if row.endswith("/forget") else Node.State.UP)
+    for part, others in BEFORE.items():
+        for other, body in others.items() if part in row else ():
+            assert _ask(boss, other, there, body).status_code < 400
+    known = set(AuditEntry.objects.values_list("pk", flat=True))
+    body, action = DOES[row]
+    answer = _ask(boss, row, there, body)
+    assert answer.status_code < 400, answer.content
+    entries = AuditEntry.objects.exclude(pk__in=known)
+    assert [entry.action for entry in entries] == [action]
+    entry = entries[0]
+    who = "token admin-script" if "/api/" in row else "boss"
+    assert (entry.actor, entry.address) == (who, "127.0.0.1")
+    assert (entry.user is None) == ("/api/" in row)
+    assert entry.target
+
+
+def test_what_is_refused_leaves_none(client: Client, db: None) -> None:
+    there = furnish()
+    known = AuditEntry.objects.count()
+    viewer = client_of(make_user("viewer", name="vera"))
+    for row, (body, _) in DOES.items():
+        if row not in OF_EVERYBODY and "/api/" not in row:
+            assert _ask(viewer, row, there, body).status_code == 403
+    assert AuditEntry.objects.count() == known
+
+
+# --- Log-ins ---
+
+
+@pytest.mark.django_db
+def test_failed_logins_are_written_down_within_bounds(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_user("viewer", name="vera")
+    monkeypatch.setattr(loginlog, "OF_ADDRESS", 3)
+    for name in ("vera", "typed-the-password-here", "vera", "vera", "vera"):
+        client.post("/login/", {"username": name, "password": "wrong-password"})
+    entries = list(AuditEntry.objects.order_by("pk"))
+    assert [(entry.action, entry.actor) for entry in entries] == [
+        *(("login.fail", "vera"), ("login.fail", "somebody"), ("login.fail", "vera")),
+    ]
+    assert "not written down" in entries[-1].detail["note"]
+    told = json.dumps(list(AuditEntry.objects.values()), default=str)
+    assert "typed-the-password-here" not in told
+    assert "wrong-password" not in told
+
+
+# --- The admin ---
+
+
+def _latest() -> AuditEntry:
+    entry = AuditEntry.objects.first()
+    assert entry is not None
+    return entry
+
+
+def test_what_a_form_of_the_admin_changes_is_told_from_what_to_what(boss: Client) -> None:
+    application = Application.objects.create(name="live")
+    url = f"/admin/ingest/application/{application.pk}/change/"
+    shown = boss.get(url).context["adminform"].form.initial
+    form = {name: value for name, value in shown.items() if value not in (None, False)}
+    form |= {"publish_policy": "open", "play_policy": "token", "record": "all"}
+    assert boss.post(url, form).status_code == 302
+    assert AuditEntry.objects.count() == 1
+    assert _latest().action == "application.change"
+    assert _latest().detail == {
+        "changed": {
+            "publish_policy": ["key", "open"],
+            "play_policy": ["public", "token"],
+            "record": ["requested", "all"],
+        }
+    }
+    assert boss.post(url, form).status_code == 302  # Nothing differs.
+    assert AuditEntry.objects.count() == 1
+
+
+def test_users_and_their_roles_are_told_without_passwords(boss: Client) -> None:
+    secret = "quite-a-battery-staple"
+    boss.post(
+        "/admin/auth/user/add/",
+        {"username": "nora", "password1": secret, "password2": secret, "usable_password": "true"},
+    )
+    assert (_latest().action, _latest().target) == ("user.create", "nora")
+    nora = User.objects.get(username="nora")
+    role, _ = Group.objects.get_or_create(name="operator")
+    form = {
+        "username": "nora",
+        "is_active": "on",
+        "groups": [role.pk],
+        "date_joined_0": "2026-01-01",
+        "date_joined_1": "12:00",
+    }
+    boss.post(f"/admin/auth/user/{nora.pk}/change/", form)
+    assert _latest().detail["changed"]["groups"] == [[], ["operator"]]
+    other = "another-battery-staple"
+    boss.post(
+        f"/admin/auth/user/{nora.pk}/password/", {"password1": other, "password2": other, "usable_password": "true"}
+    )
+    assert _latest().action == "user.change"
+    assert _latest().detail["changed"]["password"] == ["not shown"]
+    told = json.dumps(list(AuditEntry.objects.values()), default=str)
+    assert secret not in told
+    assert other not in told
+    boss.post(f"/admin/auth/user/{nora.pk}/delete/", {"post": "yes"})
+    assert (_latest().action, _latest().target) == ("user.delete", "nora")
+    assert AuditEntry.objects.count() == 4
+
+
+def test_actions_of_the_admin_leave_one_entry_each(boss: Client, settings: Any, tmp_path: Any) -> None:
+    settings.RECORDINGS_DIR = tmp_path
+    there = furnish()
+    Node.objects.update(state=Node.State.UP)
+    stream = Stream.objects.get()
+    login = encoderlogin.create(stream=stream, user="van-1").login
+    shared = SharedObject.objects.create(application=stream.application, name="chat", data=b"{}")
+    token = ApiToken.objects.get(name="prometheus")
+    tried = {
+        ("ingest/streamkey", "rotate_with_grace", there["key"]): "key.rotate",
+        ("ingest/streamkey", "revoke", there["key"]): "key.revoke",
+        ("ingest/encoderlogin", "revoke", login.pk): "encoder_login.revoke",
+        ("ingest/session", "end_now", there["again"]): "session.kick",
+        ("ingest/ban", "lift", Ban.objects.get().pk): "ban.lift",
+        ("ingest/node", "drain", Node.objects.get().pk): "node.drain",
+        ("ingest/node", "resume", Node.objects.get().pk): "node.resume",
+        ("ingest/recording", "delete_selected", there["recording"]): "recording.delete",
+        ("ingest/sharedobject", "delete_selected", shared.pk): "shared_object.delete",
+        ("dashboard/apitoken", "revoke", token.pk): "api_token.revoke",
+    }
+    for (model, action, pk), expected in tried.items():
+        known = set(AuditEntry.objects.values_list("pk", flat=True))
+        answer = boss.post(f"/admin/{model}/", {"action": action, "_selected_action": [pk], "post": "yes"})
+        assert answer.status_code in (200, 302), (model, action)
+        assert [entry.action for entry in AuditEntry.objects.exclude(pk__in=known)] == [expected], (model, action)
+    assert not Recording.objects.exists()
+
+
+def test_the_schedule_and_health_overrides_are_told(boss: Client, stream: Stream) -> None:
+    boss.post("/admin/django_celery_beat/intervalschedule/add/", {"every": "5", "period": "minutes", **NO_TASKS})
+    assert _latest().action == "interval_schedule.create"
+    if HealthOverride._meta.model in admin_models():
+        form = {"stream": stream.pk, "check_code": "drift", "enabled": "on", "warning": "900", "bad": "", "hold_s": ""}
+        boss.post("/admin/ingest/healthoverride/add/", form)
+        assert (_latest().action, _latest().stream) == ("health_override.create", stream)
+
+
+def admin_models() -> set[Any]:
+    from django.contrib import admin  # Its site is made by the settings.
+
+    return set(admin.site._registry)
+
+
+# --- Commands ---
+
+
+@pytest.mark.django_db
+def test_commands_say_who_ran_them(stream: Stream, settings: Any, tmp_path: Any, capsys: Any) -> None:
+    settings.RECORDINGS_DIR = tmp_path
+    key = keys.create(stream=stream).key
+    Node.objects.create(name="n1")
+    tried: dict[tuple[str, ...], list[str]] = {
+        ("streamkey", "create", "live/cam-2"): ["stream.create", "key.create"],
+        ("streamkey", "rotate", str(key.pk)): ["key.rotate"],
+        ("streamkey", "revoke", str(key.pk)): ["key.revoke"],
+        ("application", "set", "events"): ["application.create"],
+        ("application", "set", "events", "--play", "none"): ["application.change"],
+        ("encoderlogin", "create", "live/cam-1", "--user", "van-1"): ["encoder_login.create"],
+        ("encoderlogin", "password", "van-1"): ["encoder_login.password"],
+        ("encoderlogin", "revoke", "van-1"): ["encoder_login.revoke"],
+        ("apitoken", "create", "script", "--role", "viewer"): ["api_token.create"],
+        ("apitoken", "revoke", "script"): ["api_token.revoke"],
+        ("playtoken", "live/cam-1"): ["play_token.create"],
+        ("ban", "add", "192.0.2.77"): ["ban.create"],
+        ("ban", "lift", "192.0.2.77"): ["ban.lift"],
+        ("node", "drain", "n1"): ["node.drain"],
+        ("node", "resume", "n1"): ["node.resume"],
+    }
+    for command, expected in tried.items():
+        known = set(AuditEntry.objects.values_list("pk", flat=True))
+        call_command(*command)
+        entries = list(AuditEntry.objects.exclude(pk__in=known).order_by("pk"))
+        assert [entry.action for entry in entries] == expected, command
+        assert all(re.fullmatch(rf"{command[0]} \(\w+\)", entry.actor) for entry in entries)
+        assert {entry.address for entry in entries} == {""}
+    secrets = re.findall(r"rk_\w{32}|rt_\w+|Password:\s+(\S+)", capsys.readouterr().out)
+    told = json.dumps(list(AuditEntry.objects.values()), default=str)
+    assert all(secret not in told for secret in secrets if secret)
+    assert StreamKey.objects.exists()
+    assert EncoderLogin.objects.exists()
+
+
+# --- The page, its export and the API ---
+
+
+def test_the_page_filters_and_exports(boss: Client) -> None:
+    there = furnish()
+    boss.post(f"/keys/{there['key']}/change", {"label": "=rack", "max_kbps": "800"})
+    text = boss.get("/audit/").content.decode()
+    assert "Key changed" in text
+    assert "max kbps: 800, was none" in text
+    assert "Session kicked" in text
+    only = boss.get("/audit/?action=key.change").content.decode()
+    assert 'data-action="key.change"' in only
+    assert 'data-action="session.kick"' not in only
+    for query in ("actor=mira", "q=kick", "app=live&name=cam-1&address=192.0.2.20", "until=2040-01-01"):
+        assert 'data-action="session.kick"' in boss.get(f"/audit/?{query}").content.decode(), query
+    assert "No act matches" in boss.get("/audit/?since=2040-01-01").content.decode()
+    answer: Any = boss.get("/audit/export?format=csv")
+    rows = list(csv.DictReader(io.StringIO(file_text(answer))))
+    assert [row["action"] for row in rows] == ["key.change", "session.kick"]
+    assert json.loads(rows[0]["detail"])["changed"]["max_kbps"] == [None, 800]
+    listed = boss.get("/api/v1/audit?action=session.kick").json()
+    assert listed["count"] == 1
+    assert listed["items"][0]["stream"] == "live/cam-1"
+    assert json.loads(file_text(boss.get("/audit/export?format=json&action=session.kick")))["items"] == listed["items"]

@@ -1,0 +1,164 @@
+"""Files that people take away: each comes in pieces that leave the event loop free."""
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.asgi import get_asgi_application
+from django.test import Client
+from django.utils import timezone
+
+from analytics.models import Grain, Rollup
+from dashboard.exports import PIECE, csv_answer, json_answer
+from dashboard.sessions import measured
+from ingest.models import AuditEntry, Session, StatusEvent, Stream
+from ingest.telemetry.gathering import COUNTERS, GAUGES, Series
+from tests.dashboard.conftest import client_of, file_text, make_session, make_user
+from tests.dashboard.rollups import EMPTY
+
+pytestmark = pytest.mark.django_db
+
+ROWS = 1500
+
+
+def furnish(stream: Stream) -> Session:
+    """More rows of each kind than a piece holds."""
+    session = make_session(stream)
+    begun = timezone.now().replace(minute=0, second=0, microsecond=0)
+    words = "x" * 100
+    Session.objects.bulk_create(
+        Session(kind="publish", app="live", name="cam-1", started_at=begun, address=str(row), end_description=words)
+        for row in range(ROWS)
+    )
+    StatusEvent.objects.bulk_create(
+        StatusEvent(session=session, sequence=row, at=begun, kind="onstatus", description=words) for row in range(ROWS)
+    )
+    AuditEntry.objects.bulk_create(
+        AuditEntry(at=begun, actor="mira", action="key.change", target=words) for _ in range(ROWS)
+    )
+    Rollup.objects.bulk_create(
+        Rollup(
+            app="live", name="cam-1", grain=Grain.HOUR, start=begun - timedelta(hours=row), metric_version=1, **EMPTY
+        )
+        for row in range(ROWS)
+    )
+    return session
+
+
+@pytest.fixture
+def series(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session whose samples are many."""
+    series = Series(step_s=0.0)
+    series.at = [float(row) for row in range(ROWS)]
+    series.health = ["good"] * ROWS
+    series.values = {name: [1.0] * ROWS for name in (*GAUGES, *COUNTERS)}
+    monkeypatch.setattr(measured, "samples", lambda *args, **options: series)
+
+
+PATHS = (
+    "/sessions/export.csv",
+    "/sessions/export.json",
+    "/sessions/{session}/samples.csv",
+    "/api/v1/sessions/{session}/samples?format=csv",
+    "/api/v1/sessions/{session}/events?format=csv",
+    "/audit/export?format=csv",
+    "/audit/export?format=json",
+    "/analytics/rollups.csv?stream=live/cam-1&range=90d&grain=hour",
+    "/analytics/rollups.json?stream=live/cam-1&range=90d&grain=hour",
+)
+
+
+async def sent(path: str, client: Client) -> list[tuple[bytes, int]]:
+    """The body's messages as the server's `send` gets them, each with how often the event loop was free before it."""
+    path, _, query = path.partition("?")
+    turns = 0
+    messages: list[tuple[bytes, int]] = []
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    asked = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> Any:
+        return asked.pop() if asked else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        if message.get("body"):
+            messages.append((message["body"], turns))
+        if message["type"] == "http.response.start":
+            assert message["status"] == 200
+
+    cookie = f"sessionid={client.cookies['sessionid'].value}".encode()
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"host", b"localhost"), (b"cookie", cookie), (b"accept", b"*/*")],
+        "server": ("localhost", 80),
+        "client": ("192.0.2.1", 4000),
+    }
+    turning = asyncio.create_task(turn())
+    try:
+        await get_asgi_application()(scope, receive, send)
+    finally:
+        turning.cancel()
+    return messages
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", PATHS)
+def test_a_file_comes_in_pieces_between_which_the_event_loop_is_free(path: str, stream: Stream, series: None) -> None:
+    session = furnish(stream)
+    boss = client_of(make_user("admin", name="bo"))
+    messages = async_to_sync(sent)(path.format(session=session.pk), boss)
+    text = b"".join(message for message, _ in messages).decode()
+    rows = json.loads(text)["items"] if "json" in path else list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) >= ROWS - 1
+    assert 2 <= len(messages) <= len(text) / PIECE + 1
+    turns = [turn for _, turn in messages]
+    assert all(later > earlier for earlier, later in pairwise(turns)), turns
+
+
+def test_rows_are_read_as_they_are_sent() -> None:
+    taken = 0
+
+    def rows() -> Iterator[list[Any]]:
+        nonlocal taken
+        for taken in range(100_000):
+            yield [taken, "x" * 100]
+
+    async def first() -> None:
+        answer: Any = csv_answer("x", ["number", "text"], rows())
+        pieces = aiter(answer)
+        assert len(await anext(pieces)) >= PIECE
+        assert taken < 1000
+        answer.close()
+        assert [piece async for piece in pieces] == [], "of a file that nobody waits for, no more is read"
+
+    async_to_sync(first)()
+
+
+def test_a_file_without_rows_is_one() -> None:
+    assert file_text(csv_answer("x", ["a", "b"], [])) == "a,b\r\n"
+    assert json.loads(file_text(json_answer("x", []))) == {"items": [], "count": 0}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+def test_no_text_is_a_formula_to_a_spreadsheet(text: str) -> None:
+    answer = file_text(csv_answer("x", ["a"], [[text]]))
+    assert list(csv.reader(io.StringIO(answer, newline="")))[1] == [f"'{text}"]

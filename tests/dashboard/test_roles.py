@@ -1,0 +1,428 @@
+"""Every role against every page, every call of the API, every WebSocket and the admin; no URL is left out.
+
+`TABLE` has a row for each: what is asked, and whom it takes. A new URL without a row fails a test of this file, whose
+message says what to write.
+"""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import URLPattern, get_resolver, resolve
+
+from dashboard import permissions, routing, tokens
+from tests.dashboard.conftest import client_of, make_user
+from tests.dashboard.house import furnish
+from tests.dashboard.sockets import socket
+
+ROLES = ("viewer", "operator", "key manager", "analyst", "admin")
+EVERYBODY = frozenset({*ROLES, "superuser"})
+
+MAY = {
+    "view": EVERYBODY,
+    "kick": {"operator", "admin", "superuser"},
+    "note": {"operator", "admin", "superuser"},
+    "drain": {"admin", "superuser"},
+    "lift_bans": {"operator", "key manager", "admin", "superuser"},
+    "share": {"operator", "key manager", "admin", "superuser"},
+    "manage_keys": {"key manager", "admin", "superuser"},
+    "run_analytics": {"analyst", "admin", "superuser"},
+    "delete_recordings": {"operator", "admin", "superuser"},
+    "see_audit": {"admin", "superuser"},
+    "manage_alerts": {"admin", "superuser"},
+    "manage_tokens": {"admin", "superuser"},
+    "log in": {*EVERYBODY, "no role"},
+    "nothing": {*EVERYBODY, "no role", "anonymous"},
+}
+"""{what a row of the table takes: who has it}. "log in": an account is enough. "nothing": anybody."""
+
+VISITORS = ("anonymous", "no role", *ROLES, "superuser")
+
+TABLE = {
+    # Pages
+    "GET /": "view",
+    "GET /streams/live/cam-1/": "view",
+    "GET /streams/live/cam-1/thumbnail.webp": "view",
+    "POST /streams/live/cam-1/kick": "kick",
+    "POST /streams/live/cam-1/preview": "view",
+    "POST /streams/live/cam-1/note": "note",
+    "POST /streams/live/cam-1/acknowledge": "note",
+    "POST /streams/live/cam-1/mute": "note",
+    "POST /streams/live/cam-1/unmute": "note",
+    "GET /live/recent/": "view",
+    "GET /sessions/": "view",
+    "GET /sessions/compare/?a={session}&b={again}": "view",
+    "GET /sessions/export.csv": "view",
+    "GET /sessions/export.json": "view",
+    "GET /sessions/{session}/": "view",
+    "GET /sessions/{session}/data": "view",
+    "GET /sessions/{session}/samples.csv": "view",
+    "POST /sessions/{session}/note": "note",
+    "POST /sessions/{session}/acknowledge": "note",
+    "GET /attempts/": "view",
+    "POST /attempts/lift": "lift_bans",
+    "GET /recordings/": "view",
+    "GET /recordings/{recording}/download": "view",
+    "POST /recordings/{recording}/delete": "delete_recordings",
+    "GET /keys/": "manage_keys",
+    "POST /keys/create": "manage_keys",
+    "GET /keys/{key}/": "manage_keys",
+    "POST /keys/{key}/change": "manage_keys",
+    "POST /keys/{key}/rotate": "manage_keys",
+    "POST /keys/{key}/revoke": "manage_keys",
+    "POST /keys/{key}/enable": "manage_keys",
+    "GET /keys/{key}/test/": "manage_keys",
+    "GET /keys/{key}/test/progress": "manage_keys",
+    "GET /audit/": "see_audit",
+    "GET /audit/export": "see_audit",
+    "GET /analytics/": "view",
+    "POST /analytics/run": "run_analytics",
+    "GET /analytics/progress": "view",
+    "GET /analytics/rollups.csv": "view",
+    "GET /analytics/rollups.json": "view",
+    "GET /analytics/compare/?pick=live/cam-1": "view",
+    "GET /analytics/compare/export.csv": "view",
+    "GET /analytics/compare/export.json": "view",
+    "GET /reports/": "view",
+    "POST /reports/make": "run_analytics",
+    "GET /reports/{report}/": "view",
+    "GET /reports/{report}/report.csv": "view",
+    "GET /reports/{report}/report.pdf": "view",
+    "POST /reports/{report}/send": "run_analytics",
+    "GET /jobs/": "view",
+    "POST /jobs/retry": "run_analytics",
+    "POST /jobs/recompute": "run_analytics",
+    "GET /jobs/{run}/": "view",
+    "POST /jobs/{run}/retry": "run_analytics",
+    "GET /nodes/": "view",
+    "GET /nodes/n1/": "view",
+    "POST /nodes/n1/drain": "drain",
+    "POST /nodes/n1/resume": "drain",
+    "POST /nodes/n1/forget": "drain",
+    "GET /alerts/": "view",
+    "GET /alerts/rules/create": "manage_alerts",
+    "POST /alerts/rules/create": "manage_alerts",
+    "GET /alerts/rules/{rule}/": "manage_alerts",
+    "POST /alerts/rules/{rule}/": "manage_alerts",
+    "POST /alerts/rules/{rule}/delete": "manage_alerts",
+    "GET /alerts/webhooks/create": "manage_alerts",
+    "POST /alerts/webhooks/create": "manage_alerts",
+    "GET /alerts/webhooks/{webhook}/": "manage_alerts",
+    "POST /alerts/webhooks/{webhook}/": "manage_alerts",
+    "POST /alerts/webhooks/{webhook}/rotate": "manage_alerts",
+    "POST /alerts/webhooks/{webhook}/test": "manage_alerts",
+    "POST /alerts/webhooks/{webhook}/delete": "manage_alerts",
+    "GET /alerts/deliveries/": "view",
+    "POST /alerts/deliveries/{delivery}/again": "manage_alerts",
+    "GET /system/": "view",
+    "GET /system/alarms": "view",
+    "GET /metrics": "view",
+    "GET /login/": "nothing",
+    "POST /login/": "nothing",
+    "GET /password/": "log in",
+    "POST /password/": "log in",
+    "POST /logout/": "nothing",
+    "POST /theme/": "nothing",
+    "GET /healthz": "nothing",
+    # The API
+    "GET /api/v1/openapi.json": "view",
+    "GET /api/v1/docs": "view",
+    "GET /api/v1/streams": "view",
+    "GET /api/v1/streams/live/cam-1": "view",
+    "POST /api/v1/streams/live/cam-1/kick": "kick",
+    "POST /api/v1/streams/live/cam-1/notes": "note",
+    "POST /api/v1/streams/live/cam-1/acknowledge": "note",
+    "GET /api/v1/streams/live/cam-1/mute": "view",
+    "POST /api/v1/streams/live/cam-1/mute": "note",
+    "DELETE /api/v1/streams/live/cam-1/mute": "note",
+    "GET /api/v1/streams/live/cam-1/samples": "view",
+    "POST /api/v1/streams/live/cam-1/token": "share",
+    "GET /api/v1/sessions": "view",
+    "GET /api/v1/sessions/{session}": "view",
+    "GET /api/v1/sessions/{session}/events": "view",
+    "GET /api/v1/sessions/{session}/samples": "view",
+    "GET /api/v1/attempts": "view",
+    "GET /api/v1/recordings": "view",
+    "GET /api/v1/recordings/{recording}": "view",
+    "GET /api/v1/recordings/{recording}/download": "view",
+    "DELETE /api/v1/recordings/{recording}": "delete_recordings",
+    "GET /api/v1/rollups": "view",
+    "GET /api/v1/reports": "view",
+    "POST /api/v1/reports": "run_analytics",
+    "GET /api/v1/reports/{report}": "view",
+    "GET /api/v1/reports/{report}.pdf": "view",
+    "GET /api/v1/reports/{report}.csv": "view",
+    "GET /api/v1/nodes": "view",
+    "GET /api/v1/nodes/n1": "view",
+    "POST /api/v1/nodes/n1/drain": "drain",
+    "POST /api/v1/nodes/n1/resume": "drain",
+    "POST /api/v1/nodes/n1/forget": "drain",
+    "GET /api/v1/keys": "manage_keys",
+    "POST /api/v1/keys": "manage_keys",
+    "POST /api/v1/keys/{key}/rotate": "manage_keys",
+    "POST /api/v1/keys/{key}/revoke": "manage_keys",
+    "GET /api/v1/audit": "see_audit",
+    "GET /api/v1/alerts": "view",
+    "GET /api/v1/webhooks": "view",
+    "GET /api/v1/deliveries": "view",
+    "GET /api/v1/system": "view",
+}
+"""{method and path: an ability of dashboard/permissions.py, "log in" or "nothing"}."""
+
+SOCKETS = {
+    "/ws/live/": "view",
+    "/ws/attempts/": "view",
+    "/ws/streams/{stream}/": "view",
+}
+
+STAFF_SEES = {
+    "auth.group": {"admin"},
+    "auth.user": {"admin"},
+    "django_celery_beat.periodictask": set(),
+    "django_celery_beat.clockedschedule": set(),
+    "django_celery_beat.crontabschedule": set(),
+    "django_celery_beat.solarschedule": set(),
+    "django_celery_beat.intervalschedule": set(),
+    "ingest.application": set(ROLES),
+    "ingest.stream": set(ROLES),
+    "ingest.streamkey": {"key manager", "admin"},
+    "ingest.encoderlogin": {"key manager", "admin"},
+    "ingest.session": set(ROLES),
+    "ingest.statusevent": set(ROLES),
+    "ingest.attempt": set(ROLES),
+    "ingest.ban": set(ROLES),
+    "ingest.node": set(ROLES),
+    "ingest.lease": set(ROLES),
+    "ingest.recording": set(ROLES),
+    "ingest.sharedobject": {"operator", "admin"},
+    "analytics.analyticsrun": set(),
+    "analytics.partition": set(),
+    "analytics.rollup": set(),
+    "analytics.runline": set(),
+    "analytics.reportplan": set(),
+    "analytics.report": set(),
+    "analytics.reportdelivery": set(),
+    "dashboard.apitoken": {"admin"},
+}
+"""{model in the admin: who of the roles may see its list, if marked as staff}; a superuser sees each."""
+
+HOW = """
+Add a row to {table} in tests/dashboard/test_roles.py for each, such as
+    "POST /streams/live/cam-1/kick": "kick",
+with the ability that its gate asks for ("log in": any account, "nothing": anybody). The path is one that exists, from
+the fixture `there`: app live, stream cam-1 and node n1; what is in braces are ids that `house.furnish` answers."""
+
+
+@pytest.fixture
+def there(db: None) -> dict[str, Any]:
+    """What the table's paths name."""
+    return furnish()
+
+
+def _visitor(who: str, *, staff: bool = False) -> User:
+    user = make_user(*([who] if who in ROLES else []), name=who.replace(" ", "-"))
+    user.is_superuser, user.is_staff = who == "superuser", staff or who == "superuser"
+    user.save()
+    return user
+
+
+def _client(who: str, **options: Any) -> Client:
+    client = Client(**options)
+    if who != "anonymous":
+        client.force_login(_visitor(who))
+    return client
+
+
+def _ask(client: Client, row: str, there: dict[str, Any], **headers: str) -> HttpResponse:
+    method, path = row.format(**there).split(" ")
+    answer: Any
+    with transaction.atomic():
+        answer = client.generic(method, path, headers=headers)
+        transaction.set_rollback(True)
+    return answer  # type: ignore[no-any-return]
+
+
+def _outcome(answer: HttpResponse) -> str:
+    """What became of a request: "in" may be any answer of what is behind the gate, an error of its input too."""
+    status = answer.status_code
+    if status == HTTPStatus.UNAUTHORIZED or (status == 302 and answer["Location"].startswith("/login/?next=")):
+        return "log in first"
+    return "refused" if status == HTTPStatus.FORBIDDEN else "in"
+
+
+def _expected(who: str, needs: str) -> str:
+    if who in MAY[needs]:
+        return "in"
+    return "log in first" if who == "anonymous" else "refused"
+
+
+# --- The table against what runs ---
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_who_gets_in(there: dict[str, Any], row: str) -> None:
+    needs = TABLE[row]
+    found = {who: _outcome(_ask(_client(who), row, there)) for who in VISITORS}
+    assert found == {who: _expected(who, needs) for who in VISITORS}
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if " /api/" in row or row == "GET /metrics"])
+def test_whose_token_gets_in(there: dict[str, Any], row: str) -> None:
+    secrets = {role: tokens.create(name=role, role=role).secret for role in ROLES}
+    revoked = tokens.create(name="revoked", role="admin")
+    tokens.revoke(token=revoked.token)
+    asked = {**secrets, "revoked": revoked.secret, "unknown": "rt_nonsense"}
+    found = {
+        who: _outcome(_ask(Client(), row, there, Authorization=f"Bearer {secret}")) for who, secret in asked.items()
+    }
+    expected = {role: "in" if role in MAY[TABLE[row]] else "refused" for role in ROLES}
+    assert found == expected | {"revoked": "log in first", "unknown": "log in first"}
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if not row.startswith("GET ")])
+def test_what_changes_something_asks_for_the_csrf_token(there: dict[str, Any], row: str) -> None:
+    client = _client("superuser", enforce_csrf_checks=True)
+    assert _ask(client, row, there).status_code == HTTPStatus.FORBIDDEN
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_whose_websocket_stays_open(path: str) -> None:
+    there, cookies = await _open_house()
+    expected = {"anonymous": "4401", "no role": "4403"}
+    found = {}
+    for who in VISITORS:
+        found[who] = await _socket_outcome(socket(path.format(**there), cookies.get(who)))
+    assert found == {who: "in" if who in MAY[SOCKETS[path]] else expected.get(who, "4403") for who in VISITORS}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", SOCKETS)
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost.evil.example"])
+async def test_no_websocket_for_a_foreign_page(path: str, origin: str) -> None:
+    there, cookies = await _open_house()
+    page = socket(path.format(**there), cookies["superuser"], (b"origin", origin.encode()))
+    connected, _ = await page.connect()
+    assert not connected
+
+
+async def _open_house() -> tuple[dict[str, Any], dict[str, Client]]:
+    def make() -> tuple[dict[str, Any], dict[str, Client]]:
+        return furnish(), {who: client_of(_visitor(who)) for who in VISITORS if who != "anonymous"}
+
+    return await sync_to_async(make)()
+
+
+async def _socket_outcome(page: WebsocketCommunicator) -> str:
+    """The code of a close, or "in" where the first thing is a text."""
+    await page.connect()
+    message = await page.receive_output(timeout=5)
+    if message["type"] == "websocket.close":
+        return str(message["code"])
+    await page.disconnect()
+    return "in"
+
+
+# --- The admin ---
+
+
+@pytest.mark.parametrize("who", VISITORS)
+def test_which_lists_of_the_admin_a_role_sees_with_the_staff_mark(db: None, who: str) -> None:
+    staff = Client()
+    if who != "anonymous":
+        staff.force_login(_visitor(who, staff=True))
+    seen = {model for model in STAFF_SEES if staff.get(f"/admin/{model.replace('.', '/')}/").status_code == 200}
+    assert seen == {model for model, roles in STAFF_SEES.items() if who in roles or who == "superuser"}
+
+
+def test_nobody_sees_the_admin_without_the_staff_mark(db: None) -> None:
+    for who in ("no role", *ROLES):
+        client = _client(who)
+        for model in STAFF_SEES:
+            answer = client.get(f"/admin/{model.replace('.', '/')}/", follow=True)
+            assert answer.status_code == HTTPStatus.FORBIDDEN, (who, model)
+
+
+# --- Whether the table is whole ---
+
+
+def test_the_roles_and_abilities_are_those_of_the_table() -> None:
+    theirs = {
+        ability.value: {r for r, may in permissions.ROLES.items() if ability in may} for ability in permissions.Ability
+    }
+    mine = {ability: set(who) - {"superuser"} for ability, who in MAY.items() if ability not in ("log in", "nothing")}
+    assert theirs == mine
+
+
+def _routes(patterns: list[Any], prefix: str = "") -> Iterator[tuple[str, URLPattern]]:
+    for pattern in patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLPattern):
+            yield route, pattern
+        else:
+            yield from _routes(pattern.url_patterns, route)
+
+
+ELSEWHERE = {
+    "favicon.ico": "leads to a static file",
+    "api/v1/": "is a 404 that tells where the description is",
+    "admin/login/": "leads to the one log-in page, or refuses",
+}
+"""Routes that have no row, and why."""
+
+ANY = "5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01"
+NUMBERED = ("stream", "recording", "key", "rule", "webhook", "report", "run")
+IDS = dict.fromkeys(("session", "again", "delivery"), ANY) | dict.fromkeys(NUMBERED, "1")
+
+
+def _route(path: str) -> str:
+    return resolve(path.format(**IDS).partition("?")[0]).route
+
+
+def _methods() -> dict[str, dict[str, str]]:
+    """{route: {method: its path in the table}}."""
+    found: dict[str, dict[str, str]] = {}
+    for row in TABLE:
+        method, path = row.split(" ")
+        found.setdefault(_route(path), {})[method] = path
+    return found
+
+
+def test_every_url_has_its_row() -> None:
+    routes = {route for route, _ in _routes(get_resolver().url_patterns) if not route.startswith("admin/")}
+    missing = sorted(routes - _methods().keys() - ELSEWHERE.keys())
+    assert not missing, f"These URLs have no row: {', '.join(missing)}.{HOW.format(table='TABLE')}"
+
+
+def test_every_method_has_its_row(there: dict[str, Any]) -> None:
+    """What isn't in the table is no method of its URL."""
+    client = _client("superuser")
+    missing = []
+    for methods in _methods().values():
+        for method in {"GET", "POST", "PATCH", "DELETE"} - methods.keys():
+            row = f"{method} {next(iter(methods.values()))}"
+            if _ask(client, row, there).status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+                missing.append(row)
+    assert not missing, f"These have no row: {', '.join(missing)}.{HOW.format(table='TABLE')}"
+
+
+def test_every_websocket_has_its_row() -> None:
+    def resolves(path: str, pattern: URLPattern) -> bool:
+        return pattern.resolve(path.format(**IDS).lstrip("/")) is not None
+
+    patterns = routing.websocket_urlpatterns
+    missing = [str(each.pattern) for each in patterns if not any(resolves(path, each) for path in SOCKETS)]
+    assert not missing, f"These have no row: {', '.join(missing)}.{HOW.format(table='SOCKETS')}"
+
+
+def test_every_list_of_the_admin_has_its_row() -> None:
+    missing = {model._meta.label_lower for model in admin.site._registry} - STAFF_SEES.keys()
+    assert not missing, f"These have no row in STAFF_SEES of tests/dashboard/test_roles.py: {', '.join(missing)}."

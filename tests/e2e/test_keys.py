@@ -1,0 +1,140 @@
+"""A key from its making on the page to an encoder that publishes with it, in a real browser and with a real FFmpeg."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser import chromium, log_in
+from tests.e2e.test_secrets import holders
+from tests.server_process import ServerProcess, program
+from tests.tools import require_tool
+
+pytestmark = [
+    pytest.mark.serve,
+    pytest.mark.browser,
+    pytest.mark.clients,
+    pytest.mark.timeout(180),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
+    """Logged in as the first start's administrator; fails on any error of its scripts."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    log_in(opened, server)
+    yield opened
+    context.close()
+    assert faults == []
+
+
+def publishing(clip: Path, url: str) -> list[str]:
+    ffmpeg = require_tool("ffmpeg")
+    return [ffmpeg, "-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
+
+
+def make(page: Page, server: ServerProcess, stream: str, *, test_only: bool = False) -> tuple[str, str]:
+    """Makes a key on the page of keys: what its dialog says to paste, server and key."""
+    page.goto(f"{server.http}/keys/")
+    page.click(".head [data-do='open:create']")
+    page.fill("#create-stream", stream)
+    page.fill("#create-label", f"for {stream}")
+    page.set_checked("#create input[name=test_only]", test_only)
+    page.click("#create button[type=submit]")
+    expect(page.locator("#made-title")).to_have_text(f"Key created for {stream}")
+    said = [page.locator(f"#made-{field}").text_content() or "" for field in ("server", "key", "url")]
+    assert said[2].strip() == f"{said[0].strip()}/{said[1].strip()}"
+    return said[0].strip(), said[1].strip()
+
+
+def step(page: Page, name: str) -> Any:
+    return page.locator(f'#steps [data-step="{name}"]')
+
+
+def test_a_key_is_copied_and_its_encoder_fills_the_checklist(
+    page: Page, server: ServerProcess, clip: Path, tmp_path: Path
+) -> None:
+    rtmp, key = make(page, server, "live/tried")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("[data-do='copy:made-key']")
+    expect(page.locator("[data-do='copy:made-key'] span")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == key
+    page.click("#made a.btn")  # Test the connection.
+    expect(page.locator("#waits")).to_contain_text("Waiting for your encoder")
+    assert key not in page.url
+    with program(*publishing(clip, f"{rtmp}/rk_{'x' * 32}")) as wrong:
+        wrong.wait(timeout=30)
+    refused = page.locator('#refusals [data-reason="key_unknown"]')
+    expect(refused).to_contain_text("The stream key is not known.", timeout=15_000)
+    expect(refused).to_contain_text("Paste the key again")
+    expect(step(page, "key")).to_have_attribute("data-state", "bad")
+    with program(*publishing(clip, f"{rtmp}/{key}")):
+        for name in ("connect", "key", "publish", "video", "audio", "keyframes", "bitrate"):
+            expect(step(page, name)).to_have_attribute("data-state", "good", timeout=25_000)
+        expect(step(page, "video")).to_contain_text("H.264")
+        expect(step(page, "keyframes")).to_contain_text("1.0 s")
+        expect(step(page, "verdict").locator("b")).not_to_have_text("Verdict", timeout=25_000)
+    expect(page.locator("#waits")).to_contain_text("The encoder has stopped", timeout=15_000)
+    page.go_back()
+    page.wait_for_selector("#list")
+    page.reload()
+    assert key not in page.content()
+    expect(page.locator("#list").get_by_role("link", name="for live/tried", exact=True)).to_have_count(1)
+    for secret in (key, "x" * 32):
+        assert secret not in server.log
+        assert holders(server.folder, secret) == []
+
+
+def test_a_test_is_judged_while_the_stream_is_on_air(page: Page, server: ServerProcess, clip: Path) -> None:
+    rtmp, real = make(page, server, "live/both")
+    _, trial = make(page, server, "live/both", test_only=True)
+    href = page.get_attribute("#made a.btn", "href")
+    with program(*publishing(clip, f"{rtmp}/{trial}")):
+        page.goto(f"{server.http}{href}")
+        expect(step(page, "video")).to_have_attribute("data-state", "good", timeout=20_000)
+        expect(step(page, "key")).to_contain_text("as a test")
+        page.goto(f"{server.http}/")
+        card = page.locator('[data-stream="live/both"][data-state="live"]')
+        api = page.request.get(f"{server.http}/api/v1/streams/live/both").json()
+        assert api["state"] == "offline"
+        expect(card).to_have_count(0)
+        with program(*publishing(clip, f"{rtmp}/{real}")):
+            expect(card).to_be_visible(timeout=15_000)
+            assert page.request.get(f"{server.http}/api/v1/streams/live/both").json()["state"] == "live"
+            page.goto(f"{server.http}{href}")
+            expect(page.locator("#waits")).to_contain_text("Your encoder publishes")
+    found = page.request.get(f"{server.http}/api/v1/sessions?name=both&kind=publish").json()["items"]
+    assert len(found) == 2
+
+
+def test_a_rotated_key_is_shown_once_and_both_work_in_the_grace(page: Page, server: ServerProcess, clip: Path) -> None:
+    rtmp, old = make(page, server, "live/rotated")
+    page.click("#made .solid")
+    expect(page.locator("#made")).to_be_hidden()
+    assert old not in page.content()
+    page.locator("#list").get_by_role("link", name="for live/rotated", exact=True).click()
+    page.click("[data-do='open:rotate']")
+    page.select_option("#rotate-grace", "1h")
+    page.click("#rotate button[type=submit]")
+    expect(page.locator("#made-title")).to_have_text("Key rotated for live/rotated")
+    new = (page.locator("#made-key").text_content() or "").strip()
+    assert re.fullmatch(r"rk_\w{32}", new)
+    assert new != old
+    url = f"{server.http}/api/v1/sessions?name=rotated&open=true"
+    for secret in (old, new):
+        with program(*publishing(clip, f"{rtmp}/{secret}")):
+            page.wait_for_function("url => fetch(url).then(r => r.json()).then(b => b.count === 1)", arg=url)
+        page.wait_for_function("url => fetch(url).then(r => r.json()).then(b => b.count === 0)", arg=url)

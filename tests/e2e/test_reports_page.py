@@ -1,0 +1,184 @@
+"""A report made from what a real encoder published: as page, on paper, as e-mail, PDF and CSV, all by a browser."""
+
+import base64
+import csv
+import io
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser import chromium, log_in
+from tests.e2e.programs import key_url
+from tests.receivers import MailReceiver, mail_receiver
+from tests.server_process import ServerProcess, running
+from tests.tools import require_tool
+
+pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.spark, pytest.mark.timeout(420)]
+
+STREAM = "live/reported"
+TO = "ops@example.org"
+
+ASKED = "status of 422"
+"""What a browser says of a form that is shown again with what was wrong."""
+
+PIXELS = """async (source) => {
+  const image = new Image();
+  image.src = source;
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
+  canvas.drawImage(image, 0, 0);
+  const seen = new Set(new Uint32Array(canvas.getImageData(0, 0, image.width, image.height).data.buffer));
+  return [image.width, image.height, seen.size];
+}"""
+"""Width, height and number of colours of a picture."""
+
+
+@pytest.fixture(scope="module")
+def mails() -> Iterator[MailReceiver]:
+    with mail_receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, mails: MailReceiver, short_clip: Path) -> Iterator[ServerProcess]:
+    """With a mail server, and a stream that was published to."""
+    require_tool("java")
+    folder = tmp_path_factory.mktemp("reports") / "var"
+    with running(folder, RTMPWEB_EMAIL_URL=f"smtp://127.0.0.1:{mails.port}") as started:
+        url = key_url(started.create_key(STREAM), started.rtmp, "name")
+        command = ["ffmpeg", "-v", "error", "-re", "-i", str(short_clip), "-c", "copy", "-f", "flv", url]
+        subprocess.run(command, check=True, timeout=60)
+        started.wait_for_state(STREAM, "offline", timeout_s=20)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
+    """Logged in; fails on any error of the pages' scripts, and on what their policy forbids."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(error.stack or str(error)))
+    opened.on(
+        "console", lambda said: faults.append(said.text) if said.type == "error" and ASKED not in said.text else None
+    )
+    log_in(opened, server)
+    yield opened
+    context.close()
+    assert faults == []
+
+
+def saved(page: Page, link: str) -> bytes:
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name=link, exact=True).click()
+    return Path(downloading.value.path()).read_bytes()
+
+
+def test_a_report_of_what_was_published_is_made_and_looked_at(page: Page, server: ServerProcess) -> None:
+    page.goto(f"{server.http}/jobs/")
+    expect(page.locator("#runs")).to_contain_text("No job has run yet")
+    page.click("#run-now")
+    # The run's page shows by itself how it goes on, and how it ends.
+    expect(page.locator("h1")).to_have_text(re.compile(r"Run \d+"))
+    expect(page.locator("#run [data-state]")).to_have_attribute("data-state", "done", timeout=300_000)
+    expect(page.locator("#log li").first).to_contain_text("Begins on")
+    expect(page.locator("#parts tr[data-state=done]").first).to_be_visible()
+    page.goto(f"{server.http}/jobs/")
+    expect(page.locator("#places")).to_contain_text("Spark runs on its worker's machine")
+    assert page.locator("#strips .l-done").count() >= 1
+
+    page.goto(f"{server.http}/reports/")
+    page.get_by_role("button", name="Make a report").click()
+    page.select_option("#make [name=kind]", "broadcast")
+    page.fill("#make [name=scope]", STREAM)
+    page.get_by_role("button", name="Make it").click()
+    # A broadcast ends when nothing came for 300 s.
+    expect(page.locator("#make .err")).to_contain_text("No broadcast of live/reported has ended")
+    page.select_option("#make [name=kind]", "daily")
+    page.fill("#make [name=day]", page.evaluate("new Date().toISOString().slice(0, 10)"))
+    page.get_by_role("button", name="Make it").click()
+
+    sheet = page.locator("#sheet")
+    expect(sheet.locator(".prov")).to_contain_text("UTC")
+    expect(page.locator(f"#streams tr[data-stream='{STREAM}']")).to_be_visible()
+    assert len(sheet.locator("svg.plot .s-median").first.get_attribute("d") or "") > 20
+    sheet.get_by_text("As a table").first.click()
+    expect(sheet.locator(".plotted tbody tr").first).to_be_visible()
+
+
+def test_it_is_sent_once_to_each(page: Page, mails: MailReceiver) -> None:
+    for again in (False, True):
+        page.get_by_role("button", name="E-mail").click()
+        page.fill("#mail textarea", TO)
+        page.get_by_role("button", name="Send").click()
+        said = "had it already" if again else "It is sent to 1."
+        expect(page.locator(".banner.info")).to_contain_text(said)
+        expect(page.locator(f"#deliveries tr[data-recipient='{TO}']")).to_have_attribute(
+            "data-state", "sent", timeout=60_000
+        )
+    (mail,) = mails.got
+    assert mail["To"] == TO
+    assert "Daily stream report" in mail["Subject"]
+
+
+def test_the_mail_has_all_of_it_inside(page: Page, mails: MailReceiver) -> None:
+    (mail,) = mails.got
+    plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
+    assert isinstance(plain, EmailMessage)
+    assert isinstance(html, EmailMessage)
+    assert STREAM in plain.get_content()
+    shown = html.get_content()
+    assert STREAM in shown
+    pictures: dict[str, Any] = {
+        part["Content-ID"].strip("<>"): part for part in mail.walk() if part.get_content_type() == "image/png"
+    }
+    assert set(re.findall(r'src="cid:([^"]+)"', shown)) == set(pictures)
+    for part in pictures.values():
+        data = base64.b64encode(part.get_content()).decode()
+        width, height, colours = page.evaluate(PIXELS, f"data:image/png;base64,{data}")
+        assert width > 800 > height > 200
+        assert colours > 10
+    (attached,) = [part for part in mail.iter_attachments() if part.get_content_type() == "text/csv"]
+    assert STREAM in attached.get_content()
+
+
+def test_its_files_say_the_same(page: Page) -> None:
+    words = page.locator("#sheet h1").inner_text()
+    document = json.loads(saved(page, "JSON"))
+    assert document["period"]["words"] == words
+    (row,) = [row for row in csv.DictReader(io.StringIO(saved(page, "CSV").decode())) if row["stream"] == STREAM]
+    assert float(row["p50"]) == document["streams"][0]["p50"]
+    printed = pypdf.PdfReader(io.BytesIO(saved(page, "PDF")))
+    text = "".join(sheet.extract_text() for sheet in printed.pages)
+    assert words in text
+    assert STREAM in text
+    assert printed.pages[0].images
+
+
+def test_on_paper_it_is_the_sheet_alone(page: Page) -> None:
+    page.emulate_media(media="print", color_scheme="dark")
+    for gone in (".rail", ".report-bar", "#deliveries", ".tabs"):
+        expect(page.locator(gone).first).to_be_hidden()
+    colours = page.locator("#sheet").evaluate(
+        "sheet => [getComputedStyle(sheet).color, getComputedStyle(sheet).backgroundColor]"
+    )
+    assert colours == ["rgb(20, 24, 29)", "rgb(255, 255, 255)"]
+    paper = pypdf.PdfReader(io.BytesIO(page.pdf(prefer_css_page_size=True)))
+    assert [round(float(side)) for side in paper.pages[0].mediabox[2:]] == [595, 842]
+    text = "".join(sheet.extract_text() for sheet in paper.pages)
+    assert STREAM in text
+    assert "All reports" not in text

@@ -1,0 +1,144 @@
+"""A session that a real encoder published and that broke off, as an operator's browser finds it afterwards."""
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser import chromium, log_in
+from tests.e2e.programs import Keys, key_url
+from tests.server_process import ServerProcess, program, wait_for
+
+pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.timeout(180)]
+
+MEASURED_S = 6
+"""How long each publishes, at least."""
+
+DRAWN = """figure => {
+  const canvas = figure.querySelector("canvas");
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  return data.some((value, index) => index % 4 === 3 && value > 0);
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
+    """A page that is logged in, and fails on any error of its scripts."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(error.stack or str(error)))
+    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    log_in(opened, server)
+    yield opened
+    context.close()
+    assert faults == []
+
+
+def sessions_of(server: ServerProcess, name: str) -> list[dict[str, object]]:
+    return server.items(f"/api/v1/sessions?app=live&name={name}&kind=publish")
+
+
+def publish_and_kill(server: ServerProcess, keys: Keys, name: str, clip: Path) -> str:
+    """The session's id. The encoder dies without a word."""
+    url = key_url(keys[name], server.rtmp, "name")
+    command = ["ffmpeg", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
+    with program(*command) as encoder:
+        server.wait_for_state(f"live/{name}", "live", 20)
+        session = str(sessions_of(server, name)[0]["id"])
+        wait_for(lambda: measured(server, session) >= MEASURED_S, timeout_s=30, what="some seconds of samples")
+        encoder.kill()
+    wait_for(lambda: sessions_of(server, name)[0]["ended_at"], timeout_s=15, what="the session's end")
+    server.wait_for_state(f"live/{name}", "offline", 15)
+    return session
+
+
+def measured(server: ServerProcess, session: str) -> int:
+    _, answer = server.request(f"/api/v1/sessions/{session}/samples")
+    return int(answer["totals"]["samples"])
+
+
+def says(page: Page, number: int) -> str:
+    return page.locator(f"[data-question='{number}'] .a").inner_text()
+
+
+def test_the_page_of_a_session_answers_while_it_lives_and_after(
+    page: Page, server: ServerProcess, keys: Keys, clip: Path
+) -> None:
+    url = key_url(keys["killed"], server.rtmp, "name")
+    command = ["ffmpeg", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
+    with program(*command) as encoder:
+        server.wait_for_state("live/killed", "live", 20)
+        session = str(sessions_of(server, "killed")[0]["id"])
+        page.goto(f"{server.http}/sessions/{session}/")
+        expect(page.locator("[data-question='1'] .a")).to_contain_text("It is on air")
+        expect(page.locator("[data-chart=bitrate] canvas")).to_be_visible(timeout=15_000)
+        wait_for(lambda: measured(server, session) >= MEASURED_S, timeout_s=30, what="some seconds of samples")
+        encoder.kill()
+    # The page hears of the end by itself.
+    expect(page.locator("#top .chip")).to_contain_text("Ended: connection reset", timeout=20_000)
+    expect(page.locator("[data-question='2'] .a")).to_contain_text("Connection reset")
+
+    page.reload()
+    assert says(page, 1).startswith("No, off air for")
+    assert says(page, 4) == "None of these"
+    assert says(page, 5) == "None"
+    assert re.search(r"In the last 60\s+s the bitrate", page.locator("[data-question='2']").inner_text())
+    expect(page.locator("#plots")).to_be_visible()
+    for name in ("bitrate", "fps", "keyframe_interval", "drift_dev", "rtt_ms", "players"):
+        assert page.locator(f"[data-chart={name}]").evaluate(DRAWN), name
+    for lane in ("State", "Health", "onStatus", "Operator"):
+        expect(page.locator(f"#lanes svg[aria-label^='{lane}: ']")).to_be_visible()
+    expect(page.locator("#events .feed li").first).to_contain_text("Session ended")
+    expect(page.locator("[data-figure=p95_kbps]")).not_to_have_text("–")
+
+    page.click("#table-toggle")
+    expect(page.locator("#plots")).to_be_hidden()
+    assert page.locator("#plot-table tbody tr").count() >= MEASURED_S
+    page.get_by_text("Operators", exact=True).click()
+    expect(page.locator("#events .feed li", has_text="Session ended")).to_be_hidden()
+
+    page.fill("[name=note]", "The battery was empty.")
+    page.get_by_role("button", name="Save the note").click()
+    expect(page.locator("#events .feed")).to_contain_text("The battery was empty.")
+    page.get_by_role("button", name="Acknowledge").click()
+    expect(page.locator("#acknowledged")).to_contain_text("Acknowledged by admin")
+
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="CSV").first.click()
+    with Path(downloading.value.path()).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= MEASURED_S
+    assert max(float(row["video_kbps"]) for row in rows) > 0
+
+
+def test_two_sessions_are_found_chosen_and_compared(page: Page, server: ServerProcess, keys: Keys, clip: Path) -> None:
+    ids = [publish_and_kill(server, keys, "killed-twice", clip) for _ in range(2)]
+    page.goto(f"{server.http}/sessions/")
+    page.fill("[name=stream]", "killed-tw")
+    expect(page.locator("tr[data-session]")).to_have_count(2)  # By htmx, as it is typed.
+    assert "stream=killed-tw" in page.url
+    for session in ids:
+        page.locator(f"tr[data-session='{session}'] [name=pick]").check()
+    page.click("#compare")
+    page.wait_for_url(f"**/sessions/compare/?a={ids[0]}&b={ids[1]}")
+    for chart in ("bitrate-A", "bitrate-B", "fps-A", "fps-B"):
+        expect(page.locator(f"[data-chart={chart}] canvas")).to_be_visible(timeout=15_000)
+        assert page.locator(f"[data-chart={chart}]").evaluate(DRAWN), chart
+    expect(page.locator("#measured tr").first).to_contain_text("Mean bitrate")
+    page.click("#table-toggle")
+    assert page.locator("#plot-table tbody tr").count() >= MEASURED_S
+
+    page.goto(f"{server.http}/sessions/{ids[0]}/")
+    assert says(page, 1) == "No, it was and ended again"
+    page.get_by_role("link", name="See the next session.").click()
+    page.wait_for_url(f"**/sessions/{ids[1]}/")

@@ -1,0 +1,142 @@
+"""What the fuzzer begins with: the vectors of the tests, and recorded sessions. What is too long gets cut."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from ingest.flv.metadata import encode_metadata
+from ingest.rtmp.amf0 import Amf3, encode
+from tests.fuzz.connections import ACCEPTED, ASKED, record
+from tests.ingest.flv import files
+from tests.ingest.rtmp import amplified
+from tests.ingest.rtmp.amf0 import vectors as amf0_vectors
+from tests.ingest.rtmp.amf3 import vectors as amf3_vectors
+from tests.ingest.rtmp.chunks import vectors as chunk_vectors
+from tests.ingest.rtmp.media import vectors as media_vectors
+from tests.ingest.rtmp.messages import shared_objects as object_vectors
+from tests.ingest.rtmp.messages import test_aggregate as aggregate_vectors
+from tests.ingest.rtmp.messages import vectors as message_vectors
+from tests.recordings import NAMES, decoded, from_client, from_server
+from tests.rtmpdecode import HANDSHAKE_BYTES
+
+CODECS = Path(__file__).parents[1] / "ingest/rtmp/codecs/vectors.json"
+
+AMPLIFIED_BYTES = 400
+"""Of what is little on the wire and much once read."""
+
+AUDIO, VIDEO, COLOUR = b"\x08", b"\x09", b"\x0a"
+
+
+def chunks() -> Iterator[bytes]:
+    yield from (data for _, _, data in (*chunk_vectors.BOTH_WAYS, *chunk_vectors.ONE_WAY))
+    yield from (data for _, data in chunk_vectors.REFUSED)
+
+
+def amf0_values() -> Iterator[bytes]:
+    yield from (data for _, _, data in (*amf0_vectors.BOTH_WAYS, *amf0_vectors.ONE_WAY))
+    yield from (data for _, data in amf0_vectors.REFUSED)
+
+
+def amf3_values() -> Iterator[bytes]:
+    yield from (data for _, _, data in (*amf3_vectors.BOTH_WAYS, *amf3_vectors.ONE_WAY))
+    yield from (data for _, data in amf3_vectors.REFUSED)
+    yield from (make(AMPLIFIED_BYTES) for make in amplified.VALUES.values())
+
+
+def commands() -> Iterator[bytes]:
+    yield from (
+        vector.payload for vector in (*message_vectors.COMMANDS, *message_vectors.DATA, *message_vectors.ONE_WAY)
+    )
+    yield from (payload for _, _, payload in message_vectors.REFUSED)
+    for make in amplified.VALUES.values():
+        yield from (message.payload for message in amplified.messages(b"\x11" + make(AMPLIFIED_BYTES), 1).values())
+    for read in (from_client, from_server):
+        for name in NAMES:
+            messages = (message.payload for message in decoded(read(name)) if message.type_id in (15, 17, 18, 20))
+            yield from dict.fromkeys(messages)
+
+
+def shared_objects() -> Iterator[bytes]:
+    for _, _, amf3, payload in (*object_vectors.BOTH_WAYS, *object_vectors.ONE_WAY):
+        yield (b"\x10" if amf3 else b"\x13") + payload
+    for _, amf3, payload in object_vectors.REFUSED:
+        yield (b"\x10" if amf3 else b"\x13") + payload
+
+
+def aggregates() -> Iterator[bytes]:
+    yield bytes(4) + aggregate_vectors.BODY
+    for name in NAMES:
+        for message in decoded(from_server(name)):
+            if message.type_id == 22:
+                yield message.timestamp.to_bytes(4, "big") + message.payload
+
+
+def indexed_file() -> bytes:
+    """With a true index in its metadata, and no room behind it."""
+    video, audio, *rest = [files.tag(*each) for each in files.media(1)]
+    headers, media = video + audio, b"".join(rest)
+    position = size = 0
+    for _ in range(2):  # Numbers are of one length, so the second time they are true.
+        index = {"times": [0.0], "filepositions": [float(position)]}
+        properties = {"duration": 1.0, "filesize": float(size), "keyframes": index}
+        begin = files.HEADER + files.tag(files.DATA, 0, encode_metadata(properties)) + headers
+        position, size = len(begin), len(begin) + len(media)
+    return begin + media
+
+
+def flv_files() -> Iterator[bytes]:
+    yield files.HEADER
+    yield files.HEADER + b"".join(files.tag(*each) for each in files.media(2))
+    yield files.HEADER + b"".join(files.tag(*each) for each in files.media(1, start=2**32 - 500))
+    yield indexed_file()
+    for kind, datas in ((files.VIDEO, media_vectors.VIDEO), (files.AUDIO, media_vectors.AUDIO)):
+        yield files.HEADER + b"".join(files.tag(kind, 40 * at, data) for at, (_, _, data) in enumerate(datas))
+    for _, value, data in amf0_vectors.BOTH_WAYS + amf0_vectors.ONE_WAY:
+        if isinstance(value, dict):
+            yield files.HEADER + files.tag(files.DATA, 0, encode("onMetaData") + data)
+    yield files.HEADER + files.tag(files.DATA, 0, encode("onMetaData", {"x": Amf3(b"bytes")}))
+    for vector in message_vectors.DATA:
+        yield files.HEADER + files.tag(vector.type_id, 0, vector.payload) + files.tag(files.VIDEO, 5, files.KEY)
+
+
+def media() -> Iterator[bytes]:
+    yield from (VIDEO + data for _, _, data in media_vectors.VIDEO)
+    yield from (AUDIO + data for _, _, data in media_vectors.AUDIO)
+    yield from (VIDEO + bytes.fromhex(data) for data, *_ in media_vectors.FAULTY_VIDEO)
+    yield from (AUDIO + bytes.fromhex(data) for data, *_ in media_vectors.FAULTY_AUDIO)
+    for each in json.loads(CODECS.read_text()):
+        start = VIDEO if each["kind"] == "video" else AUDIO
+        yield from (start + bytes.fromhex(each[part]) for part in ("header", "frame") if each.get(part))
+
+
+def handshakes() -> Iterator[bytes]:
+    for name in NAMES:
+        yield from_client(name)[: HANDSHAKE_BYTES + 20]
+        yield from_server(name)[: HANDSHAKE_BYTES + 20]
+
+
+def messages() -> Iterator[bytes]:
+    """One of each vector, then whole sessions as far as they are not media."""
+    vectors = (*message_vectors.CONTROL, *message_vectors.COMMANDS, *message_vectors.DATA)
+    every = [
+        *((vector.type_id, vector.payload) for vector in vectors),
+        *((16 if amf3 else 19, payload) for _, _, amf3, payload in object_vectors.BOTH_WAYS),
+        (22, aggregate_vectors.BODY),
+    ]
+    yield from (record(type_id, 1, payload) for type_id, payload in every if len(payload) < 256)
+    for read in (from_client, from_server):
+        for name in NAMES:
+            found = [message for message in decoded(read(name))[:40] if len(message.payload) < 256]
+            yield b"".join(record(each.type_id, each.stream_id & 3, each.payload) for each in found)
+
+
+def to_servers() -> Iterator[bytes]:
+    yield from (from_client(name)[HANDSHAKE_BYTES:] for name in NAMES)
+
+
+def to_clients() -> Iterator[bytes]:
+    for name in NAMES:
+        data = from_server(name)
+        yield ASKED + data[HANDSHAKE_BYTES:]
+        commands = (message.end for message in decoded(data) if message.type_id in (17, 20))
+        yield ACCEPTED + data[next(commands, HANDSHAKE_BYTES) :]

@@ -1,0 +1,243 @@
+"""What is fuzzed: each target takes any bytes, and raises nothing but AssertionError, which is a find.
+
+A target's `run` holds the properties: only the layer's own error escapes; what is read can be written, and reads as the
+same again; the way in which bytes are cut makes no difference; memory stays within `Limits`. Limits are small here, so
+that a fuzzer gets to them.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError, amf0, amf3
+from ingest.rtmp.amf.reader import BYTES_PER_ELEMENT
+from ingest.rtmp.chunks.reader import ChunkReader
+from ingest.rtmp.codecs import audio_config, video_config
+from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
+from ingest.rtmp.handshake import ClientHandshake, ServerHandshake
+from ingest.rtmp.media import read_audio, read_video, write_audio, write_video
+from ingest.rtmp.media.colour import read_colour, write_colour
+from ingest.rtmp.media.multichannel import read_multichannel, write_multichannel
+from ingest.rtmp.messages.aggregate import decode_aggregate, encode_aggregate
+from ingest.rtmp.messages.commands import decode_command, encode_command
+from ingest.rtmp.messages.data import SET_DATA_FRAME, decode_data
+from ingest.rtmp.messages.shared_object import decode_shared_object, encode_shared_object
+from tests.fuzz import connections, files, seeds
+from tests.fuzz.cutting import pieces
+from tests.fuzz.limits import LIMITS
+from tests.fuzz.target import Target
+from tests.ingest.rtmp.held import held_bytes, reader_bytes
+from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
+
+# --- Chunk stream ---
+
+
+def read_chunks(given: Iterable[bytes]) -> tuple[list[Any], str]:
+    """The messages, and the error that ended it, if one did."""
+    reader = ChunkReader(LIMITS)
+    found: list[Any] = []
+    try:
+        for piece in given:
+            reader.feed(piece)
+            try:
+                while messages := reader.read():
+                    found += messages
+            finally:
+                reader.keep()
+            assert held_bytes(reader) <= reader_bytes(LIMITS)
+    except RemoteProtocolError as error:
+        return found, str(error)
+    return found, ""
+
+
+def chunks(data: bytes) -> None:
+    assert read_chunks([data]) == read_chunks(pieces(data))
+
+
+# --- AMF ---
+
+
+def again(encode: Callable[[], bytes], decode: Callable[[bytes], Any], *, sayable: bool) -> None:
+    """What was decoded is encoded, and stays what it is. By the bytes, as no NaN equals another."""
+    try:
+        encoded = encode()
+    except LocalProtocolError as error:
+        # Of two members of one name the first is lost, and with it the place to which the references within hold.
+        if sayable and "reference to nothing" not in str(error):
+            raise
+        return
+    decoded = decode(encoded)
+    assert encoded == decoded, "what was read and written reads as something else"
+
+
+def amf0_values(data: bytes) -> None:
+    try:
+        values = amf0.decode_all(data, 0, LIMITS)
+    except RemoteProtocolError:
+        return
+    # Values of AMF3 have no encoding of their own in AMF0.
+    again(
+        lambda: amf0.encode(*values),
+        lambda encoded: amf0.encode(*amf0.decode_all(encoded)),
+        sayable=b"\x11" not in data,
+    )
+
+
+REPLACED, REPLACED_BYTES = "\N{REPLACEMENT CHARACTER}", 3
+"""What a byte that is no text becomes, and its length."""
+
+FREE_BYTES = 3 * BYTES_PER_ELEMENT
+"""What may come with a value by reference and isn't counted: a class with the names of its members, a name, a text."""
+
+
+def text_bytes(value: Any) -> int:
+    """Of all texts and names in a value, each time that they come."""
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, amf3.Externalizable):
+        return len(value.class_name) + text_bytes(value.value)
+    found = text_bytes(getattr(value, "type_name", ""))
+    if isinstance(value, amf3.Object):
+        found += text_bytes(value.class_name)
+    if isinstance(value, amf3.Array):
+        found += text_bytes(value.associative)
+    if isinstance(value, dict):
+        return found + sum(text_bytes(name) + text_bytes(item) for name, item in value.items())
+    return found + sum(map(text_bytes, value)) if isinstance(value, list | tuple) else found
+
+
+def amf3_value(data: bytes) -> None:
+    decoder = amf3.Decoder(data, 0, LIMITS, LIMITS.amf_elements)
+    try:
+        value = decoder.value(0)
+    except RemoteProtocolError:
+        return
+    assert 0 < decoder.position <= len(data)
+    growth = REPLACED_BYTES if REPLACED in repr(value) else 1
+    spent = LIMITS.amf_elements - decoder.elements
+    assert text_bytes(value) <= growth * (len(data) + FREE_BYTES * spent), "little on the wire and much once read"
+    again(lambda: amf3.encode(value), lambda encoded: amf3.encode(amf3.decode(encoded)[0]), sayable=True)
+
+
+# --- Messages ---
+
+
+def commands(data: bytes) -> None:
+    try:
+        command = decode_command(data, LIMITS)
+    except RemoteProtocolError:
+        pass
+    else:
+        again(
+            lambda: encode_command(command).payload,
+            lambda encoded: encode_command(decode_command(encoded, Limits())).payload,
+            sayable=b"\x11" not in data,
+        )
+    try:
+        decoded = decode_data(data, LIMITS)
+    except RemoteProtocolError:
+        return
+    # What is relayed of values in AMF3 is longer, and some deeper.
+    assert len(decoded.payload) <= LIMITS.data_message_bytes, "longer than a data message may be"
+    relayed = decode_data(decoded.payload, Limits())
+    assert relayed.name == decoded.name or decoded.name == SET_DATA_FRAME
+
+
+def shared_objects(data: bytes) -> None:
+    """The first byte tells type 16 from type 19."""
+    amf3, payload = data[:1] == b"\x10", data[1:]
+    try:
+        content = decode_shared_object(payload, LIMITS, amf3=amf3)
+    except RemoteProtocolError:
+        return
+    again(
+        lambda: encode_shared_object(content, amf3=amf3).payload,
+        lambda encoded: encode_shared_object(decode_shared_object(encoded, Limits(), amf3=amf3), amf3=amf3).payload,
+        sayable=not amf3 and b"\x11" not in data,  # A member without a name can be said in AMF0 only.
+    )
+
+
+def aggregates(data: bytes) -> None:
+    """The first four bytes are the timestamp."""
+    timestamp, payload = int.from_bytes(data[:4], "big"), data[4:]
+    try:
+        parts, rest = decode_aggregate(timestamp, payload, 40)
+    except LimitExceeded:
+        return
+    assert payload.endswith(rest)
+    assert sum(len(part.payload) + 15 for part in parts) + len(rest) in (
+        len(payload),
+        *(len(payload) + missing for missing in range(1, 5)),
+    )
+    if parts:
+        message = encode_aggregate(1, parts)
+        assert decode_aggregate(message.timestamp, message.payload, 40) == (parts, b"")
+
+
+# --- Media ---
+
+
+def media(data: bytes) -> None:
+    """The first byte tells audio from video and from what is within them."""
+    kind, payload = data[:1], data[1:]
+    if kind == b"\x08":
+        sound = read_audio(payload, LIMITS)
+        audio = audio_config(sound)
+        assert audio is None or audio.sample_rate is None or 0 < audio.sample_rate <= MAX_SAMPLE_RATE
+        assert audio is None or audio.channels is None or 0 < audio.channels < 256
+        if sound and not sound.fault:
+            assert read_audio(write_audio(sound)) == sound
+    elif kind == b"\x09":
+        picture = read_video(payload, LIMITS)
+        video = video_config(picture)
+        assert video is None or video.width is None or 0 < video.width <= MAX_SIDE
+        assert video is None or video.height is None or 0 < video.height <= MAX_SIDE
+        assert video is None or video.fps is None or 0 <= video.fps <= MAX_FPS
+        if picture and not picture.fault:
+            assert read_video(write_video(picture)) == picture
+    elif kind == b"\x0a":
+        colour = read_colour(payload, LIMITS)
+        assert colour is None or read_colour(write_colour(colour)) == colour
+    else:
+        speakers = read_multichannel(payload)
+        assert speakers is None or read_multichannel(write_multichannel(speakers)) == speakers
+
+
+# --- Handshake ---
+
+
+def shake(hands: Any, given: Iterable[bytes]) -> Any:
+    answer = rest = b""
+    try:
+        for piece in given:
+            if hands.completed:
+                rest += piece
+                continue
+            sent, after = hands.receive(piece)
+            answer += sent
+            rest += after
+    except RemoteProtocolError as error:
+        return str(error)
+    assert held_bytes(hands) < 16 * 1024
+    return answer, rest, hands.completed, hands.version
+
+
+def handshake(data: bytes) -> None:
+    for make in (lambda: ServerHandshake(SERVER_NONCE, 1), lambda: ClientHandshake(CLIENT_NONCE, 1)):
+        assert shake(make(), [data]) == shake(make(), pieces(data))
+
+
+TARGETS: Final[dict[str, Target]] = {
+    "chunks": Target(chunks, seeds.chunks),
+    "amf0": Target(amf0_values, seeds.amf0_values),
+    "amf3": Target(amf3_value, seeds.amf3_values),
+    "commands": Target(commands, seeds.commands),
+    "shared_objects": Target(shared_objects, seeds.shared_objects),
+    "aggregates": Target(aggregates, seeds.aggregates),
+    "media": Target(media, seeds.media),
+    "flv": Target(files.flv, seeds.flv_files),
+    "handshake": Target(handshake, seeds.handshakes, 3200),
+    "messages_to_server": Target(connections.messages_to_server, seeds.messages, 1024),
+    "messages_to_client": Target(connections.messages_to_client, seeds.messages, 1024),
+    "server": Target(connections.server, seeds.to_servers, 4096),
+    "client": Target(connections.client, seeds.to_clients, 4096),
+}

@@ -1,0 +1,273 @@
+"""Each row of the table: its limits, and its words."""
+
+from typing import Any
+
+import pytest
+
+from ingest.contracts import Issue
+from ingest.live.health import CHECK_CODES, CHECKS, Figures, HealthEngine, Target
+from ingest.live.health.check import Passed
+from ingest.live.health.target import choose
+from ingest.live.health.words import span
+from tests.ingest.live.payloads import START_WALL
+
+N = "\u00a0"
+SET = Target(6000, "expected")
+CLAIMED = Target(6000, "claimed")
+USUAL = Target(6000, "usual")
+
+
+def held(figures: Figures) -> list[Issue]:
+    """The issues after an hour of these figures."""
+    engine = HealthEngine(0.0, CHECKS)
+    engine.update(figures, 100.0, START_WALL)
+    return engine.update(figures, 3700.0, START_WALL + 112)
+
+
+def late(**fields: Any) -> Figures:
+    """Frames come too few a second, and none is left out."""
+    return Figures(fps=10.0, fps_media=30.0, nominal_fps=30.0, bitrate_is_low=True, **fields)
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        (Figures(), []),
+        (Figures(idle_s=2.0), []),
+        (Figures(idle_s=2.1), ["starving warning"]),
+        (Figures(idle_s=5.0), ["starving warning"]),
+        (Figures(idle_s=5.1), ["starving bad"]),
+        (Figures(video_kbps=4200.0, target=SET), []),
+        (Figures(video_kbps=4199.0, target=SET), ["bitrate_low warning"]),
+        (Figures(video_kbps=2400.0, target=SET), ["bitrate_low warning"]),
+        (Figures(video_kbps=2399.0, target=SET), ["bitrate_low bad"]),
+        (Figures(video_kbps=2399.0, target=SET, without_video_s=3.0), []),
+        (Figures(video_kbps=2399.0, target=CLAIMED), []),
+        (Figures(video_kbps=2399.0, target=CLAIMED, fps=29.0, nominal_fps=30.0), []),
+        (late(video_kbps=2399.0, target=CLAIMED), ["bitrate_low bad"]),
+        (late(video_kbps=2399.0, target=USUAL), ["bitrate_low bad"]),
+        (Figures(video_kbps=7800.0, target=SET), []),
+        (Figures(video_kbps=7801.0, target=SET), ["bitrate_high warning"]),
+        (Figures(video_kbps=90_000.0, target=SET), ["bitrate_high warning"]),
+        (Figures(video_kbps=90_000.0, long_kbps=7000.0, target=CLAIMED), []),
+        (Figures(video_kbps=7000.0, long_kbps=9000.0, target=CLAIMED), ["bitrate_high warning"]),
+        (Figures(video_kbps=90_000.0, long_kbps=90_000.0, target=USUAL), []),
+        (Figures(sent_kbps=1050.0, max_kbps=1000), []),
+        (Figures(sent_kbps=1051.0, max_kbps=1000), ["bitrate_high bad"]),
+        (Figures(sent_kbps=90_000.0), []),
+        (Figures(unevenness=25.0), []),
+        (Figures(unevenness=25.1), ["bitrate_unstable warning"]),
+        (Figures(unevenness=50.1), ["bitrate_unstable bad"]),
+        (Figures(keyframe_intervals=(4.0, 4.0), open_gop_s=1.0), []),
+        (Figures(keyframe_intervals=(8.0,), open_gop_s=1.0), []),
+        (Figures(keyframe_intervals=(2.0, 8.0), open_gop_s=1.0), []),
+        (Figures(keyframe_intervals=(2.0, 8.0, 8.0), open_gop_s=1.0), ["gop_long warning"]),
+        (Figures(keyframe_intervals=(12.0, 12.0), open_gop_s=1.0), ["gop_long bad"]),
+        (Figures(open_gop_s=8.0), []),
+        (Figures(open_gop_s=8.1), ["gop_long warning"]),
+        (Figures(open_gop_s=20.1), ["gop_long bad"]),
+        (Figures(keyframe_intervals=(0.2,) * 4, open_gop_s=0.1), []),
+        (Figures(keyframe_intervals=(0.2,) * 4 + (0.5,), open_gop_s=0.1), []),
+        (Figures(keyframe_intervals=(0.49,) * 5, open_gop_s=0.1), ["gop_short warning"]),
+        (Figures(fps=27.0, nominal_fps=30.0), []),
+        (Figures(fps=26.9, nominal_fps=30.0), ["fps_low warning"]),
+        (Figures(fps=18.0, nominal_fps=30.0), ["fps_low warning"]),
+        (Figures(fps=17.9, nominal_fps=30.0), ["fps_low bad"]),
+        (Figures(fps=0.0, nominal_fps=30.0, without_video_s=3.0), []),
+        (Figures(fps=10.0), []),
+        (late(), []),
+        (Figures(drift_dev_ms=500.0), []),
+        (Figures(drift_dev_ms=-5000.0), []),
+        (Figures(drift_dev_ms=501.0), ["drift warning"]),
+        (Figures(drift_dev_ms=1001.0), ["drift bad"]),
+        (Figures(pace=1.05), []),
+        (Figures(pace=1.06), ["faster_than_realtime warning"]),
+        (Figures(pace=60.0), ["faster_than_realtime warning"]),
+        (Figures(without_audio_s=5.0), []),
+        (Figures(without_audio_s=5.1), ["no_audio warning"]),
+        (Figures(without_audio_s=30.1), ["no_audio bad"]),
+        (Figures(without_audio_s=30.1, expects_audio=False), []),
+        (Figures(without_video_s=5.1), ["no_video warning"]),
+        (Figures(without_video_s=30.1), ["no_video bad"]),
+        (Figures(without_video_s=30.1, expects_video=False), []),
+        (Figures(av_skew_ms=300.0), []),
+        (Figures(av_skew_ms=301.0), ["av_skew warning"]),
+        (Figures(av_skew_ms=-1001.0), ["av_skew bad"]),
+        (Figures(av_skew_ms=-1001.0, nominal_fps=1.0), []),
+        (Figures(av_skew_ms=-4000.0, without_video_s=3.0), []),
+        (Figures(discontinuities=1), ["ts_discontinuity warning"]),
+        (Figures(discontinuities=9), ["ts_discontinuity warning"]),
+        (Figures(discontinuities=10), ["ts_discontinuity bad"]),
+        (Figures(rtt_ms=200.0), []),
+        (Figures(rtt_ms=201.0), ["rtt_high warning"]),
+        (Figures(publishes=2), []),
+        (Figures(publishes=3), ["flapping warning"]),
+        (Figures(publishes=6), ["flapping bad"]),
+        (Figures(players=2, slow_players=2), []),
+        (Figures(players=4, slow_players=1), []),
+        (Figures(players=3, slow_players=1), ["slow_players warning"]),
+    ],
+)
+def test_limits(figures: Figures, expected: list[str]) -> None:
+    assert [f"{issue['check']} {issue['level']}" for issue in held(figures)] == expected
+
+
+@pytest.mark.parametrize(
+    ("figures", "sentence", "actual", "expected", "value", "limit"),
+    [
+        (Figures(idle_s=14.6), f"Nothing has arrived for 14{N}s, 5 at most.", f"14{N}s", f"5{N}s at most", 14.6, 5),
+        (
+            Figures(video_kbps=2310.0, target=SET),
+            f"Bitrate 2,310{N}kbit/s, 38{N}% of the 6,000 expected, for 1{N}min 52{N}s.",
+            f"2,310{N}kbit/s (38{N}%)",
+            f"6,000{N}kbit/s, 40{N}% of it at least",
+            38.5,
+            40,
+        ),
+        (
+            Figures(long_kbps=9000.0, video_kbps=1.0, target=CLAIMED),
+            f"Bitrate 9,000{N}kbit/s, 150{N}% of the 6,000 claimed, for 1{N}min 52{N}s.",
+            f"9,000{N}kbit/s (150{N}%)",
+            f"6,000{N}kbit/s, 130{N}% of it at most",
+            150,
+            130,
+        ),
+        (
+            Figures(sent_kbps=2000.0, max_kbps=1000),
+            f"The encoder sends 2,000{N}kbit/s, 1,000 at most by its key, for 1{N}min 52{N}s.",
+            f"2,000{N}kbit/s (200{N}%)",
+            f"1,000{N}kbit/s at most",
+            200,
+            105,
+        ),
+        (
+            Figures(keyframe_intervals=(8.0, 8.0), open_gop_s=1.0),
+            f"A keyframe every 8.0{N}s, 4 at most.",
+            f"8.0{N}s",
+            f"4{N}s at most",
+            8,
+            4,
+        ),
+        (
+            Figures(open_gop_s=75.0),
+            f"No keyframe has arrived for 1{N}min 15{N}s, 10 at most.",
+            f"1{N}min 15{N}s",
+            f"10{N}s at most",
+            37.5,
+            10,
+        ),
+        (
+            Figures(fps=26.1, nominal_fps=30.0),
+            f"26.1 frames a second, 87{N}% of the 30 expected, for 1{N}min 52{N}s.",
+            f"26.1 frames a second (87{N}%)",
+            f"30 frames a second, 90{N}% of them at least",
+            87,
+            90,
+        ),
+        (
+            Figures(drift_dev_ms=1500.0),
+            f"Media is 1,500{N}ms behind its mean of a minute, 1,000 at most.",
+            f"1,500{N}ms",
+            f"1,000{N}ms at most",
+            1500,
+            1000,
+        ),
+        (
+            Figures(without_audio_s=7.0),
+            f"No audio has arrived for 7{N}s, 5 at most.",
+            f"7{N}s",
+            f"5{N}s at most",
+            7,
+            5,
+        ),
+        (
+            Figures(av_skew_ms=-1200.0),
+            f"Audio is ahead of video by 1,200{N}ms, 1,000 at most.",
+            f"1,200{N}ms",
+            f"1,000{N}ms at most",
+            1200,
+            1000,
+        ),
+        (
+            Figures(discontinuities=1),
+            "Timestamps jumped once in the last minute.",
+            "once in the last minute",
+            "never",
+            1,
+            1,
+        ),
+        (
+            Figures(publishes=4),
+            f"Publishing began 4 times in 10{N}min, less than 3 are usual.",
+            f"4 times in 10{N}min",
+            "less than 3 times",
+            4,
+            3,
+        ),
+    ],
+)
+def test_words(figures: Figures, sentence: str, actual: str, expected: str, value: float, limit: float) -> None:
+    (issue,) = held(figures)
+    assert (issue["title"], issue["actual"], issue["expected"]) == (sentence, actual, expected)
+    assert [issue["value"], issue["limit"]] == pytest.approx([value, limit])
+    assert issue["advice"].endswith(".")
+    assert issue["since"] == START_WALL
+
+
+def test_every_check_has_words_at_each_of_its_levels() -> None:
+    figures = Figures()
+    for check in CHECKS:
+        for level in check.levels:
+            passed = Passed(level, 1.0, check.limit(level), 60.0)
+            sentence = check.title(figures, passed)
+            assert sentence[0].isupper() or sentence[0].isdigit()
+            assert sentence.endswith(".")
+            assert check.says_advice(figures, passed).endswith(".")
+            assert check.says_expected(figures, passed)
+            assert check.actual(figures, passed)
+    assert len(set(CHECK_CODES)) == len(CHECKS)
+
+
+def test_lengths_of_time() -> None:
+    assert [span(seconds) for seconds in (0.9, 59.9, 112.0, 7500.0)] == [
+        f"0{N}s", f"59{N}s", f"1{N}min 52{N}s", f"2{N}h 5{N}min"
+    ]  # fmt: skip
+
+
+def test_a_long_group_of_pictures_clears_after_four_good_ones() -> None:
+    engine = HealthEngine(0.0, CHECKS)
+
+    def codes(*intervals: float) -> list[str]:
+        found = engine.update(Figures(keyframe_intervals=intervals, open_gop_s=0.1), 100.0, START_WALL)
+        return [issue["check"] for issue in found]
+
+    for intervals in ((8.0, 8.0), (8.0, 8.0, 2.0), (8.0, 8.0, 2.0, 2.0), (8.0, 8.0, 2.0, 2.0, 2.0)):
+        assert codes(*intervals) == ["gop_long"]
+    assert codes(8.0, 2.0, 2.0, 2.0, 2.0) == []
+
+
+def test_short_groups_of_pictures_clear_when_most_of_ten_are_longer() -> None:
+    engine = HealthEngine(0.0, CHECKS)
+    intervals = [0.2] * 5
+    found = []
+    for _ in range(10):
+        figures = Figures(keyframe_intervals=tuple(intervals[-10:]), open_gop_s=0.1)
+        found.append(len(engine.update(figures, 100.0, START_WALL)))
+        intervals.append(2.0)
+    assert found == [1] * 5 + [0] * 5
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        ((6000, 2500.0, 100.0), Target(6000, "expected")),
+        ((None, 2500.0, None), Target(2500.0, "claimed")),
+        ((None, 2500.0, 300.0), Target(2500.0, "claimed")),
+        ((None, 2500.0, 240.0), Target(240.0, "usual")),
+        ((None, 200.0, 2400.0), Target(2400.0, "usual")),
+        ((None, 0.0, 2400.0), Target(2400.0, "usual")),
+        ((None, None, None), None),
+    ],
+)
+def test_the_target(figures: tuple[float | None, float | None, float | None], expected: Target | None) -> None:
+    assert choose(*figures) == expected

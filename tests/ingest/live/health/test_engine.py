@@ -1,0 +1,197 @@
+"""When issues open and clear: hold, hysteresis, warm-up, silence, and rules of a stream's own."""
+
+from collections.abc import Sequence
+from operator import lt
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.contracts import HealthRule, Issue
+from ingest.live.health import CHECKS, Check, Figures, HealthEngine, ruled
+from tests.ingest.live.payloads import START_WALL
+
+
+def held(**fields: Any) -> Check[float]:
+    """A check with a hold of 10 s, of a number itself."""
+    row: dict[str, Any] = {
+        "code": "held",
+        "name": "Held",
+        "warning": 1.0,
+        "bad": 2.0,
+        "hold_s": 10.0,
+        "unit": "s",
+        "measure": lambda value: value,
+        "title": lambda value, passed: f"{value:g}, {passed.limit:g} at most, for {passed.lasted_s:g} s.",
+        "actual": lambda value, passed: f"{value:g} s",
+        "advice": "Do something.",
+    }
+    return Check(**row | fields)
+
+
+def judged(
+    values: Sequence[float], check: Check[float] | None = None, *, silent: Sequence[int] = ()
+) -> list[Issue | None]:
+    """The issue after each second in which the value was measured, from the end of the warm-up on."""
+    engine = HealthEngine(0.0, [check or held()])
+    found: list[Issue | None] = []
+    for second, value in enumerate(values):
+        issues = engine.update(value, 10.0 + second, START_WALL + second, flows=second not in silent)
+        found.append(issues[0] if issues else None)
+    return found
+
+
+def levels(values: Sequence[float], check: Check[float] | None = None, *, silent: Sequence[int] = ()) -> list[str]:
+    return [issue["level"] if issue else "good" for issue in judged(values, check, silent=silent)]
+
+
+def test_an_issue_opens_after_its_hold_and_clears_after_twice_as_long() -> None:
+    found = levels([1.5] * 15 + [0.5] * 30)
+    assert found.index("warning") == 10
+    assert found[10:35] == ["warning"] * 25
+    assert found[35:] == ["good"] * 10
+
+
+def test_what_must_not_be_under_its_limit() -> None:
+    low = held(passes=lt, warning=70, bad=40)
+    assert levels([70.0] * 20, low) == ["good"] * 20
+    found = levels([69.0] * 20 + [39.0] * 20, low)
+    assert (found.index("warning"), found.index("bad")) == (10, 30)
+
+
+def test_a_short_trouble_opens_nothing_and_a_short_relief_clears_nothing() -> None:
+    assert set(levels(([1.5] * 9 + [0.5]) * 5)) == {"good"}
+    assert levels([1.5] * 11 + ([0.5] * 19 + [1.5]) * 3)[10:] == ["warning"] * 61
+
+
+def test_levels_have_their_own_holds() -> None:
+    found = levels([1.5] * 12 + [3.0] * 12 + [1.5] * 30)
+    assert found.index("warning") == 10
+    assert found.index("bad") == 22
+    # The bad level clears 20 s after the value fell below it, and the warning stays.
+    assert found.index("warning", 22) == 44
+    assert found[-1] == "warning"
+
+
+def test_what_an_issue_says() -> None:
+    found = judged([1.5] * 12 + [3.0] * 13 + [0.5] * 5)
+    assert found[11] == {
+        "check": "held",
+        "level": "warning",
+        "since": START_WALL,
+        "actual": "1.5 s",
+        "expected": "1\u00a0s at most",
+        "title": "1.5, 1 at most, for 11 s.",
+        "advice": "Do something.",
+        "value": 1.5,
+        "limit": 1.0,
+        "unit": "s",
+    }
+    worse, back = found[24], found[-1]
+    assert worse is not None
+    assert back is not None
+    assert (worse["level"], worse["since"], worse["limit"]) == ("bad", START_WALL, 2.0), "since the trouble began"
+    # It clears later. Its sentence says what it was, its figures what is now.
+    assert (back["title"], back["actual"], back["value"]) == (worse["title"], "0.5 s", 0.5)
+
+
+def test_in_silence_all_stands_still_but_what_is_of_silence() -> None:
+    assert levels([1.5] * 20, silent=range(5, 8)).index("warning") == 13, "the silence is no part of the hold"
+    assert levels([1.5] * 11 + [0.5] * 60, silent=range(20, 40)).index("good", 11) == 51, "nor of the relief"
+    assert levels([1.5] * 20, held(in_silence=True), silent=range(20)).index("warning") == 10
+
+
+def test_nothing_is_judged_while_it_warms_up() -> None:
+    engine = HealthEngine(0.0, CHECKS)
+    assert engine.update(Figures(idle_s=9.9), 9.9, START_WALL, flows=False) == []
+    assert [each["check"] for each in engine.update(Figures(idle_s=10.0), 10.0, START_WALL, flows=False)] == [
+        "starving"
+    ]
+
+
+def test_what_is_known_before_needs_no_warm_up() -> None:
+    (issue,) = HealthEngine(0.0, CHECKS).update(Figures(publishes=3), 1.0, START_WALL)
+    assert issue["check"] == "flapping"
+
+
+def test_the_worst_comes_first() -> None:
+    engine = HealthEngine(0.0, CHECKS)
+    found = engine.update(Figures(without_audio_s=6, without_video_s=40), 100.0, START_WALL)
+    assert [(each["check"], each["level"]) for each in found] == [("no_video", "bad"), ("no_audio", "warning")]
+    assert engine.worst == "bad"
+
+
+# --- Rules ---
+
+
+def rule(**fields: Any) -> HealthRule:
+    whole: dict[str, Any] = {"enabled": True, "warning": None, "bad": None, "hold_s": None} | fields
+    return whole  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("rules", "idle_s", "expected"),
+    [
+        ({}, 3.0, "warning"),
+        ({"starving": rule(enabled=False)}, 100.0, None),
+        ({"starving": rule(warning=20.0, bad=60.0)}, 19.0, None),
+        ({"starving": rule(warning=20.0, bad=60.0)}, 61.0, "bad"),
+        ({"starving": rule(warning=20.0)}, 21.0, "bad"),
+        ({"starving": rule(bad=60.0)}, 21.0, "warning"),
+        ({"starving": rule(hold_s=5.0)}, 21.0, None),
+        ({"gop_long": rule(enabled=False)}, 3.0, "warning"),
+    ],
+)
+def test_a_streams_own_rules(rules: dict[str, HealthRule], idle_s: float, expected: str | None) -> None:
+    engine = HealthEngine(0.0, ruled(CHECKS, rules))
+    found = engine.update(Figures(idle_s=idle_s), 100.0, START_WALL, flows=False)
+    assert [each["level"] for each in found] == ([expected] if expected else [])
+
+
+def test_rules_that_change_while_an_issue_is_open() -> None:
+    engine = HealthEngine(0.0, CHECKS)
+    silent = Figures(idle_s=3.0)
+    (before,) = engine.update(silent, 100.0, START_WALL, flows=False)
+    engine.judge_by(ruled(CHECKS, {"starving": rule(bad=2.5)}))
+    (worse,) = engine.update(silent, 101.0, START_WALL + 1, flows=False)
+    assert (worse["level"], worse["since"]) == ("bad", before["since"])
+    engine.judge_by(ruled(CHECKS, {"starving": rule(warning=30.0)}))
+    assert engine.update(silent, 102.0, START_WALL + 2, flows=False) == []
+    engine.judge_by(CHECKS)
+    assert engine.update(silent, 103.0, START_WALL + 3, flows=False)
+    engine.judge_by(ruled(CHECKS, {"starving": rule(enabled=False)}))
+    assert engine.update(silent, 104.0, START_WALL + 4, flows=False) == []
+
+
+# --- Properties ---
+
+values = st.lists(st.floats(0, 4), min_size=1, max_size=120)
+
+
+@given(st.lists(st.floats(0, 1), max_size=200))
+def test_no_issue_of_values_that_never_pass_a_limit(found: list[float]) -> None:
+    assert set(levels(found)) <= {"good"}
+
+
+@given(values)
+def test_bad_is_never_there_without_its_limit_passed_for_the_hold(found: list[float]) -> None:
+    shown = levels(found)
+    for at, level in enumerate(shown):
+        before = shown[at - 1] if at else "good"
+        if level != "good" and before == "good":
+            assert all(value > 1 for value in found[at - 10 : at + 1]), "it opens by a warning that was held"
+            assert at >= 10
+        if level == "bad" and before != "bad":
+            assert all(value > 2 for value in found[at - 10 : at + 1])
+        if level == "good" and before != "good":
+            assert all(value <= 1 for value in found[at - 20 : at + 1])
+
+
+@given(values, st.floats(0.1, 5))
+def test_a_higher_limit_opens_no_more_seconds(found: list[float], more: float) -> None:
+    def seconds(check: Check[float]) -> int:
+        return sum(level != "good" for level in levels(found, check))
+
+    alone = held(hold_s=0.0)
+    assert seconds(held(hold_s=0.0, warning=1 + more, bad=2 + more)) <= seconds(alone)

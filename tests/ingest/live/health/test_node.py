@@ -1,0 +1,55 @@
+"""The checks of a node."""
+
+import pytest
+
+from ingest.contracts import NodeFigures
+from ingest.live.health import NODE_CHECK_CODES, NODE_CHECKS, HealthEngine
+from tests.ingest.live.payloads import START_WALL
+
+N = "\u00a0"
+
+
+def figures(cpu: float | None = 20.0, disk: float | None = 60.0) -> NodeFigures:
+    return {
+        "node": "node-1",
+        "at": START_WALL,
+        "streams": 0,
+        "publishers": 0,
+        "players": 0,
+        "connections": 0,
+        "refused_connections": 0,
+        "in_kbps": 0.0,
+        "out_kbps": 0.0,
+        "loop_delay_ms": 0.0,
+        "cpu_percent": cpu,
+        "disk_free_percent": disk,
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (figures(), []),
+        (figures(cpu=None, disk=None), []),
+        (figures(cpu=90.0), []),
+        (figures(cpu=90.1), [("node_cpu", "warning")]),
+        (figures(cpu=180.0), [("node_cpu", "warning")]),
+        (figures(disk=10.0), []),
+        (figures(disk=9.9), [("disk_free", "warning")]),
+        (figures(disk=2.9), [("disk_free", "bad")]),
+        (figures(cpu=99.0, disk=1.0), [("disk_free", "bad"), ("node_cpu", "warning")]),
+    ],
+)
+def test_limits(found: NodeFigures, expected: list[tuple[str, str]]) -> None:
+    engine = HealthEngine(0.0, NODE_CHECKS)
+    assert engine.update(found, 100.0, START_WALL) == []
+    assert [(each["check"], each["level"]) for each in engine.update(found, 110.0, START_WALL + 10)] == expected
+    assert {check for check, _ in expected} <= set(NODE_CHECK_CODES)
+
+
+def test_words() -> None:
+    engine = HealthEngine(0.0, NODE_CHECKS)
+    engine.update(figures(cpu=97.3, disk=2.0), 100.0, START_WALL)
+    disk, cpu = engine.update(figures(cpu=97.3, disk=2.0), 145.0, START_WALL + 45)
+    assert cpu["title"] == f"The node uses 97{N}% of a processor, 90 at most, for 45{N}s."
+    assert (disk["title"], disk["expected"]) == (f"2.0{N}% of the disk is free, 3 at least.", f"3{N}% at least")

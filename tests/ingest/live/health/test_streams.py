@@ -1,0 +1,309 @@
+"""Whole streams, healthy and not, and what is said of them when."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.live import SocketFigures
+from tests.ingest.live.health.made import Message, Watched, audio, through, video
+from tests.ingest.live.payloads import START_WALL, Player
+
+MINUTES = 180.0
+
+
+def scenes(seconds: float, rates: tuple[float, ...], *, seed: int = 1) -> Any:
+    """The bitrate of an encoder of constant quality: another with each scene of 4 to 20 s, and some noise."""
+    chance = random.Random(seed)
+    cuts: list[tuple[float, float]] = []
+    at = 0.0
+    while at < seconds:
+        cuts.append((at, chance.choice(rates)))
+        at += chance.uniform(4, 20)
+
+    def rate(at: float) -> float:
+        now = next(rate for began, rate in reversed(cuts) if began <= at)
+        return now * chance.uniform(0.7, 1.3)
+
+    return rate
+
+
+# --- Healthy ---
+
+
+@pytest.mark.parametrize("fps", [24.0, 25.0, 30000 / 1001, 30.0, 50.0, 60.0])
+def test_a_constant_bitrate_raises_nothing(fps: float) -> None:
+    metadata = {"videodatarate": 800.0, "framerate": fps}
+    watched = Watched(metadata=metadata, target_kbps=800).play(video(60, fps=fps) + audio(60))
+    assert watched.codes == set()
+
+
+@pytest.mark.parametrize("gop_s", [0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("key_weight", [4.0, 30.0])
+def test_keyframes_of_any_size_and_distance_raise_nothing(gop_s: float, key_weight: float) -> None:
+    watched = Watched(target_kbps=800).play(video(90, gop_s=gop_s, key_weight=key_weight) + audio(90))
+    assert watched.codes == set()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"videodatarate": 0, "framerate": 30.0},
+        {"videodatarate": 2500, "framerate": 30.0},
+        {"videodatarate": 6_000_000},
+    ],
+    ids=["nothing claimed", "no rate claimed", "a ceiling claimed", "nonsense claimed"],
+)
+def test_a_variable_bitrate_raises_nothing(metadata: dict[str, Any], seed: int) -> None:
+    """As x264 with a constant rate factor: the spread of its bitrate is far over any limit."""
+    rate = scenes(MINUTES, (150.0, 400.0, 900.0, 2400.0), seed=seed)
+    watched = Watched(metadata=metadata).play(video(MINUTES, kbps=rate) + audio(MINUTES))
+    assert watched.codes == set()
+
+
+SERIES = json.loads(Path(__file__).with_name("x264.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata", "limits"),
+    [
+        ("crf", {}, {}),
+        ("crf", {"videodatarate": 0, "framerate": 30.0}, {}),
+        ("crf", {"videodatarate": 2500.0, "framerate": 30.0}, {}),
+        ("abr", {"videodatarate": 600.0, "framerate": 30.0}, {}),
+        ("cbr", {"videodatarate": 600.0, "framerate": 30.0}, {}),
+        ("cbr", {"framerate": 30.0}, {"target_kbps": 600}),
+    ],
+)
+def test_what_x264_makes_raises_nothing(name: str, metadata: dict[str, Any], limits: dict[str, Any]) -> None:
+    """Of still pictures, drawn ones and noise in turns; of `crf` the bitrate of 5 s is from 8 to 2,765 kbit/s."""
+    frames = [
+        Message(number / 30, "video", round(number * 1000 / 30), max(9, abs(size)), size < 0)
+        for number, size in enumerate(SERIES[name])
+    ]
+    assert Watched(metadata=metadata, **limits).play(frames + audio(len(frames) / 30)).codes == set()
+
+
+def test_an_average_bitrate_around_its_claim_raises_nothing() -> None:
+    def rate(at: float) -> float:
+        return 1600.0 if at % 30 < 12 else 470.0
+
+    watched = Watched(metadata={"videodatarate": 920.0, "framerate": 30.0})
+    assert watched.play(video(MINUTES, kbps=rate) + audio(MINUTES)).codes == set()
+
+
+def test_a_jittery_network_raises_nothing() -> None:
+    chance = random.Random(3)
+    messages = [
+        Message(each.at + chance.uniform(0, 0.15), each.kind, each.timestamp, each.size, each.is_keyframe)
+        for each in video(90) + audio(90)
+    ]
+    for kind in ("video", "audio"):  # TCP keeps the order.
+        last = 0.0
+        for message in (each for each in messages if each.kind == kind):
+            last = message.at = max(last, message.at)
+    assert Watched(target_kbps=800).play(messages).codes == set()
+
+
+def test_audio_only_and_video_only() -> None:
+    assert Watched(expect_video=False, target_kbps=800).play(audio(60)).codes == set()
+    assert Watched(expect_audio=False, target_kbps=800).play(video(60)).codes == set()
+    assert Watched().play(audio(60)).codes == {"no_video"}
+    assert Watched().play(video(60)).codes == {"no_audio"}
+
+
+def test_a_pause_is_no_silence() -> None:
+    watched = Watched(target_kbps=800)
+    watched.play(video(20) + audio(20), until=20)
+    watched.stream.pause(20.0)
+    watched.play([Message(50.0, "audio", 20_000, 200)], until=49)
+    watched.stream.go_on(50.0)
+    later = [Message(each.at + 50, each.kind, each.timestamp + 20_000, each.size, each.is_keyframe)
+             for each in video(60) + audio(60)]  # fmt: skip
+    watched.play(later)
+    assert watched.codes == set()
+
+
+def test_a_few_frames_a_second_are_healthy() -> None:
+    watched = Watched(metadata={"framerate": 1.0})
+    assert watched.play(video(60, fps=1.0, kbps=100, gop_s=2.0) + audio(60)).codes == set()
+
+
+# --- Not healthy ---
+
+
+def test_silence_opens_starving_at_once_and_nothing_else_after_it() -> None:
+    """The encoder throws away what it could not send: timestamps go on with the clock."""
+    watched = Watched(metadata={"videodatarate": 800.0, "framerate": 30.0}, target_kbps=800)
+    messages = [each for each in video(120) + audio(120) if not 30.0 <= each.at < 38.0]
+    watched.play(messages)
+    assert watched.codes == {"starving"}
+    assert (watched.opened("starving"), watched.opened("starving", "bad"), watched.cleared("starving")) == (32, 35, 39)
+
+
+def test_silence_whose_media_come_in_a_heap_afterwards() -> None:
+    watched = Watched(metadata={"videodatarate": 800.0, "framerate": 30.0}, target_kbps=800)
+    messages = video(120) + audio(120)
+    for each in messages:
+        if 30.0 <= each.at < 38.0:
+            each.at = 38.0
+    watched.play(messages)
+    assert watched.codes == {"starving"}
+
+
+@pytest.mark.parametrize("limits", [{"target_kbps": 800}, {}], ids=["by the settings", "by the claim"])
+def test_an_uplink_that_carries_too_little(limits: dict[str, Any]) -> None:
+    """The encoder waits for it: media is late, the bitrate what the uplink carries."""
+    metadata = {"videodatarate": 800.0, "framerate": 30.0}
+    messages = through(video(120) + audio(120), lambda at: 450.0 if 30 <= at < 70 else 4000.0)
+    watched = Watched(metadata=metadata, **limits).play(messages)
+    assert watched.codes == {"bitrate_low", "drift"}
+    opened, cleared = watched.opened("bitrate_low"), watched.cleared("bitrate_low")
+    assert opened is not None
+    assert 40 <= opened <= 45
+    assert cleared is not None
+    assert 90 <= cleared <= 95
+    assert not watched.seconds[-1]
+
+
+def test_an_uplink_on_which_each_keyframe_takes_seconds() -> None:
+    """They are silences, as a message counts when it is whole; between them the bitrate is judged all the same."""
+    frames = video(60, key_weight=60.0) + audio(60)
+    messages = through(frames, lambda at: 250.0 if at >= 20 else 4000.0)
+    watched = Watched(metadata={"videodatarate": 800.0, "framerate": 30.0}).play(messages)
+    assert {"bitrate_low", "starving"} <= watched.codes
+    assert watched.opened("bitrate_low", "bad") in range(30, 70), "what stands still in silence takes longer"
+
+
+def test_by_what_is_usual_where_nothing_is_told() -> None:
+    messages = through(video(200) + audio(200), lambda at: 300.0 if 150 <= at < 190 else 4000.0)
+    watched = Watched().play(messages)
+    assert {"bitrate_low", "drift"} == watched.codes
+    assert watched.opened("bitrate_low", "bad") in range(160, 166)
+
+
+def test_a_bitrate_that_is_set_too_low_or_too_high() -> None:
+    low = Watched(target_kbps=800).play(video(60, kbps=lambda at: 500.0 if at >= 20 else 800.0) + audio(60))
+    assert low.codes == {"bitrate_low"}
+    assert low.opened("bitrate_low") in range(30, 35)
+    high = Watched(target_kbps=800).play(video(60, kbps=lambda at: 1300.0 if at >= 20 else 800.0) + audio(60))
+    assert high.codes == {"bitrate_high"}
+    assert high.opened("bitrate_high") in range(30, 35)
+
+
+def test_more_than_the_encoder_claims() -> None:
+    watched = Watched(metadata={"videodatarate": 800.0, "framerate": 30.0})
+    watched.play(video(330, kbps=1300.0) + audio(330))
+    assert watched.codes == {"bitrate_high"}
+    assert watched.opened("bitrate_high") in range(309, 314)
+
+
+def test_an_uplink_that_comes_and_goes() -> None:
+    """For seconds it carries a third, then all that waits: the mean is right, and both rates vary."""
+    messages = through(video(150) + audio(150), lambda at: 330.0 if at % 14 < 8 else 4000.0)
+    watched = Watched(metadata={"framerate": 30.0}, target_kbps=800).play(messages)
+    assert "bitrate_unstable" in watched.codes
+    assert watched.opened("bitrate_unstable") in range(65, 85)
+
+
+def test_groups_of_pictures_too_long_and_too_short() -> None:
+    long = Watched().play(video(60, gop_s=8.0) + audio(60))
+    assert (long.codes, long.opened("gop_long")) == ({"gop_long"}, 17)
+    bad = Watched().play(video(60, gop_s=12.0) + audio(60))
+    assert (bad.opened("gop_long", "warning"), bad.opened("gop_long", "bad")) == (10, 25)
+    short = Watched().play(video(60, gop_s=0.25) + audio(60))
+    assert (short.codes, short.opened("gop_short"), short.opened("gop_short", "bad")) == ({"gop_short"}, 10, None)
+
+
+def test_an_encoder_that_leaves_frames_out() -> None:
+    metadata = {"framerate": 30.0, "videodatarate": 800.0}
+    few = video(30, fps=30.0) + video(60, fps=24.0, kbps=800.0, start=30.0) + audio(90)
+    watched = Watched(metadata=metadata, target_kbps=800).play(few)
+    assert watched.codes == {"fps_low"}
+    assert watched.opened("fps_low") in range(40, 46)
+    issue = watched.stream.issues[0]
+    assert issue["title"].startswith("24.0 frames a second, 80\u00a0% of the 30 expected, for ")
+    assert issue["advice"].startswith("The encoder is overloaded")
+
+
+def test_an_encoder_that_is_too_slow() -> None:
+    """All frames come, 1.25 times as late: nothing is left out, media falls behind."""
+    slow = [
+        Message(each.at * 1.25, each.kind, each.timestamp, each.size, each.is_keyframe)
+        for each in video(90) + audio(90)
+    ]
+    watched = Watched(metadata={"framerate": 30.0}).play(slow)
+    assert watched.codes == {"fps_low", "drift"}
+    assert "come late" in next(each["advice"] for each in watched.stream.issues if each["check"] == "fps_low")
+
+
+def test_an_unpaced_file() -> None:
+    fast = [
+        Message(each.at / 2, each.kind, each.timestamp, each.size, each.is_keyframe) for each in video(200) + audio(200)
+    ]
+    watched = Watched(metadata={"framerate": 30.0}).play(fast)
+    assert watched.codes == {"faster_than_realtime"}
+    assert watched.opened("faster_than_realtime") in range(40, 43)
+
+
+def test_sound_that_stops_and_comes_again() -> None:
+    messages = video(120) + [each for each in audio(120) if not 30.0 <= each.at < 70.0]
+    watched = Watched(target_kbps=800).play(messages)
+    assert watched.codes == {"no_audio"}
+    assert (watched.opened("no_audio"), watched.opened("no_audio", "bad"), watched.cleared("no_audio")) == (36, 61, 71)
+
+
+def test_sound_that_is_apart() -> None:
+    apart = [Message(each.at, each.kind, max(0, each.timestamp - 400), each.size) for each in audio(60)]
+    watched = Watched().play(video(60) + apart)
+    assert watched.codes == {"av_skew"}
+    assert watched.opened("av_skew", "warning") in range(20, 22)
+
+
+def test_timestamps_that_jump() -> None:
+    messages = [
+        Message(each.at, each.kind, each.timestamp + (20_000 if each.at >= 30 else 0), each.size, each.is_keyframe)
+        for each in video(120) + audio(120)
+    ]
+    watched = Watched(metadata={"framerate": 30.0}).play(messages)
+    assert watched.codes == {"ts_discontinuity"}
+    assert (watched.opened("ts_discontinuity"), watched.cleared("ts_discontinuity")) == (31, 91)
+
+
+def test_a_long_way_to_the_encoder() -> None:
+    watched = Watched()
+    watched.socket.figures = SocketFigures(0, 250.0)
+    watched.play(video(60) + audio(60))
+    assert (watched.codes, watched.opened("rtt_high")) == ({"rtt_high"}, 40)
+
+
+def test_a_stream_that_comes_and_goes_is_told_from_its_first_second_on() -> None:
+    former = [START_WALL - ago for ago in (30.0, 60.0, 700.0)]
+    watched = Watched(publishes=former)
+    watched.play(video(20) + audio(20))
+    assert (watched.opened("flapping", "warning"), watched.opened("flapping", "bad")) == (1, None)
+    many = Watched(publishes=[START_WALL - 10.0 * ago for ago in range(1, 6)])
+    many.play(video(620, fps=5.0, kbps=50, gop_s=2.0) + audio(620))
+    assert many.opened("flapping", "bad") == 1
+    assert many.cleared("flapping") == 580, "two are left: the latest before, and this one"
+
+
+def test_a_quarter_of_the_players_may_be_slow() -> None:
+    watched = Watched()
+    players = [Player(watched.stream) for _ in range(4)]
+    for second in range(30):
+        watched.play(video(1, start=second) + audio(1, start=second), until=second + 1)
+        for player in players[:3]:
+            player.read()
+    assert watched.codes == set()
+    for second in range(30, 60):
+        watched.play(video(1, start=second) + audio(1, start=second), until=second + 1)
+        for player in players[:2]:
+            player.read()
+    assert watched.codes == {"slow_players"}
+    assert watched.opened("slow_players") in range(43, 46)
+    assert watched.stream.issues[0]["actual"] == "2 of 4 players (50\u00a0%)"

@@ -1,0 +1,669 @@
+"""Shared objects: what becomes of clients' messages (RTMP 1.0, 7.1.3 and 7.3.2)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ingest.live.objects import ObjectLimits, restored, whole
+from ingest.live.objects.limits import OBJECT_BYTES
+from ingest.live.objects.values import encoded_events
+from ingest.rtmp import LocalProtocolError, RemoteProtocolError, amf0, amf3
+from ingest.rtmp.amf import UNDEFINED
+from ingest.rtmp.limits import DEFAULT_LIMITS
+from ingest.rtmp.messages.shared_object import (
+    Change,
+    Clear,
+    OtherEvent,
+    Release,
+    Remove,
+    RequestChange,
+    RequestRemove,
+    SendMessage,
+    SharedObject,
+    SharedObjectEvent,
+    Status,
+    Success,
+    Use,
+    UseSuccess,
+    decode_shared_object,
+    encode_shared_object,
+)
+from tests.ingest.live.copies import Copy, Node
+from tests.ingest.rtmp.amf0 import strategies as amf0_values
+from tests.ingest.rtmp.amf3 import strategies as amf3_values
+
+NO_READ = "SharedObject.NoReadAccess"
+NO_WRITE = "SharedObject.NoWriteAccess"
+NOT_CREATED = "SharedObject.ObjectCreationFailed"
+BAD_PERSISTENCE = "SharedObject.BadPersistence"
+
+
+def heard(copy: Copy) -> list[list[SharedObjectEvent]]:
+    """The events of each message that it got since this was asked last."""
+    found = [message.events for message in copy.received]
+    copy.received.clear()
+    return found
+
+
+def shared(node: Node, *copies: Copy) -> None:
+    """All use the object; what they were told of that is forgotten."""
+    for copy in copies:
+        copy.ask(Use())
+    node.settle(*copies)
+    for copy in copies:
+        copy.received.clear()
+
+
+# --- The exchange of section 7.3.2 ---
+
+
+def test_the_exchange_of_the_specification() -> None:
+    node, one, other = Node(), Copy(), Copy()
+    one.ask(Use())
+    node.settle(one)
+    assert heard(one) == [[UseSuccess(), Clear()]]
+    one.ask(RequestChange("colour", "red"))
+    node.settle(one)
+    assert heard(one) == [[Success("colour")]]
+    other.ask(Use())
+    node.settle(other)
+    assert heard(other) == [[UseSuccess(), Clear(), Change("colour", "red")]]
+    one.ask(RequestChange("colour", "blue"))
+    one.ask(SendMessage("say", ["hello", 1.0]))
+    node.settle(one, other)
+    said = SendMessage("say", ["hello", 1.0])
+    assert heard(one) == [[Success("colour")], [said]]
+    assert heard(other) == [[Change("colour", "blue")], [said]]
+    assert one.version == other.version == 2
+
+
+@pytest.mark.parametrize("nothing", [None, UNDEFINED], ids=["null", "undefined"])
+def test_null_and_undefined_delete(nothing: Any) -> None:
+    node, one, other = Node(), Copy(), Copy()
+    shared(node, one, other)
+    one.ask(RequestChange("a", 1.0), RequestChange("a", nothing), RequestChange("b", nothing))
+    node.settle(one, other)
+    assert heard(one) == [[Success("a"), Success("a"), Success("b")]]
+    assert heard(other) == [[Change("a", 1.0), Remove("a")]]
+    assert other.properties == {}
+
+
+def test_a_request_to_remove_is_answered_whether_or_not_there_was_something() -> None:
+    node, one, other = Node(), Copy(), Copy()
+    shared(node, one, other)
+    one.ask(RequestChange("a", True))
+    one.ask(RequestRemove("a"))
+    one.ask(RequestRemove("a"))
+    node.settle(one, other)
+    assert heard(one) == [[Success("a")], [Remove("a")], [Remove("a")]]
+    assert heard(other) == [[Change("a", True)], [Remove("a")]]
+    assert one.version == 2, "the second one changed nothing"
+
+
+def test_what_comes_with_use_is_in_the_answer() -> None:
+    """As from a client that kept a copy, and changed it meanwhile: Clear must not take that away."""
+    node, one, other = Node(), Copy(), Copy()
+    shared(node, one)
+    other.ask(Use(), RequestChange("mine", 5.0))
+    node.settle(one, other)
+    assert heard(other) == [[UseSuccess(), Clear(), Change("mine", 5.0)], [Success("mine")]]
+    assert heard(one) == [[Change("mine", 5.0)]]
+
+
+def test_using_it_again_tells_all_of_it_again() -> None:
+    node, one = Node(), Copy()
+    shared(node, one)
+    one.ask(RequestChange("a", 1.0))
+    one.ask(Use())
+    node.settle(one)
+    assert heard(one)[-1] == [UseSuccess(), Clear(), Change("a", 1.0)]
+
+
+def test_who_released_it_hears_nothing_more() -> None:
+    node, one, other = Node(), Copy(), Copy()
+    shared(node, one, other)
+    one.ask(Release())
+    other.ask(RequestChange("a", 1.0))
+    one.ask(RequestChange("a", 2.0), SendMessage("say"))
+    node.settle(one, other)
+    assert heard(one) == [[Status(NO_WRITE, "error")]]
+    assert other.properties == {"a": 1.0}
+
+
+def test_a_temporary_object_ends_with_its_last_client() -> None:
+    node, one, other = Node(), Copy(), Copy()
+    shared(node, one, other)
+    one.ask(RequestChange("a", 1.0))
+    node.settle(one, other)
+    node.objects.leave(one)
+    one = Copy()
+    shared(node, one)
+    assert one.properties == {"a": 1.0}
+    other.ask(Release())
+    node.settle(other)
+    node.objects.leave(one)
+    assert (len(node.objects), node.objects.bytes) == (0, 0)
+    again = Copy()
+    shared(node, again)
+    assert again.properties == {}
+
+
+def test_names_applications_and_persistence_tell_objects_apart() -> None:
+    """As Flash Media Server has it: an object of the other persistence is another one."""
+    node = Node()
+    one, room = Copy(), Copy(app="room/two")
+    for copy, name, persistent in ((one, "a", False), (one, "b", False), (room, "a", False), (one, "a", True)):
+        copy.ask(Use(), RequestChange("is", f"{copy.app} {name} {persistent}"), name=name)
+        node.process(copy, persistent=persistent)
+    node.loaded({}, 0)
+    told = set()
+    for copy in (one, room):
+        while copy.told:
+            copy.hear()
+        for found in copy.received:
+            told |= {(found.name, found.persistent, event.value) for event in found.events if isinstance(event, Change)}
+    assert told == {
+        ("a", False, "room a False"),
+        ("b", False, "room b False"),
+        ("a", False, "room/two a False"),
+        ("a", True, "room a True"),
+    }
+    assert len(node.objects) == 4
+
+
+def test_events_that_only_servers_send_mean_nothing() -> None:
+    node, one, other = Node(), Copy(), Copy()
+    shared(node, one, other)
+    one.ask(Change("a", 1.0), Remove("a"), Clear(), UseSuccess(), Success("a"), Status("a", "b"), OtherEvent(12, b"1"))
+    node.settle(one, other)
+    assert heard(one) == heard(other) == []
+
+
+# --- Encodings ---
+
+
+def test_each_client_gets_values_in_its_own_encoding() -> None:
+    """Bytes have no form in AMF0; all else is the same."""
+    node, old, new, newer = Node(), Copy(), Copy(amf3=True), Copy(amf3=True)
+    shared(node, old, new, newer)
+    values = {
+        "bytes": b"\x00\xff",
+        "vector": amf3.Vector(amf3.Items.INT, [1, 2]),
+        "object": amf3.Object("Point", {"x": 1, "y": [2.5]}, sealed=["x", "y"]),
+        "date": amf0.Date(1e12),
+    }
+    for name, value in values.items():
+        new.ask(RequestChange(name, value))
+    old.ask(RequestChange("typed", amf0.TypedObject("Point", {"x": 1.0})), RequestChange("list", [1.0, {"a": "b"}]))
+    node.settle(new, old, newer)
+    late_old, late_new = Copy(), Copy(amf3=True)
+    shared(node, late_old, late_new)
+    plain = {
+        "bytes": amf0.UNSUPPORTED,
+        "vector": [1.0, 2.0],
+        "object": amf0.TypedObject("Point", {"x": 1.0, "y": [2.5]}),
+        "date": amf0.Date(1e12),
+    }
+    theirs = {"typed": amf0.TypedObject("Point", {"x": 1.0}), "list": [1.0, {"a": "b"}]}
+    assert old.properties == late_old.properties == plain | theirs
+    assert newer.properties == late_new.properties == values | theirs
+
+
+def test_a_value_in_amf3_from_a_client_of_amf0_is_kept_in_amf0() -> None:
+    """It may send one, behind the marker, but has to be sent it again in what it agreed on."""
+    node, old, new = Node(), Copy(), Copy(amf3=True)
+    shared(node, old, new)
+    old.ask(RequestChange("a", amf3.Vector(amf3.Items.INT, [1])), SendMessage("say", [amf3.Xml("<a/>")]))
+    node.settle(old, new)
+    assert new.properties == {"a": [1.0]}
+    assert new.messages == old.messages == [("say", [amf0.XmlDocument("<a/>")])]
+
+
+def test_references_within_values_and_between_them() -> None:
+    inner: list[Any] = [1.0]
+    node, one, other = Node(), Copy(), Copy()
+    shared(node, one, other)
+    one.ask(RequestChange("a", [inner, inner]), RequestChange("b", {"x": inner, "y": inner}))
+    node.settle(one, other)
+    late, late_new = Copy(), Copy(amf3=True)
+    shared(node, late, late_new)
+    for copy in (other, late, late_new):
+        assert copy.properties == {"a": [[1.0], [1.0]], "b": {"x": [1.0], "y": [1.0]}}
+
+
+def test_a_value_that_half_of_the_clients_could_not_be_sent_is_refused() -> None:
+    node, one = Node(), Copy()
+    shared(node, one)
+    one.ask(RequestChange("a", {"": 1.0}), SendMessage("say", [{"": 1.0}]))
+    node.settle(one)
+    assert heard(one) == [[Status(NO_WRITE, "error")], [Remove("a")]]
+
+
+# --- Access ---
+
+
+@pytest.mark.parametrize(
+    ("access", "persistent", "code"),
+    [("none", False, NO_READ), ("none", True, NO_READ), ("temporary", True, BAD_PERSISTENCE)],
+)
+def test_what_the_application_does_not_have(access: Any, persistent: bool, code: str) -> None:
+    node, one = Node(), Copy(access=access)
+    one.ask(Use(), RequestChange("a", 1.0))
+    node.settle(one, persistent=persistent)
+    assert heard(one) == [[Status(code, "error")]]
+    assert (len(node.objects), node.objects.bytes, node.loading) == (0, 0, [])
+
+
+def test_nothing_is_written_to_an_object_that_is_not_used() -> None:
+    node, one, user = Node(), Copy(), Copy()
+    one.ask(RequestChange("a", 1.0), RequestRemove("a"), SendMessage("say"))
+    node.settle(one)
+    shared(node, user)
+    one.ask(RequestChange("a", 1.0), RequestRemove("a"), SendMessage("say"))
+    node.settle(one, user)
+    assert heard(one) == [[Status(NO_WRITE, "error")]] * 2
+    assert (user.properties, user.messages) == ({}, [])
+
+
+# --- Persistent objects ---
+
+
+def test_a_persistent_object_is_loaded_once_and_waited_for() -> None:
+    node, one, other, elsewhere = Node(), Copy(), Copy(), Copy()
+    node.saved, node.version = {"a": amf0.encode(1.0)}, 41
+    one.ask(Use())
+    other.ask(Use(), RequestChange("b", True), SendMessage("too early"))
+    other.ask(RequestChange("b", False))
+    node.settle(one, other, persistent=True)
+    shared(node, elsewhere)
+    assert (heard(one), heard(other), len(node.loading)) == ([], [], 1)
+    node.loaded()
+    node.settle(one, other)
+    assert one.properties == other.properties == {"a": 1.0, "b": False}
+    assert one.version == other.version == 42
+    assert all(found.persistent for found in one.received + other.received)
+    assert heard(other) == [
+        [UseSuccess(), Clear(), Change("a", 1.0), Change("b", False)],
+        [Success("b"), Success("b")],
+    ]
+    for copy in (one, other, elsewhere):
+        node.objects.leave(copy)
+    assert node.saved == {"a": amf0.encode(1.0), "b": amf0.encode(False)}
+    assert node.objects.bytes == 0
+
+
+def test_what_changed_is_saved_and_no_more() -> None:
+    node, one = Node(), Copy()
+    one.ask(Use())
+    node.settle(one, persistent=True)
+    node.loaded({"kept": amf0.encode(1.0), "old": amf0.encode(2.0)}, 7)
+    one.ask(RequestChange("new", "x"), RequestRemove("old"), RequestRemove("never there"))
+    node.settle(one, persistent=True)
+    [found] = node.objects._objects.values()
+    assert found.take_unsaved() == {"new": amf0.encode("x"), "old": None}
+    assert found.take_unsaved() == {}
+
+
+def test_a_load_that_fails() -> None:
+    node, one, other = Node(), Copy(), Copy()
+    for copy in (one, other):
+        copy.ask(Use())
+    node.settle(one, other, persistent=True)
+    node.deliver(node.objects.failed(node.loading.pop(), NOT_CREATED))
+    node.settle(one, other)
+    assert heard(one) == heard(other) == [[Status(NOT_CREATED, "error")]]
+    assert (len(node.objects), node.objects.bytes) == (0, 0)
+
+
+def test_values_that_cannot_be_read_are_no_object() -> None:
+    node, one = Node(), Copy()
+    one.ask(Use())
+    node.settle(one, persistent=True)
+    with pytest.raises(RemoteProtocolError):
+        restored(b"\xff", DEFAULT_LIMITS)
+    assert heard(one) == []
+    node.loaded({}, 0)
+    node.settle(one)
+    assert heard(one) == [[UseSuccess(), Clear()]]
+
+
+def test_another_client_loads_it_when_the_first_is_gone() -> None:
+    node, one, other = Node(), Copy(), Copy()
+    for copy in (one, other):
+        copy.ask(Use())
+    node.settle(one, other, persistent=True)
+    node.objects.leave(one)
+    assert node.asked_through == [one, other]
+    assert node.loading[0] is node.loading[1]
+    node.objects.leave(other)
+    assert (len(node.objects), node.objects.bytes) == (0, 0)
+
+
+def test_what_could_not_be_handed_over_stays() -> None:
+    node, one = Node(), Copy()
+    one.ask(Use(), RequestChange("a", 1.0))
+    node.settle(one, persistent=True)
+    node.loaded({}, 0)
+    node.takes = False
+    node.objects.leave(one)
+    assert len(node.objects) == 1
+    node.takes = True
+    later = Copy()
+    later.ask(Use())
+    later.ask(Release())
+    node.settle(later, persistent=True)
+    assert heard(later) == [[UseSuccess(), Clear(), Change("a", 1.0)]]
+    assert (len(node.objects), node.saved, node.loading) == (0, {"a": amf0.encode(1.0)}, [])
+
+
+# --- Limits ---
+
+
+def test_objects_of_a_connection_and_of_an_application() -> None:
+    node, one, other, stranger = Node(per_connection=2, per_application=3), Copy(), Copy(), Copy(app="else")
+    for copy, names in ((one, "abc"), (other, "de"), (stranger, "f")):
+        for name in names:
+            copy.ask(Use(), name=name)
+    node.settle(one, other, stranger)
+    assert (one.statuses, other.statuses, stranger.statuses) == ([NOT_CREATED], [NOT_CREATED], [])
+    one.ask(Release(), name="a")
+    one.ask(Use(), name="c")
+    node.settle(one)
+    assert one.statuses == [NOT_CREATED]
+
+
+def test_clients_of_an_object() -> None:
+    node, copies = Node(clients=2), [Copy() for _ in range(3)]
+    for copy in copies:
+        copy.ask(Use())
+    node.settle(*copies)
+    assert [copy.statuses for copy in copies] == [[], [], [NOT_CREATED]]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_refused_client_leaves_nothing_behind(persistent: bool) -> None:
+    node, one = Node(object_bytes=1000, node_bytes=OBJECT_BYTES + 100), Copy()
+    one.ask(Use(), RequestChange("a", "x" * 900))
+    node.settle(one, persistent=persistent)
+    assert one.statuses == [NOT_CREATED if persistent else NO_WRITE]
+    node.objects.leave(one)
+    assert (len(node.objects), node.objects.bytes, node.objects._used) == (0, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("limits", "fitting", "refused"),
+    [
+        ({"slots": 2}, [("a", 1.0), ("b", 1.0), ("a", 2.0)], ("c", 1.0)),
+        ({"value_bytes": 100}, [("a", "x" * 90)], ("a", "x" * 100)),
+        ({"object_bytes": 1000}, [("a", "x" * 400), ("a", "y" * 500)], ("b", "x" * 400)),
+        ({"node_bytes": OBJECT_BYTES + 1000}, [("a", "x" * 600)], ("b", "x" * 600)),
+    ],
+    ids=["slots", "value", "object", "node"],
+)
+def test_properties_that_do_not_fit(
+    limits: dict[str, int], fitting: list[tuple[str, Any]], refused: tuple[str, Any]
+) -> None:
+    """The client is told what the property is: its own copy may say otherwise."""
+    node, one, other = Node(**limits), Copy(), Copy()
+    shared(node, one, other)
+    for name, value in fitting:
+        one.ask(RequestChange(name, value))
+    node.settle(one, other)
+    before = dict(other.properties)
+    one.received.clear()
+    one.ask(RequestChange(*refused))
+    node.settle(one, other)
+    name = refused[0]
+    is_there = Change(name, before[name]) if name in before else Remove(name)
+    assert heard(one) == [[Status(NO_WRITE, "error")], [is_there]]
+    assert other.properties == before
+    one.ask(RequestRemove("a"))
+    one.ask(RequestChange("fits", 1.0))
+    node.settle(one, other)
+    assert other.properties["fits"] == 1.0
+
+
+def test_what_waits_for_an_object_is_bounded() -> None:
+    node, one = Node(object_bytes=2000), Copy()
+    one.ask(Use())
+    for _ in range(20):
+        one.ask(RequestChange("a", "x" * 900))
+    node.settle(one, persistent=True)
+    assert one.statuses == [NO_WRITE] * 19
+    assert node.objects.bytes < OBJECT_BYTES + 2100
+    node.objects.leave(one)
+    assert node.objects.bytes == 0
+
+
+def test_messages_have_no_more_in_them_than_our_own_readers_take() -> None:
+    """Many properties, long ones, and such of many values: whatever the object holds."""
+    node, one = Node(slots=5000, object_bytes=10_000_000), Copy()
+    shared(node, one)
+    for number in range(1500):
+        one.ask(RequestChange(f"small {number}", float(number)))
+    for number in range(10):
+        one.ask(RequestChange(f"long {number}", "x" * 30_000))
+        one.ask(RequestChange(f"many {number}", [True] * 1500))
+    node.settle(one)
+    for amf3_too in (False, True):
+        late = Copy(amf3=amf3_too)
+        late.ask(Use())
+        node.settle(late)
+        assert late.properties == one.properties
+        assert len(late.received) > 10
+
+
+def test_what_a_node_may_hold_is_what_it_holds() -> None:
+    """As it is counted; the limits are those of the default."""
+    node, copies = Node(), [Copy() for _ in range(3)]
+    shared(node, *copies)
+    for number in range(3000):
+        copies[0].ask(RequestChange(f"{number:04}", "x" * 1000))
+    node.settle(*copies)
+    limits = ObjectLimits()
+    [found] = node.objects._objects.values()
+    assert limits.object_bytes - 2000 < found.size <= limits.object_bytes
+    assert found.size == sum(len(name) + value.size + 256 for name, value in found.slots.items())
+
+
+# --- Any order of things ---
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.floats(allow_nan=False), st.text("ab", max_size=3), st.lists(st.booleans(), max_size=2)
+)
+NAMES = st.sampled_from("xyz")
+EVENTS = st.one_of(
+    st.builds(RequestChange, NAMES, VALUES),
+    st.builds(RequestRemove, NAMES),
+    st.builds(SendMessage, st.just("say"), st.lists(VALUES, max_size=2)),
+    st.builds(Use),
+)
+COPIES = st.integers(0, 3)
+
+
+class Sharing(RuleBasedStateMachine):
+    """Four clients of both encodings, whose messages are under way for any time. At rest all copies are alike."""
+
+    @initialize(persistent=st.booleans())
+    def begin(self, persistent: bool) -> None:
+        self.persistent = persistent
+        self.node = Node()
+        self.copies = [Copy(amf3=number % 2 == 1) for number in range(4)]
+
+    @rule(number=COPIES, events=st.lists(EVENTS, min_size=1, max_size=4))
+    def ask(self, number: int, events: list[SharedObjectEvent]) -> None:
+        copy = self.copies[number]
+        if not copy.shares and not isinstance(events[0], Use):
+            events = [Use(), *events]
+        copy.ask(*events)
+
+    @rule(number=COPIES)
+    def release(self, number: int) -> None:
+        self.copies[number].ask(Release())
+        self.copies[number].properties.clear()
+
+    @rule(number=COPIES)
+    def vanish(self, number: int) -> None:
+        self.node.objects.leave(self.copies[number])
+        self.copies[number] = Copy(amf3=number % 2 == 1)
+
+    @rule(number=COPIES)
+    def arrive(self, number: int) -> None:
+        if self.copies[number].asked:
+            self.node.process(self.copies[number], persistent=self.persistent)
+
+    @rule(number=COPIES)
+    def hear(self, number: int) -> None:
+        if self.copies[number].told:
+            self.copies[number].hear()
+
+    @precondition(lambda self: self.node.loading)
+    @rule()
+    def load(self) -> None:
+        shared = self.node.loading[-1]
+        self.node.loading.clear()
+        if shared.waiting:  # Else all who asked for it are gone.
+            self.node.loading.append(shared)
+            self.node.loaded()
+
+    @rule()
+    def rest(self) -> None:
+        while self.node.loading or any(copy.asked or copy.told for copy in self.copies):
+            if self.node.loading:
+                self.load()
+            self.node.settle(*self.copies, persistent=self.persistent)
+        users = [copy for copy in self.copies if copy.shares]
+        objects = list(self.node.objects._objects.values())
+        assert len(objects) == (1 if users else 0)
+        for copy in users:
+            found = {name: amf0.decode(value.data)[0] for name, value in objects[0].slots.items()}
+            assert copy.properties == found
+            assert copy.version <= objects[0].version
+            assert copy in objects[0].members
+
+    @invariant()
+    def is_counted(self) -> None:
+        objects = self.node.objects
+        held = sum(each.size + each.waiting_bytes + OBJECT_BYTES + len(each.name) for each in objects._objects.values())
+        assert objects.bytes == held
+        assert objects.encoded_bytes == sum(each.whole.bytes for each in objects._objects.values())
+
+    def teardown(self) -> None:
+        for copy in self.copies:
+            self.node.objects.leave(copy)
+        assert (len(self.node.objects), self.node.objects.bytes, self.node.objects.encoded_bytes) == (0, 0, 0)
+        assert (self.node.objects._used, self.node.objects._of_app) == ({}, {})
+
+
+TestSharing = Sharing.TestCase
+TestSharing.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+@given(before=st.lists(st.tuples(NAMES, VALUES), max_size=30))
+@settings(deadline=None)
+def test_what_is_saved_is_what_comes_back(before: list[tuple[str, Any]]) -> None:
+    node, one = Node(), Copy(amf3=True)
+    for _ in range(2):
+        one.ask(Use())
+        node.settle(one, persistent=True)
+        node.loaded()
+        half = len(before) // 2
+        for name, value in before[:half]:
+            one.ask(RequestChange(name, value))
+        before = before[half:]
+        node.settle(one, persistent=True)
+        node.objects.leave(one)
+        last = one.properties
+        one = Copy(amf3=True)
+    one.ask(Use())
+    node.settle(one, persistent=True)
+    node.loaded()
+    node.settle(one)
+    assert one.properties == last
+
+
+@pytest.mark.parametrize("sender_amf3", [False, True], ids=["AMF0", "AMF3"])
+@given(value=st.one_of(amf0_values.values, amf3_values.values, amf3_values.values.map(amf0.Amf3)))
+@settings(deadline=None, max_examples=60)
+def test_whatever_value_a_client_may_send(sender_amf3: bool, value: Any) -> None:
+    """All are sent the same, and those who come later too; or the sender is told that it is not taken."""
+    asked = SharedObject("chat", 0, False, [RequestChange("a", value), SendMessage("say", [value])])
+    try:
+        payload = encode_shared_object(asked, amf3=sender_amf3).payload
+    except LocalProtocolError:
+        return
+    node, sender = Node(), Copy(amf3=sender_amf3)
+    others = [Copy(), Copy(amf3=True)]
+    shared(node, sender, *others)
+    sender.ask(*decode_shared_object(payload, DEFAULT_LIMITS, amf3=sender_amf3).events)
+    node.settle(sender, *others)
+    late = [Copy(), Copy(amf3=True)]
+    shared(node, *late)
+    for other, later in zip(others, late, strict=True):
+        strategies = amf3_values if other.amf3 else amf0_values
+        assert strategies.same(other.properties, later.properties)
+    there = [bool(copy.properties) for copy in (*others, *late)]
+    said = [len(copy.messages) for copy in others]
+    if NO_WRITE in sender.statuses:
+        assert not all(there) or not all(said)
+    else:
+        assert said == [1, 1]
+        assert len(set(there)) == 1
+
+
+# --- What many clients cost ---
+
+
+def test_properties_are_encoded_once_for_all_who_are_sent_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever number of clients begin to use the object, and whether it had to be loaded before."""
+    encoded: list[str] = []
+
+    def counted(events: Iterable[SharedObjectEvent], *, amf3: bool) -> bytes:
+        changes = list(events)
+        encoded.extend(event.name for event in changes if isinstance(event, Change))
+        return encoded_events(changes, amf3=amf3)
+
+    monkeypatch.setattr(whole, "encoded_events", counted)
+    node = Node()
+    values = {f"user {number}": {"a": float(number), "b": "x" * 10} for number in range(500)}
+    node.saved = {name: amf0.encode(value) for name, value in values.items()}
+    early = [Copy(amf3=number % 2 == 1) for number in range(50)]
+    for copy in early:
+        copy.ask(Use())
+    node.settle(*early, persistent=True)
+    node.loaded()
+    late = [Copy(amf3=number % 2 == 1) for number in range(50)]
+    for copy in late:
+        copy.ask(Use())
+    node.settle(*early, *late, persistent=True)
+    assert all(copy.properties == values for copy in early + late)
+    assert sorted(encoded) == sorted([*values, *values]), "once in each encoding"
+    encoded.clear()
+    early[0].ask(RequestChange("user 7", 1.0))
+    joining = Copy()
+    joining.ask(Use())
+    node.settle(*early, joining, persistent=True)
+    assert joining.properties == values | {"user 7": 1.0}
+    assert "user 7" in encoded
+    assert len(encoded) < 60, "what was beside it in a message, and nothing else"
+
+
+def test_what_is_kept_of_messages_is_bounded() -> None:
+    node, one, other = Node(encoded_bytes=3000), Copy(), Copy()
+    shared(node, one)
+    for number in range(100):
+        one.ask(RequestChange(f"{number}", "x" * 100))
+    one.ask(Use())
+    other.ask(Use())
+    node.settle(one, other)
+    assert other.properties == one.properties
+    assert len(other.properties) == 100
+    assert node.objects.encoded_bytes <= 3000
+    for copy in (one, other):
+        node.objects.leave(copy)
+    assert node.objects.encoded_bytes == 0

@@ -1,0 +1,251 @@
+"""Aggregates: their layout, timestamps, cut tails; and what both ends of a connection make of them."""
+
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, RemoteProtocolError, amf0, events
+from ingest.rtmp.messages.aggregate import Part, decode_aggregate, encode_aggregate
+from tests.ingest.rtmp import wire
+from tests.ingest.rtmp.pair import ConnectionPair, Sink
+
+AUDIO, VIDEO, DATA, DATA_AMF3, AGGREGATE = 8, 9, 18, 15, 22
+MANY = 1000
+
+
+def tag(type_id: int, timestamp: int, payload: bytes, stream_id: int = 0) -> bytes:
+    """As FLV has it, built field by field."""
+    time = (timestamp & 0xFFFFFF).to_bytes(3, "big") + (timestamp >> 24).to_bytes(1, "big")
+    header = bytes([type_id]) + len(payload).to_bytes(3, "big") + time + stream_id.to_bytes(3, "big")
+    return header + payload + (len(payload) + 11).to_bytes(4, "big")
+
+
+PARTS = [Part(AUDIO, 10, b"\xaf\x01"), Part(VIDEO, 12, b""), Part(DATA, 2**32 - 1, b"\x02\x00\x01x")]
+BODY = tag(AUDIO, 10, b"\xaf\x01") + tag(VIDEO, 12, b"") + tag(DATA, 2**32 - 1, b"\x02\x00\x01x")
+
+
+class TestLayout:
+    def test_both_ways(self) -> None:
+        assert encode_aggregate(1, PARTS) == Message(AGGREGATE, 10, 1, BODY)
+        assert decode_aggregate(10, BODY, MANY) == (PARTS, b"")
+
+    def test_on_the_wire(self) -> None:
+        data = "08 000002 000001 0f 000000 af01 0000000d"
+        assert encode_aggregate(1, [Part(AUDIO, 0x0F000001, b"\xaf\x01")]).payload == bytes.fromhex(data)
+
+    @pytest.mark.parametrize(
+        ("timestamp", "expected"),
+        [
+            (10, [10, 12, 2**32 - 1]),
+            (1010, [1010, 1012, 999]),
+            (0, [0, 2, 2**32 - 11]),
+            (2**32 - 1, [2**32 - 1, 1, 2**32 - 12]),
+        ],
+    )
+    def test_timestamps_count_from_that_of_the_aggregate(self, timestamp: int, expected: list[int]) -> None:
+        parts, _ = decode_aggregate(timestamp, BODY, MANY)
+        assert [part.timestamp for part in parts] == expected
+
+    def test_stream_ids_and_back_pointers_are_not_looked_at(self) -> None:
+        data = tag(AUDIO, 0, b"a", stream_id=0xABCDEF)[:-4] + b"\xff" * 4 + tag(VIDEO, 0, b"v")
+        assert decode_aggregate(0, data, MANY)[0] == [Part(AUDIO, 0, b"a"), Part(VIDEO, 0, b"v")]
+
+    @pytest.mark.parametrize("end", range(len(BODY) + 1))
+    def test_a_cut_tail(self, end: int) -> None:
+        ends = [13, 13 + 4 + 11, 13 + 4 + 11 + 4 + 15]
+        whole = sum(end >= each for each in ends)
+        parts, rest = decode_aggregate(10, BODY[:end], MANY)
+        assert parts == PARTS[:whole]
+        assert rest == BODY[ends[whole - 1] + 4 if whole else 0 : end]
+
+    def test_more_than_there_may_be(self) -> None:
+        assert len(decode_aggregate(0, BODY, 3)[0]) == 3
+        with pytest.raises(LimitExceeded):
+            decode_aggregate(0, BODY, 2)
+
+    @pytest.mark.parametrize("parts", [[], [Part(VIDEO, 0, bytes(0x1000000))]], ids=["none", "too long"])
+    def test_what_cannot_be_said(self, parts: list[Part]) -> None:
+        with pytest.raises(LocalProtocolError):
+            encode_aggregate(1, parts)
+
+    @given(
+        st.lists(st.builds(Part, st.integers(0, 255), st.integers(0, 2**32 - 1), st.binary(max_size=40)), min_size=1)
+    )
+    def test_what_is_encoded_is_decoded(self, parts: list[Part]) -> None:
+        message = encode_aggregate(5, parts)
+        assert decode_aggregate(message.timestamp, message.payload, MANY) == (parts, b"")
+
+    @given(st.integers(0, 2**32 - 1), st.binary(max_size=200))
+    def test_any_bytes_are_taken(self, timestamp: int, data: bytes) -> None:
+        parts, rest = decode_aggregate(timestamp, data, MANY)
+        taken = sum(15 + len(part.payload) for part in parts)
+        assert data[taken:] == rest
+
+
+METADATA = amf0.encode("onMetaData", {"width": 1.0})
+SENT = [Part(DATA, 90, METADATA), Part(AUDIO, 90, b"a"), Part(VIDEO, 100, b"v"), Part(AUDIO, 110, b"b")]
+
+
+def arrived(happened: list[Any]) -> list[tuple[type, int, int, bytes]]:
+    kinds = (events.AudioReceived, events.VideoReceived, events.DataReceived)
+    return [
+        (type(event), event.stream_id, event.timestamp, event.payload)
+        for event in happened
+        if isinstance(event, kinds) and getattr(event, "name", "") != "|RtmpSampleAccess"
+    ]
+
+
+def expected(shift: int = 0) -> list[tuple[type, int, int, bytes]]:
+    kinds = {AUDIO: events.AudioReceived, VIDEO: events.VideoReceived, DATA: events.DataReceived}
+    return [(kinds[part.type_id], 1, part.timestamp + shift, part.payload) for part in SENT]
+
+
+class TestConnection:
+    def test_a_publisher_sends_them(self) -> None:
+        pair = ConnectionPair()
+        pair.client.send_aggregate(pair.publishing(), *SENT)
+        pair.run()
+        assert arrived(pair.server_events) == expected()
+        assert pair.server.ignored_messages == 0
+
+    def test_a_player_is_sent_them(self) -> None:
+        pair = ConnectionPair().connected()
+        pair.client.play(pair.create_stream(), "cam")
+        pair.run()
+        message = encode_aggregate(1, SENT)
+        pair.server.send_message(Message(AGGREGATE, message.timestamp + 1000, 1, message.payload))
+        pair.run()
+        assert arrived(pair.client_events) == expected(shift=1000)
+
+    def test_media_go_to_the_sink(self) -> None:
+        sink = Sink()
+
+        def decide(server: Any, event: Any) -> None:
+            match event:
+                case events.ConnectRequested():
+                    server.accept_connect(event.request_id)
+                case events.PublishRequested():
+                    server.accept_publish(event.request_id, "", public_name="cam", sink=sink)
+
+        pair = ConnectionPair(decide=decide)
+        pair.client.send_aggregate(pair.publishing(), *SENT[1:])
+        pair.run()
+        assert sink.taken == [("audio", 90, b"a"), ("video", 100, b"v"), ("audio", 110, b"b")]
+
+    def test_what_has_no_place_in_one_is_reported(self) -> None:
+        """No command acts from within one, nor does control, nor is one in another looked into."""
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        inner = encode_aggregate(stream_id, SENT).payload
+        delete = amf0.encode("deleteStream", 0, None, stream_id)
+        pair.client.send_aggregate(
+            stream_id, Part(AGGREGATE, 0, inner), Part(20, 0, delete), Part(1, 0, b"\0\0\0\1"), Part(AUDIO, 0, b"a")
+        )
+        pair.run()
+        assert pair.take_server(events.UnknownMessage) == [
+            events.UnknownMessage(AGGREGATE, stream_id, inner),
+            events.UnknownMessage(20, stream_id, delete),
+            events.UnknownMessage(1, stream_id, b"\0\0\0\1"),
+        ]
+        assert len(arrived(pair.server_events)) == 1
+
+    def test_the_rest_of_a_cut_one_is_reported(self) -> None:
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        pair.client.send_message(Message(AGGREGATE, 90, stream_id, encode_aggregate(1, SENT).payload[:-5]))
+        pair.run()
+        assert arrived(pair.server_events) == expected()[:-1]
+        (unknown,) = pair.take_server(events.UnknownMessage)
+        assert (unknown.type_id, len(unknown.payload)) == (AGGREGATE, 11)
+
+    def test_on_a_stream_that_does_not_publish(self) -> None:
+        pair = ConnectionPair().connected()
+        pair.client.send_aggregate(pair.create_stream(), *SENT)
+        pair.run()
+        assert arrived(pair.server_events) == []
+        assert pair.server.ignored_messages == len(SENT)
+
+    def test_not_before_connect(self) -> None:
+        pair = ConnectionPair()
+        pair.run()
+        pair.client.send_aggregate(1, *SENT)
+        with pytest.raises(RemoteProtocolError):
+            pair.run()
+
+    def test_in_any_pieces(self) -> None:
+        pair = ConnectionPair(slice_bytes=1)
+        pair.client.send_aggregate(pair.publishing(), *SENT)
+        pair.run()
+        assert arrived(pair.server_events) == expected()
+
+    @pytest.mark.parametrize("type_id", [AUDIO, DATA, 77])
+    def test_small_messages_without_end(self, type_id: int) -> None:
+        """One aggregate may hold a million of them, and be whole with the last read."""
+        pair = ConnectionPair(server_limits=Limits(messages_per_read=100))
+        stream_id = pair.publishing()
+        part = tag(type_id, 0, amf0.encode("onTextData") if type_id == DATA else b"")
+        pair.client.send_message(Message(AGGREGATE, 0, stream_id, part * 100_000))
+        with pytest.raises(LimitExceeded):
+            pair.run()
+        assert len(pair.server.events()) <= 100 * 16
+
+    def test_data_within_them_count_as_data(self) -> None:
+        pair = ConnectionPair(server_limits=Limits(messages_per_read=100))
+        stream_id = pair.publishing()
+        pair.client.send_aggregate(stream_id, *[Part(AUDIO, 0, b"")] * 200)
+        pair.run()
+        assert len(arrived(pair.server_events)) == 200
+        pair.client.send_aggregate(stream_id, *[Part(DATA, 0, amf0.encode("onTextData"))] * 200)
+        with pytest.raises(LimitExceeded):
+            pair.run()
+
+    def test_small_aggregates_without_end(self) -> None:
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        pair.client.data_to_send()
+        data = wire.type0(7, 0, AGGREGATE, stream_id, tag(AUDIO, 0, b"")) * 2000
+        with pytest.raises(LimitExceeded):
+            pair.server.receive_data(data)
+
+    def test_many_small_messages_in_many_aggregates(self) -> None:
+        """Each within what one read may have, and more than that together."""
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        pair.client.send_chunk_size(0xFFFFFF)
+        for _ in range(4):
+            pair.client.send_aggregate(stream_id, *[Part(AUDIO, 0, b"")] * 5000)
+        with pytest.raises(LimitExceeded):
+            pair.run()
+        assert len(pair.server.events()) <= 16_000
+
+    def test_memory_that_a_hostile_one_takes(self) -> None:
+        """Of 690,000 messages, 16,000 are looked at: their tuples are about 2 MB."""
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        pair.client.send_chunk_size(0xFFFFFF)
+        pair.run()
+        payload = tag(AUDIO, 0, b"") * 690_000
+        pair.client.send_message(Message(AGGREGATE, 0, stream_id, payload))
+        data = pair.client.data_to_send()
+        pair.server.receive_data(data[:-1])
+        tracemalloc.start()
+        try:
+            with pytest.raises(LimitExceeded):
+                pair.server.receive_data(data[-1:])
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 2 * len(payload) + 8_000_000
+
+    def test_what_servers_send_at_once_is_taken(self) -> None:
+        """A read full of sound in aggregates of a second each."""
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        second = [Part(AUDIO, number * 20, bytes(40)) for number in range(50)]
+        for _ in range(256 * 1024 // (50 * 55)):
+            pair.client.send_aggregate(stream_id, *second)
+        pair.run()
+        assert len(arrived(pair.server_events)) == 95 * 50

@@ -1,0 +1,115 @@
+"""Bytes of a peer played to one end of a connection, in pieces, and all that came of it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from math import isfinite
+from random import Random
+from typing import Any
+
+from ingest.rtmp import ClientConnection, Limits, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.connection import Connection
+from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, accept
+from tests.rtmpdecode import decode_stream
+
+ACKNOWLEDGEMENT = 3
+SIZES = (1, 2, 3, 11, 127, 128, 129, 1448, 4096, 65536)
+
+React = Callable[[Any, Any], None]
+"""What the shell does about an event: of the connection and the event."""
+
+
+@dataclass
+class Replay:
+    connection: Connection
+    events: list[Any] = field(default_factory=list)
+    sent: bytes = b""
+    error: RemoteProtocolError | None = None
+
+
+def whole(data: bytes) -> Iterator[bytes]:
+    yield data
+
+
+def single_bytes(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + 1] for at in range(len(data)))
+
+
+def random_pieces(data: bytes, seed: str | int) -> Iterator[bytes]:
+    random = Random(seed)
+    at = 0
+    while at < len(data):
+        size = random.choice(SIZES)
+        yield data[at : at + size]
+        at += size
+
+
+def cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
+    """Pieces of these sizes, and what is left."""
+    at = 0
+    for size in sizes:
+        yield data[at : at + size]
+        at += size
+    yield data[at:]
+
+
+def play(
+    connection: Connection, react: React, pieces: Iterable[bytes], look: Callable[[Connection], None] | None = None
+) -> Replay:
+    """Gives the pieces until the connection fails, if it does. Any other error than a RemoteProtocolError escapes.
+
+    `look` is called after each piece, when events and output are taken.
+    """
+    replay = Replay(connection)
+    try:
+        for piece in pieces:
+            found = connection.receive_data(piece)
+            while found:
+                replay.events += found
+                for event in found:
+                    react(connection, event)
+                found = connection.events()
+            replay.sent += connection.data_to_send()
+            if look:
+                look(connection)
+    except RemoteProtocolError as error:
+        replay.error = error
+        replay.events += connection.events()
+        replay.sent += connection.data_to_send()
+    return replay
+
+
+def serve(pieces: Iterable[bytes], limits: Limits | None = None) -> Replay:
+    """The server's end, whose shell says yes to all requests."""
+    return play(ServerConnection(limits or Limits(), nonce=SERVER_NONCE), accept, pieces)
+
+
+def follow(pieces: Iterable[bytes], limits: Limits | None = None, react: React | None = None) -> Replay:
+    """The client's end, whose shell plays as soon as it may."""
+    return play(ClientConnection(limits or Limits(), nonce=CLIENT_NONCE), react or play_a_stream, pieces)
+
+
+def play_a_stream(client: ClientConnection, event: Any) -> None:
+    match event:
+        case events.HandshakeCompleted():
+            client.connect("live", "rtmp://127.0.0.1/live")
+        case events.ResultReceived("connect", _, True):
+            client.create_stream()
+        case events.ResultReceived("createStream", _, True, values):
+            given = values[-1]
+            fits = isinstance(given, float) and isfinite(given) and 0 <= given < 2**32
+            client.play(int(given) if fits else 1, "cam")
+
+
+def answers(replay: Replay) -> list[Any]:
+    """The messages that were sent, but for acknowledgements, which are due by what was given at a time."""
+    return [message for message in decode_stream(replay.sent) if message.type_id != ACKNOWLEDGEMENT]
+
+
+def outcome(replay: Replay) -> tuple[list[Any], str, list[Any]]:
+    """Events, the error that ended it, answers: the same however the bytes are cut."""
+    return [plain(event) for event in replay.events], str(replay.error), answers(replay)
+
+
+def plain(event: Any) -> tuple[Any, ...]:
+    """To compare events by: their fields' representations, as no NaN equals another."""
+    return (type(event).__name__, *(repr(getattr(event, each.name)) for each in fields(event)))

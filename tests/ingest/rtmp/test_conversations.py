@@ -1,0 +1,199 @@
+"""Whole connections under anything that a peer may send: any messages by any chunks in any pieces, damaged sessions,
+any bytes. The same comes out however it is cut, nothing but RemoteProtocolError is raised, and memory stays in bounds.
+"""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.rtmp import ClientConnection, Limits, Message, ServerConnection, encode_message, events
+from ingest.rtmp.connection import Connection
+from tests.fuzz.limits import LIMITS
+from tests.ingest.rtmp.conversations import Raw, conversations, sizes, timestamps
+from tests.ingest.rtmp.held import connection_bytes, held_bytes
+from tests.ingest.rtmp.messages import shared_objects
+from tests.ingest.rtmp.messages.test_aggregate import BODY
+from tests.ingest.rtmp.messages.vectors import COMMANDS, CONTROL, DATA
+from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, accept
+from tests.ingest.rtmp.replay import cut, outcome, play, play_a_stream
+from tests.ingest.rtmp.sessions import client_after, server_after, session
+from tests.ingest.rtmp.wire import Sent, type0
+from tests.recordings import NAMES, from_client, from_server
+from tests.rtmpdecode import HANDSHAKE_BYTES
+
+AUDIO, VIDEO = 8, 9
+
+
+ENDS = {"server": server_after, "client": client_after}
+
+# Any message that is no error where it comes. A second connect is one.
+TEXTS = [
+    *((vector.type_id, vector.payload) for vector in (*CONTROL, *COMMANDS, *DATA) if vector.type_id not in (1, 2)),
+    *((16 if amf3 else 19, payload) for _, _, amf3, payload in shared_objects.BOTH_WAYS),
+    (22, BODY),
+    (99, b"unknown"),
+    (0, b""),
+]
+HARMLESS = [(kind, payload) for kind, payload in TEXTS if not payload.startswith(b"\x02\x00\x07connect")]
+GATHERED = b"\xaf\x01"
+"""The sound within the aggregate."""
+stream_ids = st.sampled_from([0, 1, 1, 1, 2])
+anything = st.one_of(
+    st.builds(Sent, st.sampled_from([AUDIO, VIDEO]), timestamps, stream_ids, st.binary(max_size=300)),
+    st.builds(
+        lambda kind, time, stream_id: Sent(kind[0], time, stream_id, kind[1]),
+        st.sampled_from(HARMLESS),
+        timestamps,
+        stream_ids,
+    ),
+)
+
+
+def one_by_one(messages: list[Raw]) -> list[bytes]:
+    """Each whole, under a header that says all, on a chunk stream of its own."""
+    return [
+        encode_message(Message(type_id, timestamp, stream_id, payload), chunk_stream_id=40, chunk_size=128)
+        for type_id, timestamp, stream_id, payload in messages
+    ]
+
+
+@pytest.mark.parametrize("end", ENDS)
+@settings(max_examples=150)
+@given(conversations(anything, repeats=True, most=15), sizes)
+def test_the_same_messages_whatever_the_chunks(
+    end: str, conversation: tuple[bytes, list[Raw]], cuts: list[int]
+) -> None:
+    data, complete = conversation
+    expected = ENDS[end](one_by_one(complete))
+    for pieces in ([data], cut(data, cuts)):
+        assert outcome(ENDS[end](pieces)) == outcome(expected)
+    if end == "client":  # A server's stream may have been closed by one of the commands.
+        sound = [
+            (each.timestamp, each.stream_id, each.payload)
+            for each in expected.events
+            if isinstance(each, events.AudioReceived)
+        ]
+        assert [each for each in sound if each[2] != GATHERED] == [
+            message[1:] for message in complete if message[0] == AUDIO and message[3] != GATHERED
+        ]
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["set", "insert", "delete", "repeat"]), st.integers(0, 2**16), st.binary(min_size=1, max_size=9)
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def damaged(data: bytes, made: list[tuple[str, int, bytes]], start: int) -> bytes:
+    """From `start` on."""
+    changed = bytearray(data)
+    for kind, place, value in made:
+        at = start + place % max(len(changed) - start, 1)
+        end = at + len(value)
+        if kind == "set":
+            changed[at:end] = value
+        elif kind == "insert":
+            changed[at:at] = value
+        elif kind == "delete":
+            del changed[at:end]
+        else:
+            changed[at:at] = changed[at : at + 8 * len(value)]
+    return bytes(changed)
+
+
+def within(limits: Limits) -> Any:
+    most = connection_bytes(limits)
+
+    def look(connection: Connection) -> None:
+        held = held_bytes(connection)
+        assert held <= most, f"{held} bytes, of {most} that the limits allow"
+
+    return look
+
+
+@pytest.mark.parametrize("limits", [Limits(), LIMITS], ids=["usual limits", "small limits"])
+@settings(max_examples=60)
+@given(st.sampled_from(NAMES), changes, sizes)
+def test_damaged_sessions_are_taken_or_refused(limits: Limits, name: str, made: Any, cuts: list[int]) -> None:
+    """Of the recordings, their first 6 KB after the handshake, where most of the protocol is."""
+    up = damaged(from_client(name)[: HANDSHAKE_BYTES + 6000], made, HANDSHAKE_BYTES)
+    in_pieces, whole = (
+        play(ServerConnection(limits, nonce=SERVER_NONCE), accept, pieces, within(limits))
+        for pieces in (cut(up, [HANDSHAKE_BYTES, *cuts]), cut(up, [HANDSHAKE_BYTES]))
+    )
+    assert outcome(in_pieces) == outcome(whole)
+    down = damaged(from_server(name)[: HANDSHAKE_BYTES + 6000], made, HANDSHAKE_BYTES)
+    client = ClientConnection(limits, nonce=CLIENT_NONCE)
+    play(client, play_a_stream, cut(down, [HANDSHAKE_BYTES, *cuts]), within(limits))
+
+
+@pytest.mark.parametrize("end", ENDS)
+@settings(max_examples=100)
+@given(st.binary(max_size=400), sizes)
+def test_any_bytes_are_taken_or_refused(end: str, data: bytes, cuts: list[int]) -> None:
+    in_pieces = ENDS[end](cut(data, cuts), LIMITS, look=within(LIMITS))
+    assert outcome(in_pieces) == outcome(ENDS[end]([data], LIMITS))
+
+
+@pytest.mark.parametrize("end", ENDS)
+@settings(max_examples=40)
+@given(st.integers(1, 2**24), st.integers(0, 2**20), st.sampled_from([AUDIO, VIDEO, 18, 20, 19, 22, 77]))
+def test_announced_sizes_take_no_memory(end: str, chunk_size: int, length: int, type_id: int) -> None:
+    """Of messages that never end, on as many chunk streams as there may be: what is held is what came."""
+    begin = type0(2, 0, 1, 0, chunk_size.to_bytes(4, "big"))
+    pieces = [begin, *(type0(csid, 0, type_id, 1, b"", length) + b"?" * 100 for csid in range(20, 60))]
+    came = sum(map(len, pieces))
+    found = ENDS[end](pieces)
+    assert held_bytes(found.connection) < 64 * 1024 + 2 * came
+
+
+def test_the_bound_is_near_what_can_be_held() -> None:
+    """All room for unfinished messages taken: near the bound, and one chunk more is refused."""
+    limits = Limits(media_message_bytes=2_000_000, partial_bytes=4_000_000, message_streams=1)
+    chunk = b"?" * 1_000_000
+    pieces = [type0(2, 0, 1, 0, len(chunk).to_bytes(4, "big"))]
+    pieces += [type0(csid, 0, VIDEO, 1, chunk, 2_000_000) for csid in range(20, 24)]
+    found = server_after(pieces, limits)
+    assert found.error is None
+    assert connection_bytes(limits) / 2.5 < held_bytes(found.connection) < connection_bytes(limits)
+    over = server_after([*pieces, type0(30, 0, VIDEO, 1, chunk, 2_000_000)], limits)
+    assert str(over.error) == "more than 4000000 bytes in unfinished messages"
+
+
+sent_messages = st.lists(
+    st.one_of(
+        st.builds(Message, st.sampled_from([AUDIO, VIDEO]), timestamps, st.just(1), st.binary(max_size=600)),
+        st.builds(lambda size: size, st.sampled_from([1, 2, 128, 129, 5000])),
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("publishes", [True, False], ids=["client to server", "server to client"])
+@settings(max_examples=60)
+@given(sent_messages, st.integers(1, 4000))
+def test_what_one_end_sends_the_other_gets(publishes: bool, made: list[Any], slice_bytes: int) -> None:
+    """Through our own writer, with its header compression, its order of what waits, and any chunk sizes on the way."""
+    pair = session(publishes=publishes)
+    pair.slice_bytes = slice_bytes
+    pair.server_events.clear()
+    pair.client_events.clear()
+    sender = pair.client if publishes else pair.server
+    for each in made:
+        if isinstance(each, Message):
+            sender.send_message(each)
+        else:
+            pair.run()
+            sender.send_chunk_size(each)
+    pair.run()
+    got = pair.server_events if publishes else pair.client_events
+    for type_id, kind in ((AUDIO, events.AudioReceived), (VIDEO, events.VideoReceived)):
+        expected = [
+            (each.timestamp, each.payload) for each in made if isinstance(each, Message) and each.type_id == type_id
+        ]
+        assert [(each.timestamp, each.payload) for each in got if isinstance(each, kind)] == expected

@@ -1,0 +1,123 @@
+"""A publisher that sends picture by picture, and a player that asks for things, through sockets."""
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+from ingest.rtmp import events
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.rtmp_client import RtmpClient
+
+
+class Camera:
+    """Publishes; `send` gives the next picture, with sound 7 ms later."""
+
+    def __init__(self, client: RtmpClient, stream_id: int, begins_at: int) -> None:
+        self.client = client
+        self.stream_id = stream_id
+        self.time = begins_at
+        self.number = 0
+
+    async def headers(self, avc: bytes = AVC_HEADER) -> None:
+        await self.client.send_video(self.stream_id, self.time, avc)
+        await self.client.send_audio(self.stream_id, self.time, AAC_HEADER)
+
+    async def send(self, *, key: bool = False, count: int = 1) -> None:
+        for number in range(count):
+            self.time += 40
+            self.number += 1
+            frame = key_frame(self.number) if key and number == 0 else inter_frame(self.number)
+            await self.client.send_video(self.stream_id, self.time, frame)
+            await self.client.send_audio(self.stream_id, self.time + 7, sound(self.number))
+
+    @property
+    def key_frame(self) -> bytes:
+        """The latest picture, if it was one."""
+        return key_frame(self.number)
+
+
+class Viewer:
+    """One message stream of a client that plays."""
+
+    def __init__(self, client: RtmpClient) -> None:
+        self.client = client
+        self.stream_id = 1
+
+    async def ask(self, procedure: str, *arguments: Any) -> None:
+        self.client.protocol.notify(procedure, *arguments, stream_id=self.stream_id)
+        await self.client.flush()
+
+    async def call(self, procedure: str, *arguments: Any) -> events.ResultReceived:
+        transaction = self.client.protocol.call(procedure, *arguments, stream_id=self.stream_id)
+        await self.client.flush()
+        return await self.client.wait_for(events.ResultReceived, lambda found: found.transaction == transaction)
+
+    async def status(self, code: str, *, after: int = 0) -> events.StatusReceived:
+        return await self.client.wait_for(events.StatusReceived, lambda status: status.code == code, after=after)
+
+    async def play_status(self, code: str) -> dict[str, Any]:
+        def matches(data: events.DataReceived) -> bool:
+            return data.name == "onPlayStatus" and data.values[0]["code"] == code
+
+        info: dict[str, Any] = (await self.client.wait_for(events.DataReceived, matches)).values[0]
+        return info
+
+    async def picture(self, payload: bytes) -> events.VideoReceived:
+        return await self.client.wait_for(events.VideoReceived, lambda video: video.payload == payload)
+
+    async def hear(self, number: int) -> events.AudioReceived:
+        return await self.client.wait_for(events.AudioReceived, lambda audio: audio.payload == sound(number))
+
+    @property
+    def codes(self) -> list[str]:
+        return [status.code for status in self.client.of(events.StatusReceived)]
+
+    @property
+    def play_codes(self) -> list[str]:
+        return [data.values[0]["code"] for data in self.client.of(events.DataReceived) if data.name == "onPlayStatus"]
+
+    @property
+    def video(self) -> list[bytes]:
+        return [event.payload for event in self.client.of(events.VideoReceived)]
+
+    @property
+    def times(self) -> list[int]:
+        """Of the frames, in the order in which they came."""
+        return [
+            event.timestamp
+            for event in self.client.received
+            if isinstance(event, events.VideoReceived | events.AudioReceived)
+        ]
+
+
+class Stage:
+    """Publishers and players of one server; all of them leave at the end."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "Stage":
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stack.aclose()
+
+    async def client(self) -> RtmpClient:
+        client = await self._stack.enter_async_context(RtmpClient(port=self.port))
+        await client.connect("live")
+        return client
+
+    async def camera(self, name: str, begins_at: int = 0, avc: bytes = AVC_HEADER) -> Camera:
+        client = await self.client()
+        camera = Camera(client, await client.publish(name), begins_at)
+        await camera.headers(avc)
+        return camera
+
+    async def viewer(self, name: str = "", *arguments: Any) -> Viewer:
+        """With a name it plays that."""
+        viewer = Viewer(await self.client())
+        viewer.stream_id = await viewer.client.create_stream()
+        if name:
+            await viewer.ask("play", name, *arguments)
+            await viewer.status("NetStream.Play.Start")
+        return viewer

@@ -1,0 +1,233 @@
+"""What a client asks of a recording that plays: seek, pause, receiveAudio and receiveVideo (sections 7.2.2.4 to 8)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ingest.rtmp import events
+from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER
+from tests.ingest.server.recorded.files import AUDIO, VIDEO, Made, made, record, write
+from tests.ingest.server.recorded.viewer import HOURS_MS, Viewer
+
+CLIP = made(60)
+JUMP = ["NetStream.Seek.Notify", "STREAM_IS_RECORDED", "STREAM_BEGIN", "NetStream.Play.Start"]
+QUIET_S = 0.3
+
+
+@pytest.fixture(autouse=True)
+def clip(app: ScriptedApplication, tmp_path: Path) -> None:
+    record(app, write(tmp_path / "clip.flv", CLIP))
+
+
+async def begun(viewer: Viewer, **asked: float) -> None:
+    """It plays, and has what it wants to have ahead: a second."""
+    await viewer.watch(buffer_ms=1000, **asked)  # type: ignore[arg-type]
+    await viewer.wait_for(events.VideoReceived, lambda event: event.timestamp >= 800)
+
+
+async def fast(viewer: Viewer) -> None:
+    viewer.protocol.set_buffer_length(viewer.stream_id, HOURS_MS)
+    await viewer.flush()
+
+
+def since(time_ms: int) -> Made:
+    return [message for message in CLIP[2:] if message[1] >= time_ms]
+
+
+def headers(time_ms: int) -> Made:
+    return [(VIDEO, time_ms, AVC_HEADER), (AUDIO, time_ms, AAC_HEADER)]
+
+
+# --- seek ---
+
+
+@pytest.mark.parametrize(("to", "first"), [(30_500, 30_000), (0, 0), (59_907, 59_000), (200, 0)])
+async def test_seek(port: int, to: int, first: int) -> None:
+    """From the keyframe at or before it on, headers first; nothing from before comes after Seek.Notify."""
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        after = await viewer.command("seek", float(to))
+        await fast(viewer)
+        await viewer.until_over(after=after)
+        story = viewer.story(after)
+        assert [word for word in story if word != "media"][:5] == ["STREAM_EOF", *JUMP]
+        notified = viewer.received.index(await viewer.until_code("NetStream.Seek.Notify"))
+        assert viewer.media(notified) == [*headers(first), *since(first)]
+
+
+@pytest.mark.parametrize("to", [-1, 59_908, 1e300])
+async def test_a_seek_to_nowhere(port: int, to: float) -> None:
+    """It plays on."""
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        await viewer.command("seek", float(to))
+        status = await viewer.until_code("NetStream.Seek.InvalidTime")
+        assert (status.level, status.description) == ("error", "The recording has 59.907 s.")
+        await fast(viewer)
+        await viewer.until_over()
+        assert viewer.media() == CLIP
+
+
+async def test_a_seek_before_anything_is_known_of_the_file(port: int) -> None:
+    async with Viewer(port=port) as viewer:
+        await viewer.connect("live")
+        viewer.stream_id = await viewer.create_stream()
+        viewer.protocol.play(viewer.stream_id, "clip", 0)
+        viewer.protocol.send_command(viewer.stream_id, "seek", 0, None, 40_000.0)
+        viewer.protocol.set_buffer_length(viewer.stream_id, HOURS_MS)
+        await viewer.flush()
+        await viewer.until_over()
+        assert viewer.media()[-len(since(40_000)) :] == since(40_000)
+        assert "NetStream.Seek.Notify" in viewer.story()
+
+
+async def test_many_seeks_end_where_the_last_one_led(port: int) -> None:
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        for to in range(1000, 51_000, 500):
+            viewer.protocol.send_command(viewer.stream_id, "seek", 0, None, float(to))
+        after = await viewer.command("seek", 50_000.0)
+        await fast(viewer)
+        await viewer.until_over(after=after)
+        assert viewer.media()[-len(since(50_000)) - 2 :] == [*headers(50_000), *since(50_000)]
+
+
+async def test_a_seek_stays_within_the_duration(port: int) -> None:
+    async with Viewer(port=port) as viewer:
+        await begun(viewer, start=10_000, duration=20_000)
+        after = await viewer.command("seek", 25_000.0)
+        await fast(viewer)
+        await viewer.until_over(after=after)
+        assert viewer.media()[-1] == (AUDIO, 29_907, since(29_907)[0][2])
+
+
+async def test_timestamps_behind_a_start(port: int) -> None:
+    """They count from the start, until a seek that leads somewhere: from then on they are the file's."""
+    async with Viewer(port=port) as viewer:
+        await begun(viewer, start=10_000)
+        await viewer.command("seek", 99_000.0)
+        await viewer.until_code("NetStream.Seek.InvalidTime")
+        after = len(viewer.received)
+        later = await viewer.wait_for(events.VideoReceived, after=after)
+        assert later.timestamp < 3000
+        await viewer.command("seek", 40_000.0)
+        await fast(viewer)
+        await viewer.until_over()
+        notified = viewer.received.index(await viewer.until_code("NetStream.Seek.Notify"))
+        assert viewer.media(notified) == [*headers(40_000), *since(40_000)]
+
+
+# --- pause ---
+
+
+async def test_pause(port: int) -> None:
+    """Nothing comes behind Pause.Notify; unpaused, it goes on where it was."""
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        await viewer.command("pause", True, 500.0)
+        paused = viewer.received.index(await viewer.until_code("NetStream.Pause.Notify"))
+        await asyncio.sleep(QUIET_S)
+        assert viewer.media(paused) == []
+        await viewer.command("pause", False, 500.0)
+        await fast(viewer)
+        await viewer.until_over()
+        assert "NetStream.Unpause.Notify" in viewer.story(paused)
+        assert viewer.media() == CLIP
+
+
+async def test_the_time_of_a_pause_counts_for_nobody(port: int) -> None:
+    """What is sent ahead stays what the client asked for."""
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        await viewer.command("pause", True, 500.0)
+        await viewer.until_code("NetStream.Pause.Notify")
+        await asyncio.sleep(1)
+        last_ms = viewer.media()[-1][1]
+        await viewer.command("pause", False, 500.0)
+        await viewer.until_code("NetStream.Unpause.Notify")
+        after = len(viewer.received)
+        await viewer.wait_for(events.VideoReceived, after=after)
+        await asyncio.sleep(0)
+        assert viewer.media()[-1][1] < last_ms + 700
+
+
+async def test_going_on_elsewhere_than_where_it_paused(port: int) -> None:
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        await viewer.command("pause", True, 500.0)
+        await viewer.command("pause", False, 40_300.0)
+        await fast(viewer)
+        unpaused = viewer.received.index(await viewer.until_code("NetStream.Unpause.Notify"))
+        await viewer.until_over()
+        assert viewer.media(unpaused) == [*headers(40_000), *since(40_000)]
+
+
+async def test_a_seek_while_it_is_paused(port: int) -> None:
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        await viewer.command("pause", True, 500.0)
+        await viewer.command("seek", 40_000.0)
+        sought = viewer.received.index(await viewer.until_code("NetStream.Play.Start", after=len(viewer.received)))
+        await asyncio.sleep(QUIET_S)
+        assert viewer.media(sought) == []
+        await viewer.command("pause", False, 40_000.0)
+        await fast(viewer)
+        await viewer.until_over()
+        assert viewer.media(sought) == [*headers(40_000), *since(40_000)]
+
+
+# --- receiveAudio, receiveVideo ---
+
+
+async def test_without_sound(port: int) -> None:
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        await viewer.command("receiveAudio", False)
+        await viewer.command("receiveVideo", True)  # Answered, so what came before is done.
+        at = viewer.received.index(await viewer.until_code("NetStream.Seek.Notify"))
+        await fast(viewer)
+        await viewer.until_over()
+        later = viewer.media(at)
+        assert {kind for kind, *_ in later} == {VIDEO}
+        pictures = [message for message in viewer.media() if message[0] == VIDEO]
+        assert pictures == [message for message in CLIP if message[0] == VIDEO]
+
+
+async def test_sound_again(port: int) -> None:
+    """From where the pictures are on; no picture comes twice."""
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        await viewer.command("receiveAudio", False)
+        await viewer.wait_for(events.VideoReceived, lambda event: event.timestamp >= 1500)
+        after = await viewer.command("receiveAudio", True)
+        await fast(viewer)
+        await viewer.until_over()
+        assert viewer.story(after)[:2] != []
+        assert [word for word in viewer.story(after) if word != "media"][:4] == JUMP
+        pictures = [message for message in viewer.media() if message[0] == VIDEO and message[2] != AVC_HEADER]
+        assert pictures == [message for message in CLIP if message[0] == VIDEO and message[2] != AVC_HEADER]
+        sounds = [at for kind, at, payload in viewer.media(after) if kind == AUDIO and payload != AAC_HEADER]
+        assert 1400 < sounds[0] < 3000
+        assert sounds[-1] == 59_907
+
+
+async def test_pictures_again(port: int) -> None:
+    """From a keyframe on, at the time that the sound has reached; no sound comes twice."""
+    async with Viewer(port=port) as viewer:
+        await begun(viewer)
+        await viewer.command("receiveVideo", False)
+        await viewer.wait_for(events.AudioReceived, lambda event: event.timestamp >= 1500)
+        after = await viewer.command("receiveVideo", True)
+        await fast(viewer)
+        await viewer.until_over()
+        notified = viewer.received.index(await viewer.until_code("NetStream.Seek.Notify", after=after))
+        later = viewer.media(notified)
+        pictures = [(at, payload) for kind, at, payload in later if kind == VIDEO]
+        assert pictures[0][1] == AVC_HEADER
+        assert pictures[1][1].startswith(b"\x17\x01")
+        times = [at for _, at, _ in later]
+        assert times == sorted(times)
+        sounds = [message for message in viewer.media() if message[0] == AUDIO and message[2] != AAC_HEADER]
+        assert sounds == [message for message in CLIP if message[0] == AUDIO and message[2] != AAC_HEADER]

@@ -1,0 +1,216 @@
+"""Which messages of a file are sent for which part of it, against a simple reference."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.flv import FlvError, decode_metadata
+from ingest.rtmp import Limits
+from ingest.rtmp.amf0 import encode
+from ingest.server.recorded import tape
+from ingest.server.recorded.span import Span, asked_span
+from ingest.server.recorded.tape import Piece, Tape, read_leaf
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.recorded.files import AUDIO, DATA, VIDEO, Made, made, write
+
+LIMITS = Limits()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Tape]:
+    found = Tape(path, read_leaf(path, None, LIMITS), LIMITS)
+    yield found
+    found.close()
+
+
+def all_of(path: Path, span: Span) -> list[Piece]:
+    """All that is sent, without the metadata that come first."""
+    with opened(path) as found:
+        batch = found.begin(span)
+        pieces = batch.pieces
+        while not batch.is_last:
+            batch = found.read()
+            pieces += batch.pieces
+        assert not batch.fault
+    assert pieces[0].type_id == DATA
+    return pieces[1:]
+
+
+def shape(pieces: list[Piece]) -> Made:
+    return [(piece.type_id, piece.time_ms, piece.payload) for piece in pieces]
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> Made:
+    """Headers, then pictures and sounds whose times go on, or a little back."""
+    first = draw(st.sampled_from([0, 0, 40, 1_000_000]))
+    messages: Made = [(VIDEO, first, AVC_HEADER), (AUDIO, first, AAC_HEADER)]
+    time = first
+    for number in range(draw(st.integers(0, 40))):
+        time += draw(st.integers(0, 400))
+        kind = draw(st.sampled_from(["key", "inter", "inter", "sound", "sound"]))
+        at = max(time - draw(st.sampled_from([0, 0, 0, 30])), first)
+        payload = {"key": key_frame, "inter": inter_frame, "sound": sound}[kind](number, 40)
+        messages.append((AUDIO if kind == "sound" else VIDEO, at, payload))
+    return messages
+
+
+def is_key(message: tuple[int, int, bytes]) -> bool:
+    return message[2].startswith(b"\x17\x01")
+
+
+def reference(messages: Made, span: Span) -> Made:
+    """By the words of section 7.2.2.1 alone; a single frame is the last one for a second behind it."""
+    first = messages[0][1]
+    timed = [(kind, at - first, payload) for kind, at, payload in messages]
+    if span.start_ms > max(at for _, at, _ in timed) + 1000 * span.is_single:
+        return []
+    keys = [number for number, message in enumerate(timed) if is_key(message)]
+    before = [number for number in keys if timed[number][1] <= span.start_ms]
+    begin = max(before, key=lambda number: (timed[number][1], -number), default=None)
+    if span.is_single:
+        at = begin if begin is not None else keys[0]
+        return as_of(span, timed, at, [timed[at]])
+    stop = span.stop_ms if span.stop_ms is not None else 10**12
+    if begin is None or span.start_ms <= timed[keys[0]][1]:
+        return as_of(span, timed, None, [message for message in timed if message[1] < stop])
+    return as_of(span, timed, begin, [message for message in timed[begin:] if message[1] < stop])
+
+
+def as_of(span: Span, timed: Made, begin: int | None, messages: Made) -> Made:
+    """With the headers where it begins in the middle, and without the sound before the start."""
+    headers = [(kind, timed[begin][1], payload) for kind, _, payload in timed[:2]] if begin is not None else []
+    heard = [message for message in messages if not (message[2][:2] == b"\xaf\x01" and message[1] < span.start_ms)]
+    return [(kind, max(at, span.start_ms), payload) for kind, at, payload in headers + heard]
+
+
+@settings(max_examples=150, deadline=None)
+@given(recordings().filter(lambda messages: any(map(is_key, messages))), st.data())
+def test_what_is_sent(messages: Made, data: st.DataObject) -> None:
+    """From anywhere to anywhere, as often as not exactly from a message to another."""
+    times = sorted({at - messages[0][1] for _, at, _ in messages})
+    start = data.draw(st.one_of(st.sampled_from(times), st.integers(0, 9000)), "start")
+    ends = [at - start for at in times if at > start]
+    duration = data.draw(st.sampled_from([-1, 0, 1, 2500, 100_000, *ends, *ends]), "duration")
+    span = asked_span(start, duration, "ms")
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder) / "clip.flv", messages)
+        assert shape(all_of(path, span)) == reference(messages, span)
+
+
+@pytest.mark.parametrize(
+    ("start", "duration", "unit", "expected"),
+    [
+        (0, -1, "ms", Span(0)),
+        (2500, -1, "ms", Span(2500, had_ms={AUDIO: 2500})),
+        (2.5, -1, "s", Span(2500, had_ms={AUDIO: 2500})),
+        (2.5, 1.5, "s", Span(2500, 4000, had_ms={AUDIO: 2500})),
+        (-2, -1, "ms", Span(0)),
+        (-2, 1000, "ms", Span(0, 1000)),
+        (10, 0, "ms", Span(10, is_single=True, had_ms={AUDIO: 10})),
+        (1e300, 1e300, "s", Span(2**53, 2**53, had_ms={AUDIO: 2**53})),
+    ],
+)
+def test_arguments_of_play(start: float, duration: float, unit: str, expected: Span) -> None:
+    assert asked_span(start, duration, unit) == expected  # type: ignore[arg-type]
+
+
+def test_what_the_player_has_had_is_not_sent_again(tmp_path: Path) -> None:
+    """The pictures that others refer to come again, as of now: the player's time goes on."""
+    path = write(tmp_path / "clip.flv", made(5))
+    pieces = all_of(path, Span(3400, had_ms={AUDIO: 3420}))
+    assert [piece.time_ms for piece in pieces[:2]] == [3420, 3420]
+    frames = [piece for piece in pieces if piece.is_frame]
+    assert all(after.time_ms >= before.time_ms for before, after in pairwise(frames))
+    pictures = [piece for piece in frames if piece.type_id == VIDEO]
+    assert pictures[0].is_keyframe
+    assert [piece.time_ms for piece in pictures[:6]] == [3420, 3420, 3420, 3420, 3420, 3500]
+    assert next(piece.time_ms for piece in frames if piece.type_id == AUDIO) == 3507
+
+
+def test_sound_alone(tmp_path: Path) -> None:
+    messages = [message for message in made(5) if message[0] == AUDIO]
+    path = write(tmp_path / "clip.flv", messages)
+    assert shape(all_of(path, Span())) == [(kind, max(at - 0, 0), payload) for kind, at, payload in messages]
+    assert all_of(path, Span(3400))[1].time_ms in range(2400, 3401)
+    assert [piece.is_frame for piece in all_of(path, Span(3400, is_single=True))] == [False, True]
+
+
+def test_the_metadata_that_players_are_sent(tmp_path: Path) -> None:
+    path = write(tmp_path / "clip.flv", made(5))
+    with opened(path) as found:
+        metadata = decode_metadata(found.begin(Span()).pieces[0].payload, LIMITS)
+    assert metadata == {"width": 640.0, "duration": 4.907}
+
+
+def test_data_within_a_recording(tmp_path: Path) -> None:
+    """Cue points go where they stand, in AMF0; what can't be read is left out."""
+    cue = encode("onCuePoint", {"name": "a"})
+    messages = made(2)
+    messages[10:10] = [(DATA, 400, cue), (15, 400, b"\0" + cue), (DATA, 400, b"\xff")]
+    path = write(tmp_path / "clip.flv", messages)
+    sent = [piece.payload for piece in all_of(path, Span()) if piece.type_id == DATA]
+    assert sent == [cue, cue]
+
+
+def test_a_file_that_was_not_closed_plays_as_far_as_it_is_written(tmp_path: Path) -> None:
+    messages = made(2)
+    path = write(tmp_path / "clip.flv", messages, finished=False)
+    path.write_bytes(path.read_bytes()[:-30])
+    assert shape(all_of(path, Span())) == messages[:-1]
+
+
+def test_a_file_that_grows_plays_on(tmp_path: Path) -> None:
+    path = write(tmp_path / "clip.flv", made(1), finished=False)
+    with opened(path) as found:
+        write(path, made(3), finished=False)
+        batch = found.begin(Span())
+        sent = batch.pieces[1:]
+        while not batch.is_last:
+            batch = found.read()
+            sent += batch.pieces
+    assert shape(sent) == made(3)
+
+
+def test_a_file_that_was_cut_meanwhile(tmp_path: Path) -> None:
+    path = write(tmp_path / "clip.flv", made(3))
+    with opened(path) as found:
+        path.write_bytes(path.read_bytes()[:-2000])
+        batch = found.begin(Span())
+        while not batch.is_last:
+            batch = found.read()
+        assert "had" in batch.fault
+
+
+def test_a_file_that_was_replaced_meanwhile(tmp_path: Path) -> None:
+    path = write(tmp_path / "clip.flv", made(3))
+    leaf = read_leaf(path, None, LIMITS)
+    write(tmp_path / "other.flv", made(1)).replace(path)
+    with pytest.raises(FlvError, match="replaced"):
+        Tape(path, leaf, LIMITS)
+
+
+def test_what_is_known_of_a_file_is_kept_until_it_changes(tmp_path: Path) -> None:
+    path = write(tmp_path / "clip.flv", made(3))
+    leaf = read_leaf(path, None, LIMITS)
+    assert read_leaf(path, leaf, LIMITS) is leaf
+    write(path, made(4))
+    assert read_leaf(path, leaf, LIMITS).duration_ms == 3907
+
+
+def test_a_batch_is_bounded(tmp_path: Path) -> None:
+    """What a read gives; one message more where that is longer."""
+    path = write(tmp_path / "clip.flv", made(60, fps=50))
+    longest = 0
+    with opened(path) as found:
+        batch = found.begin(Span())
+        while not batch.is_last:
+            longest = max(longest, batch.size)
+            batch = found.read()
+    assert 0 < longest <= tape.READ_BYTES + 100

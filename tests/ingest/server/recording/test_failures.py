@@ -1,0 +1,289 @@
+"""A disk that is full, slow or not to be written to: the live stream goes on, and those who should know are told."""
+
+import asyncio
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from ingest.flv import read_index
+from ingest.live import QueueLimits
+from ingest.rtmp import events
+from tests.ingest.server.media import key_frame
+from tests.ingest.server.recording.conftest import Recorded, media, send_headers, send_pictures, statuses
+from tests.ingest.server.waiting import within
+from tests.rtmp_client import RtmpClient
+
+FULL = "NetStream.Record.DiskQuotaExceeded"
+NO_ACCESS = "NetStream.Record.NoAccess"
+FAILED = "NetStream.Record.Failed"
+
+
+class OnAir:
+    """A publisher that is recorded, and a player of its stream."""
+
+    def __init__(self, port: int) -> None:
+        self.publisher = RtmpClient(port=port)
+        self.player = RtmpClient(port=port)
+        self.sent = 0
+
+    async def __aenter__(self) -> "OnAir":
+        await self.publisher.open()
+        await self.player.open()
+        await self.publisher.connect("live")
+        await self.player.connect("live")
+        self.stream_id = await self.publisher.publish("cam1", "record")
+        await self.player.play("cam1")
+        await send_headers(self.publisher, self.stream_id)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.publisher.close()
+        await self.player.close()
+
+    async def send(self, count: int = 25) -> None:
+        """Pictures and sounds, all of which the player gets."""
+        await send_pictures(self.publisher, self.stream_id, 40 * self.sent, count)
+        self.sent += count
+        await self.player.wait_until(lambda: len(self.player.of(events.AudioReceived)) == 1 + self.sent)
+        assert len(self.player.of(events.VideoReceived)) == 1 + self.sent
+
+    async def told(self, code: str) -> events.StatusReceived:
+        return await self.publisher.wait_for(events.StatusReceived, lambda event: event.code == code)
+
+
+@pytest.fixture
+def small_files() -> Iterator[int]:
+    """No file of this process may grow over so many bytes, as if the disk were full."""
+    limit = 100_000
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_full_disk(recorded: Recorded, small_files: int) -> None:
+    server = await recorded.serve()
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.send()
+        await recorded.until("started")
+        while not recorded.told("failed"):
+            await air.send()
+        status = await air.told(FULL)
+        assert status.level == "warning"
+        await air.send()
+        assert not air.publisher.closed
+    (failed,) = recorded.told("failed")
+    assert failed["code"] == FULL
+    assert "large" in failed["description"] or "space" in failed["description"]
+    path = recorded.folder / failed["file"]
+    assert path.stat().st_size == failed["size_bytes"] <= small_files
+    with path.open("rb") as stream:
+        index = read_index(stream)
+    assert not index.is_cut
+    assert index.metadata["duration"] * 1000 == failed["duration_ms"] > 0
+
+
+async def test_when_the_disk_has_room_again_the_recording_goes_on(recorded: Recorded, small_files: int) -> None:
+    server = await recorded.serve(again_s=0.05)
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.send()
+        await recorded.until("started")
+        while not recorded.told("failed"):
+            await air.send()
+        for _ in range(3):  # It is tried again, fails again, and is not told of again.
+            await asyncio.sleep(0.06)
+            await air.send()
+        assert len(recorded.told("failed")) <= 1 + len(recorded.told("started"))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        (path,) = recorded.files()
+        while path.stat().st_size < 2 * small_files:
+            await asyncio.sleep(0.06)
+            await air.send()
+        await air.publisher.delete_stream(air.stream_id)
+        (closed,) = await recorded.until("closed")
+    assert closed["is_continued"]
+    assert recorded.files() == [path]
+    times = [time for _, time, _ in media(recorded.tags(closed))]
+    assert times == sorted(times)
+
+
+async def test_some_room_stays_free(recorded: Recorded) -> None:
+    server = await recorded.serve(min_free_bytes=2**60)
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.send()
+        (failed,) = await recorded.until("failed")
+        assert failed["description"].endswith("MiB that stay.")
+        assert (await air.told(FULL)).level == "warning"
+        await air.send()
+    assert recorded.files() == []
+
+
+@pytest.mark.parametrize("obstacle", ["a file in the way", "no right to write"])
+async def test_a_folder_that_can_not_be_written_to(recorded: Recorded, obstacle: str) -> None:
+    if obstacle == "a file in the way":
+        recorded.folder.write_text("no folder")
+        code = FAILED
+    else:
+        if os.geteuid() == 0:
+            recorded.folder = Path("/proc/sys")  # Where not even root makes a folder.
+            code = NO_ACCESS
+        else:
+            recorded.folder.mkdir(mode=0o500)
+            code = NO_ACCESS
+    server = await recorded.serve()
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.send()
+        (failed,) = await recorded.until("failed")
+        assert failed["file"] == ""
+        assert (await air.told(failed["code"])).level == "warning"
+        await air.send()
+        assert not [status for status in statuses(air.publisher) if status[0] == "error"]
+    assert failed["code"] in (code, FAILED)
+
+
+class HangingDisk:
+    """fsync returns when it is let go, as on a disk that hangs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hangs = threading.Event()
+        self.released = threading.Event()
+        self._fsync = os.fsync
+        monkeypatch.setattr("ingest.server.recording.file.os.fsync", self._hang)
+
+    def _hang(self, descriptor: int) -> None:
+        self.hangs.set()
+        self.released.wait(20)
+        self._fsync(descriptor)
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[HangingDisk]:
+    disk = HangingDisk(monkeypatch)
+    yield disk
+    disk.released.set()
+
+
+async def test_a_disk_that_hangs_holds_up_nobody_and_no_memory(recorded: Recorded, hanging: HangingDisk) -> None:
+    queue = QueueLimits(messages=100_000, size_bytes=400_000, seconds=60)
+    server = await recorded.serve(sync_s=0.001, stall_s=0.2, queue=queue)
+    assert server.recorders is not None
+    async with OnAir(server.addresses[0][1]) as air:
+        while not hanging.hangs.is_set():
+            await air.send()
+        server.take_loop_delay()
+        (recorder,) = server.recorders._recorders
+        waiting = []
+        for number in range(40):  # 4 MB: ten times the queue.
+            await air.publisher.send_video(air.stream_id, 40 * (air.sent + number), key_frame(number, 100_000))
+            await air.player.wait_count(events.VideoReceived, 2 + air.sent + number)
+            waiting.append(recorder._subscriber.pending_bytes)
+        assert max(waiting) <= queue.size_bytes
+        assert server.take_loop_delay() < 0.25
+        (failed,) = await recorded.until("failed")
+        assert failed["code"] == FAILED
+        assert failed["file"] == ""
+        assert "taken nothing" in failed["description"]
+        assert (await air.told(FAILED)).level == "warning"
+        hanging.released.set()
+        await air.publisher.delete_stream(air.stream_id)
+        (closed,) = await recorded.until("closed")
+    assert closed["dropped_frames"] >= 30
+    tags = media(recorded.tags(closed))
+    assert tags[-1][2] == key_frame(39, 100_000)
+
+
+async def test_what_waits_for_a_disk_that_hangs_is_bounded_for_all_recordings(
+    recorded: Recorded, hanging: HangingDisk
+) -> None:
+    most = 1_000_000
+    server = await recorded.serve(sync_s=0.001, memory_bytes=most, threads=1)
+    recorders = server.recorders
+    assert recorders is not None
+    async with AsyncExitStack() as stack:
+        publishers = [await stack.enter_async_context(RtmpClient(port=server.addresses[0][1])) for _ in range(3)]
+        streams = []
+        for number, publisher in enumerate(publishers):
+            await publisher.connect("live")
+            streams.append(await publisher.publish(f"cam{number}", "record"))
+            await send_headers(publisher, streams[-1])
+        while not hanging.hangs.is_set():
+            await send_pictures(publishers[0], streams[0], 0, 1)
+            await asyncio.sleep(0.01)
+        for publisher, stream_id in zip(publishers, streams, strict=True):
+            await send_pictures(publisher, stream_id, 0, 1)
+
+        async def wait_for_the_disk() -> bool:
+            return all(recorder._busy_since is not None for recorder in recorders._recorders)
+
+        assert await within(5, wait_for_the_disk, True)
+        for number in range(20):  # 6 MB, of which no queue alone has too much.
+            for publisher, stream_id in zip(publishers, streams, strict=True):
+                await publisher.send_video(stream_id, 1000 + 40 * number, key_frame(number, 100_000))
+
+        async def has_dropped_to_its_bounds() -> bool:
+            dropped = sum(recorder.dropped_frames for recorder in recorders._recorders)
+            held = sum(recorder.held_bytes for recorder in recorders._recorders)
+            return dropped > 20 and held <= most
+
+        assert await within(5, has_dropped_to_its_bounds, True)
+        hanging.released.set()
+        for publisher, stream_id in zip(publishers, streams, strict=True):
+            await publisher.send_video(stream_id, 3000, key_frame(99))
+            await publisher.delete_stream(stream_id)
+        closed = await recorded.until("closed", 3)
+    assert sum(event["dropped_frames"] for event in closed) > 20
+    for event in closed:
+        assert media(recorded.tags(event))[-1][2] == key_frame(99)
+
+
+async def test_a_disk_that_hangs_does_not_hold_up_the_stop(recorded: Recorded, hanging: HangingDisk) -> None:
+    server = await recorded.serve()
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.send()
+        await recorded.until("started")
+        await air.publisher.delete_stream(air.stream_id)
+        async with asyncio.timeout(5):
+            await asyncio.to_thread(hanging.hangs.wait, 5)
+            await server.stop(grace_s=0.5)
+    assert recorded.told("closed") == []
+
+
+async def test_the_application_is_told_after_its_publisher_is_gone(recorded: Recorded, hanging: HangingDisk) -> None:
+    server = await recorded.serve()
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.send()
+        await recorded.until("started")
+    await recorded.app.wait_until(lambda: bool(recorded.app.connections[0].of("rtmp.disconnect")))
+    hanging.released.set()
+    (closed,) = await recorded.until("closed")
+    assert closed["type"] == "node.record"
+    assert closed["session_id"] == recorded.told("started")[0]["session_id"]
+    assert closed["duration_ms"] == 24 * 40 + 10
+    await server.stop()
+
+
+async def test_a_server_without_a_folder_says_so(recorded: Recorded) -> None:
+    server = await recorded.serve(config={"recording": None})
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.told(FAILED)
+        await air.send()
+        assert statuses(air.publisher)[0][1] == "NetStream.Publish.Start"
+    assert "no folder" in recorded.told("failed")[0]["description"]
+
+
+async def test_a_link_leads_nowhere(recorded: Recorded, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(b"mine")
+    (recorded.folder / "live").mkdir(parents=True)
+    (recorded.folder / "live" / "link.flv").symlink_to(target)
+    recorded.order = {"mode": "append", "file": "live/link.flv"}
+    server = await recorded.serve()
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.send()
+        await recorded.until("failed")
+    assert target.read_bytes() == b"mine"

@@ -1,0 +1,248 @@
+"""What is recorded of a publisher: by real connections, read back from the files."""
+
+from pathlib import Path
+
+import pytest
+
+from ingest.flv import read_index
+from ingest.rtmp import events
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.recording.conftest import (
+    AUDIO,
+    VIDEO,
+    Recorded,
+    media,
+    send_headers,
+    send_pictures,
+    statuses,
+)
+from tests.ingest.server.waiting import within
+from tests.rtmp_client import RtmpClient
+
+
+async def publish(port: int, name: str = "cam1", *, start_ms: int = 5000, count: int = 20) -> list[tuple[str, str]]:
+    """A whole session; the statuses that the publisher got."""
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        stream_id = await client.publish(name, "record")
+        await send_headers(client, stream_id)
+        await send_pictures(client, stream_id, start_ms, count)
+        await client.wait_for(events.StatusReceived, lambda event: event.code.startswith("NetStream.Record"))
+        await client.delete_stream(stream_id)
+        await client.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Record.Stop")
+        return statuses(client)
+
+
+def sent(count: int, start_ms: int = 0) -> list[tuple[int, int, bytes]]:
+    found = []
+    for number in range(count):
+        at = start_ms + 40 * number
+        found.append((VIDEO, at, inter_frame(number) if number % 5 else key_frame(number)))
+        found.append((AUDIO, at + 10, sound(number)))
+    return found
+
+
+HEADERS = [(VIDEO, 0, AVC_HEADER), (AUDIO, 0, AAC_HEADER)]
+
+
+async def test_a_session_is_recorded_whole(recorded: Recorded) -> None:
+    server = await recorded.serve()
+    got = await publish(server.addresses[0][1])
+    assert got == [
+        ("status", "NetStream.Publish.Start"),
+        ("status", "NetStream.Record.Start"),
+        ("status", "NetStream.Unpublish.Success"),
+        ("status", "NetStream.Record.Stop"),
+    ]
+    (closed,) = await recorded.until("closed")
+    assert media(recorded.tags(closed)) == HEADERS + sent(20)
+    assert closed["name"] == "cam1"
+    assert closed["duration_ms"] == 19 * 40 + 10
+    assert closed["size_bytes"] == recorded.files()[0].stat().st_size
+    assert closed["dropped_frames"] == 0
+    (started,) = recorded.told("started")
+    assert started["file"] == closed["file"]
+    assert not started["is_continued"]
+
+
+async def test_metadata_that_come_later_are_of_no_time(recorded: Recorded) -> None:
+    """FFmpeg makes a track of subtitles of those that have one."""
+    server = await recorded.serve()
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1", "record")
+        await send_headers(client, stream_id)
+        await send_pictures(client, stream_id, 0, 10)
+        await client.send_metadata(stream_id, {"width": 640.0})
+        client.protocol.send_data(stream_id, 0, "onCuePoint", {"name": "goal"})
+        await send_pictures(client, stream_id, 400, 10)
+        await client.delete_stream(stream_id)
+    (closed,) = await recorded.until("closed")
+    told = [tag.timestamp for tag in recorded.tags(closed) if tag.type_id not in (AUDIO, VIDEO)]
+    assert told == [0, 0, 370], "the file's own, that of later, and what happened at a time"
+    assert media(recorded.tags(closed)) == HEADERS + sent(10) + sent(10, 400)
+    with (recorded.folder / closed["file"]).open("rb") as stream:
+        assert read_index(stream).metadata["keyframes"]["times"] == pytest.approx([0, 0.2, 0.4, 0.6])
+
+
+async def test_players_seek_in_it_by_its_index(recorded: Recorded) -> None:
+    server = await recorded.serve()
+    await publish(server.addresses[0][1])
+    (closed,) = await recorded.until("closed")
+    with (recorded.folder / closed["file"]).open("rb") as stream:
+        index = read_index(stream)
+        assert index.metadata["filesize"] == closed["size_bytes"]
+        assert index.metadata["encoder"] == "a test"
+        assert index.metadata["keyframes"]["times"] == pytest.approx([0, 0.2, 0.4, 0.6])
+        point = index.at_or_before(450)
+    assert point is not None
+    assert point.time_ms == 400
+
+
+async def test_another_recording_of_the_name_has_a_file_of_its_own(recorded: Recorded) -> None:
+    server = await recorded.serve()
+    for count in (5, 10):
+        await publish(server.addresses[0][1], count=count)
+    first, second = await recorded.until("closed", 2)
+    assert first["file"] != second["file"]
+    assert len(media(recorded.tags(first))) == 2 + 10
+    assert len(media(recorded.tags(second))) == 2 + 20
+
+
+async def test_append_goes_on_behind_what_is_there(recorded: Recorded) -> None:
+    server = await recorded.serve()
+    await publish(server.addresses[0][1], count=5, start_ms=70_000)
+    (first,) = await recorded.until("closed")
+    recorded.order = {"mode": "append", "file": first["file"]}
+    await publish(server.addresses[0][1], count=5, start_ms=3)
+    closed = (await recorded.until("closed", 2))[-1]
+    assert closed["file"] == first["file"]
+    end = 4 * 40 + 10
+    again = [(kind, end + 40, payload) for kind, _, payload in HEADERS]
+    assert media(recorded.tags(closed)) == HEADERS + sent(5) + again + sent(5, end + 40)
+    assert closed["duration_ms"] == 2 * end + 40
+    assert recorded.told("started")[-1]["is_continued"]
+
+
+async def test_append_waits_for_the_session_before_it(recorded: Recorded) -> None:
+    """An encoder that comes back at once: the former session's file is still being closed."""
+    server = await recorded.serve(gather_s=0.3)
+    recorded.order = {"mode": "append", "file": ""}
+    for _ in range(2):
+        async with RtmpClient(port=server.addresses[0][1]) as client:
+            await client.connect("live")
+            stream_id = await client.publish("cam1", "append")
+            await send_headers(client, stream_id)
+            await send_pictures(client, stream_id, 0, 5)
+            await client.delete_stream(stream_id)
+            await client.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Unpublish.Success")
+    closed = await recorded.until("closed", 2)
+    assert len(recorded.files()) == 1
+    times = [time for _, time, _ in media(recorded.tags(closed[-1]))]
+    assert times == sorted(times)
+    assert len(times) == 2 * (2 + 10)
+
+
+async def test_nothing_is_made_of_a_publisher_without_media(recorded: Recorded) -> None:
+    server = await recorded.serve()
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1", "record")
+        await send_headers(client, stream_id)
+        await client.delete_stream(stream_id)
+        await recorded.app.event("rtmp.unpublish")
+    await server.stop()
+    assert recorded.files() == []
+    assert recorded.told() == []
+    assert len(recorded.told("over")) == 1
+
+
+async def test_each_session_has_its_own_recordings_which_are_rotated(recorded: Recorded) -> None:
+    recorded.order = {"mode": "all", "file": ""}
+    server = await recorded.serve(rotate_bytes=80_000)  # The room for the index has 74 KiB.
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1")
+        await send_headers(client, stream_id)
+        await send_pictures(client, stream_id, 1000, 40)
+        await client.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Record.Start")
+        await client.delete_stream(stream_id)
+        await recorded.until("closed", 2)
+        got = statuses(client)
+    closed = recorded.told("closed")
+    assert len(closed) == len(recorded.files()) >= 2
+    assert len({event["name"] for event in closed}) == len(closed)
+    assert all(event["name"].startswith("cam1-20") for event in closed)
+    frames = []
+    for event in closed:
+        tags = media(recorded.tags(event))
+        assert tags[:2] == HEADERS
+        assert tags[2][1] == 0
+        assert tags[2][2].startswith(b"\x17\x01")
+        frames += [payload for _, _, payload in tags[2:]]
+    assert frames == [payload for _, _, payload in sent(40)]
+    assert [code for _, code in got].count("NetStream.Record.Start") == 1
+
+
+async def test_a_file_plays_while_it_is_written(recorded: Recorded) -> None:
+    """As after the death of the process: whole tags, up to what was sent a moment ago."""
+    server = await recorded.serve()
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1", "record")
+        await send_headers(client, stream_id)
+        await send_pictures(client, stream_id, 0, 10)
+        (started,) = await recorded.until("started")
+        path = recorded.folder / started["file"]
+
+        async def duration_ms() -> int:
+            with path.open("rb") as stream:
+                return read_index(stream).duration_ms
+
+        assert await within(5, duration_ms, 9 * 40 + 10) == 9 * 40 + 10
+
+
+async def test_an_encoder_without_video(recorded: Recorded) -> None:
+    server = await recorded.serve()
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("radio", "record")
+        await client.send_audio(stream_id, 0, AAC_HEADER)
+        for number in range(5):
+            await client.send_audio(stream_id, 900 + 23 * number, sound(number))
+        await client.delete_stream(stream_id)
+        (closed,) = await recorded.until("closed")
+    expected = [(AUDIO, 0, AAC_HEADER), *((AUDIO, 23 * number, sound(number)) for number in range(5))]
+    assert media(recorded.tags(closed)) == expected
+
+
+async def test_sound_that_goes_on_without_pictures_has_new_recordings_too(recorded: Recorded) -> None:
+    recorded.order = {"mode": "all", "file": ""}
+    server = await recorded.serve(rotate_bytes=1)
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1")
+        await send_headers(client, stream_id)
+        await send_pictures(client, stream_id, 0, 1)
+        for number in range(12):  # Not before the tenth second: keyframes may be as far apart.
+            await client.send_audio(stream_id, 1000 * number + 500, sound(number))
+        await client.delete_stream(stream_id)
+        closed = await recorded.until("closed", 3)
+    frames = [[tag.timestamp for tag in recorded.tags(event)[3:]] for event in closed]
+    assert [times[0] for times in frames] == [0, 0, 0]
+    assert frames[0][-1] == 9500
+
+
+async def test_names_stay_in_the_folder(recorded: Recorded) -> None:
+    server = await recorded.serve()
+    names = ["..;x", "ü:*!", "n" * 250, ".hidden"]
+    for name in names:
+        await publish(server.addresses[0][1], name, count=2)
+    closed = await recorded.until("closed", len(names))
+    assert [event["name"] for event in closed] == names
+    for event in closed:
+        path = Path(event["file"])
+        assert path.parts[0] == "live"
+        assert len(path.parts) == 2
+        assert not path.name.startswith(".")
+        assert (recorded.folder / path).is_file()

@@ -1,0 +1,208 @@
+"""What a peer may send in a second: those who send more are ended with the reason, real ones are far from it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ingest.rtmp import ClientConnection, Limits, Message, amf0, events
+from ingest.rtmp.limits import DEFAULT_LIMITS
+from ingest.rtmp.messages.aggregate import Part
+from tests.ingest.rtmp.pair import ConnectionPair
+from tests.ingest.rtmp.wire import set_chunk_size, type0, type3
+from tests.ingest.server.app import Instance, ScriptedApplication
+from tests.ingest.server.app import Message as Event
+from tests.ingest.server.conftest import Serve
+from tests.ingest.server.plays.clients import Stage
+from tests.rtmp_client import RtmpClient
+
+AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20
+
+LOW = Limits(control_messages_per_s=20, media_messages_per_s=1000, small_chunks_per_s=100)
+"""Five times as much is over, as it may come at once."""
+
+
+def pings(client: ClientConnection, stream_id: int) -> bytes:
+    for _ in range(300):
+        client.send_ping(1)
+    return b""
+
+
+def chunk_sizes(client: ClientConnection, stream_id: int) -> bytes:
+    return type0(2, 0, 1, 0, bytes([0, 0, 0, 128])) + type3(2, bytes([0, 0, 0, 128])) * 299
+
+
+def unknown_parts(client: ClientConnection, stream_id: int) -> bytes:
+    client.send_aggregate(stream_id, *[Part(77, 0, b"?")] * 300)
+    return b""
+
+
+def empty_sound(client: ClientConnection, stream_id: int) -> bytes:
+    return type0(20, 0, AUDIO, stream_id, b"") + type3(20, b"") * 8000
+
+
+def gathered_sound(client: ClientConnection, stream_id: int) -> bytes:
+    client.send_aggregate(stream_id, *[Part(AUDIO, 0, b"")] * 8000)
+    return b""
+
+
+def long_data(client: ClientConnection, stream_id: int) -> bytes:
+    for _ in range(10):
+        client.send_data(stream_id, 0, "onTextData", *[None] * 5000)
+    return b""
+
+
+def chunks_in_turn(client: ClientConnection, stream_id: int) -> bytes:
+    begin = type0(20, 0, COMMAND, 0, b"a", 60_000) + type0(21, 0, COMMAND, 0, b"b", 60_000)
+    return set_chunk_size(1) + begin + (type3(20, b"c") + type3(21, b"d")) * 500
+
+
+HOSTILE = {
+    "pings": (pings, "20 control messages and commands"),
+    "Set Chunk Size": (chunk_sizes, "20 control messages and commands"),
+    "unknown messages in an aggregate": (unknown_parts, "20 control messages and commands"),
+    "empty sound": (empty_sound, "1000 media messages"),
+    "sound in aggregates": (gathered_sound, "1000 media messages"),
+    "long data": (long_data, "1000 media messages"),
+    "small chunks in turn": (chunks_in_turn, "100 small chunks"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_who_sends_too_much_is_ended(name: str, app: ScriptedApplication, serve: Serve) -> None:
+    make, what = HOSTILE[name]
+    server = await serve(config={"limits": LOW})
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam")
+        data = make(client.protocol, stream_id)
+        await client.flush()
+        client._writer.write(data)
+        status = await client.wait_for(events.StatusReceived, lambda event: event.level == "error")
+        assert status.stream_id == stream_id
+        await client.wait_closed()
+    ended = await app.event("rtmp.disconnect")
+    assert (ended["reason"], ended["description"]) == ("protocol_error", f"More than {what} a second.")
+
+
+TEXT = amf0.encode("onTextData", {"text": "x" * 150})
+SECONDS = {
+    "4K at 120 frames": [(VIDEO, 120, 50_000), (AUDIO, 47, 400)],
+    "eight of them, 32 tracks of sound, data with each frame": [
+        (VIDEO, 8 * 120, 1000),
+        (AUDIO, 32 * 100, 80),
+        (DATA, 120, 0),
+    ],
+    "Speex": [(AUDIO, 50, 40)],
+    "a frame of 50 Mbit/s in chunks of 128 bytes": [(VIDEO, 25, 250_000)],
+}
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_what_real_publishers_send_in_a_second(name: str) -> None:
+    """Well below the rates."""
+    pair = ConnectionPair()
+    stream_id = pair.publishing()
+    before = pair.server.control_messages
+    for type_id, count, size in SECONDS[name]:
+        for number in range(count):
+            pair.client.send_message(Message(type_id, number, stream_id, TEXT if type_id == DATA else bytes(size)))
+            if number % 20 == 0:
+                pair.run()
+    pair.run()
+    server = pair.server
+    assert server.media_messages < DEFAULT_LIMITS.media_messages_per_s * 0.6
+    assert server.small_chunks == 0
+    assert server.control_messages - before < DEFAULT_LIMITS.control_messages_per_s / 100
+
+
+PLAYERS = {
+    "pause": (True, 0.0),
+    "seek": (1000.0,),
+    "receiveAudio": (False,),
+}
+
+
+@pytest.mark.parametrize("command", PLAYERS)
+async def test_a_player_that_never_rests_is_ended(command: str, app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve(config={"limits": Limits(play_commands_per_s=20)})
+    async with Stage(server.addresses[0][1]) as stage:
+        viewer = await stage.viewer("cam")
+        for _ in range(100):
+            viewer.client.protocol.notify(command, *PLAYERS[command], stream_id=viewer.stream_id)
+        await viewer.client.flush()
+        await viewer.client.create_stream()
+        assert not viewer.client.closed, "so many may come at once"
+        for _ in range(100):
+            viewer.client.protocol.notify(command, *PLAYERS[command], stream_id=viewer.stream_id)
+        await viewer.client.flush()
+        await viewer.client.wait_closed()
+    ended = await app.event("rtmp.disconnect")
+    why = "More than 20 pauses, seeks and the like a second."
+    assert (ended["reason"], ended["description"]) == ("protocol_error", why)
+
+
+QUICK = {"questions_per_s": 20, "questions_at_once": 3}
+
+
+class Clock:
+    """Answers plays, and keeps when each was asked for."""
+
+    def __init__(self, app: ScriptedApplication) -> None:
+        self.times: list[float] = []
+        self._accept = app.accept_play
+        app.on["rtmp.play"] = self._play
+
+    async def _play(self, instance: Instance, event: Event) -> Event:
+        self.times.append(asyncio.get_running_loop().time())
+        return await self._accept(instance, event)
+
+
+STORMS: dict[str, tuple[Any, ...]] = {
+    "play": ("cam", -2.0, -1.0, True),
+    "play2": ({"streamName": "cam", "transition": "swap"},),
+}
+
+
+@pytest.mark.parametrize("command", STORMS)
+async def test_who_asks_for_one_play_after_the_other_waits(
+    command: str, app: ScriptedApplication, serve: Serve
+) -> None:
+    clock = Clock(app)
+    server = await serve(config=QUICK)
+    async with Stage(server.addresses[0][1]) as stage:
+        viewer = await stage.viewer("cam")
+        for _ in range(7):
+            viewer.client.protocol.notify(command, *STORMS[command], stream_id=viewer.stream_id)
+        await viewer.client.flush()
+        await app.wait_until(lambda: len(clock.times) == 8)
+        assert clock.times[2] - clock.times[0] < 1.0
+        assert clock.times[7] - clock.times[2] >= 5 / 20 - 0.01, "one in 50 ms, after three at once"
+
+
+async def test_whose_connection_ends_before_its_turn_is_not_asked_for(app: ScriptedApplication, serve: Serve) -> None:
+    clock = Clock(app)
+    server = await serve(config={"questions_per_s": 1, "questions_at_once": 1})
+    async with Stage(server.addresses[0][1]) as stage:
+        viewer = await stage.viewer("cam")
+        await viewer.ask("play", "other", -2.0, -1.0, True)
+        await app.event("rtmp.stop")
+        await app.connections[-1].send({"type": "rtmp.close", "reason": "kicked"})
+        await viewer.client.wait_closed()
+    assert (await app.event("rtmp.disconnect"))["reason"] == "kicked"
+    assert len(clock.times) == 1
+
+
+async def test_lengths_are_refused_meanwhile(app: ScriptedApplication, serve: Serve) -> None:
+    async def tell(_instance: Instance, event: Event) -> Event:
+        return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 7.0}
+
+    app.on["rtmp.length"] = tell
+    server = await serve(config={"questions_per_s": 0.1, "questions_at_once": 3})
+    async with Stage(server.addresses[0][1]) as stage:
+        viewer = await stage.viewer("cam")
+        found = [await viewer.call("getStreamLength", f"cam{number}") for number in range(5)]
+        assert [each.succeeded for each in found] == [True, True, False, False, False]
+        assert "Too many lengths" in found[-1].values[-1]["description"]
+        assert len(app.connections[-1].of("rtmp.length")) == 2
+        assert not viewer.client.closed

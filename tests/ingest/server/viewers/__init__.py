@@ -1,0 +1,1 @@
+"""The media listener, driven by sockets."""

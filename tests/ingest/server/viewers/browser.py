@@ -1,0 +1,193 @@
+"""What a viewer's program does, in asyncio: a request by HTTP, or a WebSocket, and the FLV that comes of it."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import h11
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, RejectConnection, RejectData, Request
+
+from ingest.flv.tags import Tag, TagReader
+
+
+class Viewer:
+    """One request by HTTP. `status`, `headers` and `body` grow as they come; `over`: its end was received."""
+
+    def __init__(self, port: int, target: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> None:
+        self.port = port
+        self.request = h11.Request(
+            method=method,
+            target=target,
+            headers=[("Host", f"127.0.0.1:{port}"), ("User-Agent", "tests/1"), *(headers or {}).items()],
+        )
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body = bytearray()
+        self.tags: list[Tag] = []
+        self.over = False
+        self.closed = False
+        """The server has closed, whatever had come before."""
+        self._reader_of_tags = TagReader()
+        self._h11 = h11.Connection(h11.CLIENT)
+        self._changed = asyncio.Event()
+
+    async def __aenter__(self) -> "Viewer":
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writer.write(self._h11.send(self.request) + self._h11.send(h11.EndOfMessage()))
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._reading.cancel()
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+    async def _read(self) -> None:
+        try:
+            while not self.closed:
+                data = await self.reader.read(1 << 16)
+                self.closed = not data
+                self._take(data)
+                self._changed.set()
+        except (OSError, h11.RemoteProtocolError):
+            self.closed = True
+            self._changed.set()
+
+    def _take(self, data: bytes) -> None:
+        if self.over:
+            return
+        self._h11.receive_data(data)
+        while (event := self._h11.next_event()) is not h11.NEED_DATA:
+            if isinstance(event, h11.Response):
+                self.status = event.status_code
+                self.headers = {name.decode(): value.decode() for name, value in event.headers}
+            elif isinstance(event, h11.Data):
+                self.body += event.data
+                if self.status == 200 and self.headers.get("content-type") == "video/x-flv":
+                    self.tags += self._reader_of_tags.feed(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                self.over = True
+                return
+            else:
+                return
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5) -> None:
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                assert not self.closed, f"closed after {self.status} {bytes(self.body[:200])!r}"
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def wait_tags(self, count: int) -> list[Tag]:
+        await self.wait_until(lambda: len(self.tags) >= count)
+        return self.tags
+
+    async def wait_closed(self, timeout_s: float = 5) -> None:
+        async with asyncio.timeout(timeout_s):
+            while not self.closed:
+                self._changed.clear()
+                await self._changed.wait()
+
+    @property
+    def detail(self) -> str:
+        found: str = json.loads(self.body)["detail"]
+        return found
+
+
+async def ask(port: int, target: str, **options: Any) -> Viewer:
+    """A request whose response ends."""
+    async with Viewer(port, target, **options) as viewer:
+        await viewer.wait_closed()
+    return viewer
+
+
+async def exchange(port: int, sent: bytes, timeout_s: float = 5) -> bytes:
+    """What comes back until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(sent)
+        async with asyncio.timeout(timeout_s):
+            return await reader.read(-1)
+    finally:
+        writer.close()
+
+
+class SocketViewer:
+    """A WebSocket: `messages` and the tags in them, or the `status` of a refusal; `close_code` at its end."""
+
+    def __init__(self, port: int, target: str, *, origin: str = "") -> None:
+        self.port, self.target, self.origin = port, target, origin
+        self.status = 0
+        self.refusal = bytearray()
+        self.messages: list[bytes] = []
+        self.tags: list[Tag] = []
+        self.close_code: int | None = None
+        self.closed = False
+        self.ws = WSConnection(ConnectionType.CLIENT)
+        self._message = bytearray()
+        self._reader_of_tags = TagReader()
+        self._changed = asyncio.Event()
+
+    async def __aenter__(self) -> "SocketViewer":
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        extra = [(b"Origin", self.origin.encode())] if self.origin else []
+        self.writer.write(self.ws.send(Request(host=f"127.0.0.1:{self.port}", target=self.target, extra_headers=extra)))
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._reading.cancel()
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+    async def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := await self.reader.read(1 << 16):
+                self.ws.receive_data(data)
+                for event in self.ws.events():
+                    self._take(event)
+                self._changed.set()
+        self.closed = True
+        self._changed.set()
+
+    def _take(self, event: object) -> None:
+        if isinstance(event, AcceptConnection):
+            self.status = 101
+        elif isinstance(event, RejectConnection):
+            self.status = event.status_code
+        elif isinstance(event, RejectData):
+            self.refusal += event.data
+        elif isinstance(event, BytesMessage):
+            self._message += event.data
+            if event.message_finished:
+                message = bytes(self._message)
+                self._message.clear()
+                self.messages.append(message)
+                self.tags += self._reader_of_tags.feed(message)
+        elif isinstance(event, CloseConnection):
+            self.close_code = int(event.code)
+            if self.ws.state is ConnectionState.REMOTE_CLOSING:
+                self.writer.write(self.ws.send(event.response()))
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5) -> None:
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def wait_tags(self, count: int) -> list[Tag]:
+        await self.wait_until(lambda: len(self.tags) >= count)
+        return self.tags
+
+
+@contextlib.asynccontextmanager
+async def both(port: int, target: str) -> AsyncIterator[tuple[Viewer, SocketViewer]]:
+    """One viewer by HTTP and one by WebSocket of the same stream."""
+    async with Viewer(port, target) as by_http, SocketViewer(port, target) as by_socket:
+        yield by_http, by_socket

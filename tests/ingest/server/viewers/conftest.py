@@ -1,0 +1,35 @@
+"""A server with a media listener, and somebody who publishes."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from ingest.server import RtmpServer
+from tests.ingest.server.conftest import Serve
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER
+from tests.rtmp_client import RtmpClient
+
+PAGE = "https://page.example"
+"""From where playing is allowed."""
+
+
+@pytest_asyncio.fixture
+async def server(serve: Serve) -> RtmpServer:
+    return await serve(config={"media": ("127.0.0.1", 0), "media_origins": frozenset({PAGE})})
+
+
+@pytest.fixture
+def media_port(server: RtmpServer) -> int:
+    return server.media_addresses[0][1]
+
+
+@pytest_asyncio.fixture
+async def publisher(port: int) -> AsyncIterator[RtmpClient]:
+    """It publishes live/cam1 on message stream 1, and has sent its headers."""
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        assert await client.publish("cam1") == 1
+        await client.send_video(1, 0, AVC_HEADER)
+        await client.send_audio(1, 0, AAC_HEADER)
+        yield client

@@ -1,0 +1,274 @@
+"""Live streams by HTTP and by WebSocket: what arrives, when it ends, and what the application hears of it."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from ingest.flv.tags import tag_bytes
+from ingest.rtmp import events
+from ingest.server import RtmpServer
+from ingest.server.media import viewer as module
+from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.conftest import Serve
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, both
+from tests.rtmp_client import RtmpClient
+
+CAM = "/live/live/cam1.flv"
+HEADS = [AAC_HEADER, AVC_HEADER]
+
+
+def is_accepted(viewer: Viewer | SocketViewer) -> bool:
+    return viewer.status in (200, 101)
+
+
+def has_ended(told: Instance) -> bool:
+    return bool(told.of("rtmp.disconnect"))
+
+
+def has_last(viewer: Viewer, payload: bytes) -> bool:
+    return [tag.payload for tag in viewer.tags[-1:]] == [payload]
+
+
+async def test_both_get_what_an_rtmp_player_gets(media_port: int, port: int, publisher: RtmpClient) -> None:
+    async with RtmpClient(port=port) as player, both(media_port, CAM) as viewers:
+        await player.connect("live")
+        await player.play("cam1")
+        await publisher.send_metadata(1, {"width": 640.0})
+        await publisher.send_video(1, 40, key_frame(1))
+        await publisher.send_audio(1, 45, sound(2))
+        await publisher.send_video(1, 80, inter_frame(3))
+
+        def played() -> list[tuple[str, int, bytes]]:
+            return [
+                (type(event).__name__, event.timestamp, event.payload)
+                for event in player.received
+                if isinstance(event, events.AudioReceived | events.VideoReceived)
+                or (isinstance(event, events.DataReceived) and event.name == "onMetaData")
+            ]
+
+        await player.wait_until(lambda: len(played()) >= 6)
+        names = {8: "AudioReceived", 9: "VideoReceived", 18: "DataReceived"}
+        for viewer in viewers:
+            tags = await viewer.wait_tags(6)
+            assert sorted((names[tag.type_id], tag.timestamp, tag.payload) for tag in tags) == sorted(played())
+            assert [tag.payload for tag in tags][-3:] == [key_frame(1), sound(2), inter_frame(3)]
+
+
+async def test_who_joins_late_gets_the_headers_and_the_group_of_pictures(
+    media_port: int, publisher: RtmpClient
+) -> None:
+    await publisher.send_video(1, 40, key_frame(1))
+    await publisher.send_video(1, 80, inter_frame(2))
+    async with both(media_port, CAM) as viewers:
+        for viewer in viewers:
+            tags = await viewer.wait_tags(4)
+            assert [tag.payload for tag in tags] == [*HEADS, key_frame(1), inter_frame(2)]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "flags"), [(("video", "audio"), 5), (("video",), 1), (("audio",), 4)], ids=["both", "video", "audio"]
+)
+async def test_the_file_says_what_it_holds(media_port: int, port: int, kinds: tuple[str, ...], flags: int) -> None:
+    """A browser's player waits for all that the header names."""
+    async with Viewer(media_port, CAM) as viewer, RtmpClient(port=port) as client:
+        await client.connect("live")
+        await client.publish("cam1")
+        await client.send_metadata(1, {"encoder": "x"})
+        if "video" in kinds:
+            await client.send_video(1, 0, AVC_HEADER)
+        if "audio" in kinds:
+            await client.send_audio(1, 0, AAC_HEADER)
+            await client.send_audio(1, 5, sound(1))
+        if "video" in kinds:
+            await client.send_video(1, 40, key_frame(1))
+        await viewer.wait_tags(2 * len(kinds) + 1)
+        assert viewer.body[:13] == b"FLV\x01" + bytes([flags]) + b"\0\0\0\x09" + b"\0\0\0\0"
+
+
+async def test_it_waits_for_the_publisher_and_goes_on_with_the_next(
+    media_port: int, port: int, server: RtmpServer
+) -> None:
+    async with Viewer(media_port, CAM) as viewer:
+        await viewer.wait_until(lambda: viewer.status == 200)
+        for frame in (key_frame(1), key_frame(2)):
+            async with RtmpClient(port=port) as client:
+                await client.connect("live")
+                await client.publish("cam1")
+                await client.send_video(1, 0, AVC_HEADER)
+                await client.send_video(1, 40, frame)
+                await viewer.wait_until(partial(has_last, viewer, frame))
+        assert [tag.payload for tag in viewer.tags] == [AVC_HEADER, key_frame(1), AVC_HEADER, key_frame(2)]
+        times = [tag.timestamp for tag in viewer.tags]
+        assert times == sorted(times)
+
+
+async def test_a_tag_is_made_once_for_all_viewers(
+    media_port: int, server: RtmpServer, publisher: RtmpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bytes] = []
+
+    def make(kind: int, time: int, payload: bytes) -> bytes:
+        made.append(payload)
+        return tag_bytes(kind, time, payload)
+
+    monkeypatch.setattr(module, "tag_bytes", make)
+    async with both(media_port, CAM) as first, both(media_port, CAM) as second:
+        for viewer in (*first, *second):
+            await viewer.wait_until(partial(is_accepted, viewer))
+        await publisher.send_video(1, 40, key_frame(1))
+        for viewer in (*first, *second):
+            await viewer.wait_tags(3)
+    assert made.count(key_frame(1)) == 1
+
+
+async def test_what_the_application_is_asked_and_told(
+    media_port: int, app: ScriptedApplication, publisher: RtmpClient
+) -> None:
+    await publisher.send_video(1, 40, key_frame(1))
+    for kind, scheme in ((Viewer, "http"), (SocketViewer, "ws")):
+        async with kind(media_port, f"{CAM}?token=secret-token&x=1") as viewer:
+            await viewer.wait_tags(3)
+            told = app.connections[-1]
+            scope = told.scope
+            assert (scope["scheme"], scope["app"]) == (scheme, "live")
+            assert scope["client"][0] == "127.0.0.1"
+            assert scope["server"][1] == media_port
+            assert scope["query"]["x"] == "1"
+            (asked,) = told.of("rtmp.play")
+            assert (asked["name"], asked["credential"], asked["start"]) == ("cam1", "secret-token", -1)
+            assert "secret-token" not in repr([scope, *(e for e in told.events if e["type"] != "rtmp.play")])
+            assert "secret-token" not in repr({**asked, "credential": ""})
+        await app.event("rtmp.disconnect")
+        assert told.kinds == ["rtmp.connect", "rtmp.play", "rtmp.stop", "rtmp.disconnect"]
+        (stopped,) = told.of("rtmp.stop")
+        assert stopped["reason"] == "tcp_reset"
+        assert stopped["totals"]["video_frames"] == 1
+        assert stopped["totals"]["bytes_out"] > 0
+
+
+async def test_names_are_percent_decoded(media_port: int, app: ScriptedApplication) -> None:
+    async with Viewer(media_port, "/live/live/caf%C3%A9%201.flv") as viewer:
+        await viewer.wait_until(lambda: viewer.status == 200)
+    assert app.connections[-1].of("rtmp.play")[0]["name"] == "café 1"
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"), [("kicked", 4403), ("key_revoked", 4403), ("node_shutdown", 1001), ("lease_lost", 1012)]
+)
+async def test_what_the_application_ends_ends_in_order(
+    media_port: int, app: ScriptedApplication, publisher: RtmpClient, reason: str, code: int
+) -> None:
+    await publisher.send_video(1, 40, key_frame(1))
+    async with both(media_port, CAM) as (by_http, by_socket):
+        await by_http.wait_tags(3)
+        await by_socket.wait_tags(3)
+        for told in app.connections[-2:]:
+            await told.send({"type": "rtmp.close", "reason": reason})
+        await by_http.wait_closed()
+        assert by_http.over
+        await by_socket.wait_until(lambda: by_socket.close_code == code)
+    for told in app.connections[-2:]:
+        await app.wait_until(partial(has_ended, told))
+        assert [event["reason"] for event in told.events[-2:]] == [reason, reason]
+
+
+async def test_a_kick_by_the_node_ends_it(
+    media_port: int, server: RtmpServer, app: ScriptedApplication, publisher: RtmpClient
+) -> None:
+    await publisher.send_video(1, 40, key_frame(1))
+    async with Viewer(media_port, CAM) as viewer:
+        await viewer.wait_tags(3)
+        (session,) = (name for name in server.sessions if name.startswith("play-"))
+        await app.node.send({"type": "node.drop", "session_id": session, "reason": "kicked"})
+        await viewer.wait_closed()
+        assert viewer.over
+    assert (await app.event("rtmp.stop"))["reason"] == "kicked"
+
+
+async def test_viewers_are_among_the_node_s_players(
+    media_port: int, app: ScriptedApplication, publisher: RtmpClient
+) -> None:
+    await publisher.send_video(1, 40, key_frame(1))
+    async with both(media_port, CAM) as viewers:
+        for viewer in viewers:
+            await viewer.wait_tags(3)
+        ticks = app.node.of("node.tick")
+        known = len(ticks)
+        await app.wait_until(lambda: len(app.node.of("node.tick")) > known + 1)
+        tick = app.node.of("node.tick")[-1]
+        assert len(tick["players"]) == 2
+        assert tick["figures"]["connections"] == 3
+        assert tick["streams"][0]["players"] == 2
+
+
+async def test_an_operators_look_is_sent_all_and_not_counted_among_the_players(
+    media_port: int, app: ScriptedApplication, publisher: RtmpClient
+) -> None:
+    accept = app.accept_play
+
+    async def decide(instance: Instance, event: Message) -> Message:
+        return await accept(instance, event) | {"preview": True}
+
+    app.on["rtmp.play"] = decide
+    await publisher.send_video(1, 40, key_frame(1))
+    async with both(media_port, CAM) as viewers:
+        for viewer in viewers:
+            await viewer.wait_tags(3)
+        known = len(app.node.of("node.tick"))
+        await app.wait_until(lambda: len(app.node.of("node.tick")) > known + 1)
+        tick = app.node.of("node.tick")[-1]
+        assert tick["streams"][0]["players"] == 0
+        assert tick["samples"][0].players == 0
+        assert tick["streams"][0]["out_kbps"] > 0
+
+
+async def test_a_stop_ends_viewers_in_order(serve: Serve, app: ScriptedApplication) -> None:
+    server = await serve(config={"media": ("127.0.0.1", 0)})
+    async with both(server.media_addresses[0][1], CAM) as (by_http, by_socket):
+        await by_http.wait_until(lambda: by_http.status == 200)
+        await by_socket.wait_until(lambda: by_socket.status == 101)
+        stopping = asyncio.create_task(server.stop(grace_s=2))
+        await by_http.wait_closed()
+        await by_socket.wait_until(lambda: by_socket.close_code == 1001)
+        assert by_http.over
+    await stopping
+    assert [told.events[-1]["reason"] for told in app.connections] == ["node_shutdown"] * 2
+
+
+async def test_a_drain_takes_no_more_viewers_and_resume_does(serve: Serve, app: ScriptedApplication) -> None:
+    server = await serve(config={"media": ("127.0.0.1", 0)})
+    media_port = server.media_addresses[0][1]
+    async with Viewer(media_port, CAM) as viewer:
+        await viewer.wait_until(lambda: viewer.status == 200)
+        server.drain(60)
+        with pytest.raises(OSError):  # noqa: PT011 - refused, or reset.
+            await ask(media_port, CAM)
+        assert not viewer.closed
+        server.resume()
+        while True:
+            try:
+                async with Viewer(media_port, CAM) as other:
+                    await other.wait_until(lambda: other.status == 200)
+                break
+            except (OSError, AssertionError):
+                await asyncio.sleep(0.02)
+
+
+async def test_a_head_is_answered_like_its_get(media_port: int, app: ScriptedApplication) -> None:
+    answer = await ask(media_port, CAM, method="HEAD")
+    assert (answer.status, answer.headers["content-type"], bytes(answer.body)) == (200, "video/x-flv", b"")
+    assert (await app.event("rtmp.stop"))["reason"] == "client_unpublish"
+    app.refuse("play", "NetStream.Play.StreamNotFound", "No.")
+    assert (await ask(media_port, CAM, method="HEAD")).status == 404
+
+
+async def test_an_old_client_gets_a_body_without_chunks(media_port: int, publisher: RtmpClient) -> None:
+    await publisher.send_video(1, 40, key_frame(1))
+    reader, writer = await asyncio.open_connection("127.0.0.1", media_port)
+    writer.write(f"GET {CAM} HTTP/1.0\r\n\r\n".encode())
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    assert b"chunked" not in head
+    assert (await asyncio.wait_for(reader.readexactly(4), 5)) == b"FLV\x01"
+    writer.close()

@@ -1,0 +1,339 @@
+"""What a request gets that gets no stream: who may not, what is not there, what can't be read; and the limits."""
+
+import asyncio
+import random
+
+import pytest
+from wsproto.events import CloseConnection, Ping
+
+from ingest.server import RtmpServer
+from ingest.server.media.viewer import Viewing
+from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.conftest import Serve
+from tests.ingest.server.media import key_frame
+from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, exchange
+from tests.ingest.server.viewers.conftest import PAGE
+from tests.rtmp_client import RtmpClient
+
+CAM = "/live/live/cam1.flv"
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "status"),
+    [
+        ("", "NetConnection.Connect.InvalidApp", 404),
+        ("", "NetConnection.Connect.Rejected", 403),
+        ("", "NetConnection.Connect.Failed", 503),
+        ("play", "NetStream.Play.StreamNotFound", 404),
+        ("play", "NetStream.Play.Failed", 403),
+        ("play", "NetStream.Failed", 503),
+    ],
+)
+async def test_a_refusal_is_a_status_with_the_reason(
+    media_port: int, app: ScriptedApplication, kind: str, code: str, status: int
+) -> None:
+    app.refuse(kind, code, "Not for you.")
+    answer = await ask(media_port, CAM)
+    assert (answer.status, answer.detail, answer.over) == (status, "Not for you.", True)
+    assert ("retry-after" in answer.headers) == (status == 503)
+    async with SocketViewer(media_port, CAM) as viewer:
+        await viewer.wait_until(lambda: viewer.closed)
+        assert viewer.status == status
+        assert b"Not for you." in viewer.refusal
+    ended = await app.event("rtmp.disconnect")
+    assert (ended["reason"], ended["description"]) == ("rejected", f"{code}: Not for you.")
+
+
+async def test_what_passes_is_503(media_port: int, app: ScriptedApplication) -> None:
+    async def decide(_instance: object, event: dict[str, object]) -> dict[str, object]:
+        answer = {"code": "NetStream.Play.Failed", "description": "The database is away.", "passes": True}
+        return {"type": "rtmp.play.reject", "request_id": event["request_id"], **answer}
+
+    app.on["rtmp.play"] = decide
+    answer = await ask(media_port, CAM)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+
+
+async def test_no_decision_is_503_and_a_late_one_is_undone(serve: Serve, app: ScriptedApplication) -> None:
+    decided = asyncio.Event()
+
+    async def decide(instance: object, event: dict[str, object]) -> dict[str, object]:
+        await decided.wait()
+        return await app.accept_play(instance, event)  # type: ignore[arg-type]
+
+    app.on["rtmp.play"] = decide
+    server = await serve(config={"media": ("127.0.0.1", 0)}, decision_s=0.1)
+    async with Viewer(server.media_addresses[0][1], CAM) as viewer:
+        await viewer.wait_until(lambda: viewer.status == 503)
+        decided.set()
+        assert (await app.event("rtmp.stop"))["totals"]["bytes_out"] == 0
+        assert not server.sessions
+
+
+async def test_a_viewer_that_leaves_before_the_decision_has_no_session(
+    media_port: int, server: RtmpServer, app: ScriptedApplication
+) -> None:
+    asked, decided = asyncio.Event(), asyncio.Event()
+
+    async def decide(instance: object, event: dict[str, object]) -> dict[str, object]:
+        asked.set()
+        await decided.wait()
+        return await app.accept_play(instance, event)  # type: ignore[arg-type]
+
+    app.on["rtmp.play"] = decide
+    async with Viewer(media_port, CAM):
+        await asked.wait()
+    decided.set()
+    assert (await app.event("rtmp.stop"))["reason"] == "tcp_reset"
+    assert not server.sessions
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/live/live/cam1", 404),
+        ("GET", "/live/live/.flv", 404),
+        ("GET", "/live/live/a/b.flv", 404),
+        ("GET", "/live/live/a%3Ftoken=x.flv", 404),
+        ("GET", "/hls/live/cam1.flv", 404),
+        ("GET", "//live/live/cam1.flv", 404),
+        ("GET", "/live/live/%ff.flv", 400),
+        ("POST", CAM, 405),
+        ("DELETE", CAM, 405),
+        ("GE", CAM, 405),
+        ("OPTIONS", CAM, 204),
+        ("OPTIONS", "/", 404),
+    ],
+)
+async def test_what_the_application_is_not_asked(
+    media_port: int, app: ScriptedApplication, method: str, target: str, status: int
+) -> None:
+    answer = await ask(media_port, target, method=method)
+    assert (answer.status, answer.over) == (status, True)
+    assert not [told for told in app.connections if told.of("rtmp.connect")]
+
+
+# --- Pages ---
+
+
+async def test_a_page_that_may_play(media_port: int, publisher: RtmpClient) -> None:
+    await publisher.send_video(1, 40, key_frame(1))
+    async with Viewer(media_port, CAM, headers={"Origin": PAGE}) as viewer:
+        await viewer.wait_tags(3)
+        assert viewer.headers["access-control-allow-origin"] == PAGE
+        assert viewer.headers["vary"] == "Origin"
+    async with SocketViewer(media_port, CAM, origin=PAGE) as socket:
+        await socket.wait_tags(3)
+    missing = await ask(media_port, "/", headers={"Origin": PAGE})
+    assert (missing.status, missing.headers["access-control-allow-origin"]) == (404, PAGE)
+
+
+async def test_a_page_that_may_not(media_port: int, app: ScriptedApplication) -> None:
+    for origin in ("https://other.example", "null", f"{PAGE}.evil.example"):
+        answer = await ask(media_port, CAM, headers={"Origin": origin})
+        assert answer.status == 403
+        assert "access-control-allow-origin" not in answer.headers
+        async with SocketViewer(media_port, CAM, origin=origin) as viewer:
+            await viewer.wait_until(lambda viewer=viewer: viewer.status == 403)  # type: ignore[misc]
+    assert "RTMPWEB_MEDIA_ORIGINS" in (await app.event("rtmp.disconnect"))["description"]
+    assert {told.kinds[0] for told in app.connections} == {"rtmp.disconnect"}
+
+
+async def test_a_preflight(media_port: int) -> None:
+    asked = {"Origin": PAGE, "Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "range"}
+    answer = await ask(media_port, CAM, method="OPTIONS", headers=asked)
+    assert (answer.status, bytes(answer.body)) == (204, b"")
+    assert answer.headers["access-control-allow-origin"] == PAGE
+    assert "GET" in answer.headers["access-control-allow-methods"]
+    assert answer.headers["access-control-allow-headers"] == "Range"
+
+
+async def test_all_pages_may_where_the_operator_says_so(serve: Serve) -> None:
+    server = await serve(config={"media": ("127.0.0.1", 0), "media_origins": frozenset({"*"})})
+    answer = await ask(server.media_addresses[0][1], CAM, method="HEAD", headers={"Origin": "null"})
+    assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "*")
+
+
+# --- What is no request ---
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x03" + bytes(1536),
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+        b"GET\r\n\r\n",
+        b"GET /live/live/cam1.flv?token=secret HTTP/1.1\r\n\r\n",
+        b"GET /live/live/cam1.flv?token=secret HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 20_000,
+        b"GET /live/live/cam1.flv HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        b"GET /live/live/cam1.flv HTTP/1.1\r\nHost: xn--\xff\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAA\r\n\r\n",
+        b"GET /live/live/cam1.flv HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 8\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+    ],
+)
+async def test_what_can_not_be_read_is_told_so_and_counts_as_an_attempt(
+    media_port: int, app: ScriptedApplication, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await exchange(media_port, sent)
+    assert answer.split(b"\r\n")[0].split()[1] in (b"400", b"431")
+    assert b"secret" not in answer
+    ended = await app.event("rtmp.disconnect")
+    assert ended["reason"] == "protocol_error"
+    assert "secret" not in repr(app.connections[-1].events) + caplog.text
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_any_bytes_do_no_harm(
+    media_port: int, server: RtmpServer, app: ScriptedApplication, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Damaged requests, then damaged frames to a WebSocket: all end, and nothing is left."""
+    pick = random.Random(7)
+    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "a", **UPGRADE}.items())
+    whole = f"GET {CAM}?token=x HTTP/1.1\r\n{head}\r\n".encode() + bytes.fromhex("8185000000004142434445") * 4
+
+    async def send(number: int) -> None:
+        damaged = bytearray(whole)
+        for _ in range(pick.randrange(1, 6)):
+            at = pick.randrange(len(damaged))
+            damaged[at : at + pick.randrange(3)] = pick.randbytes(pick.randrange(4))
+        reader, writer = await asyncio.open_connection("127.0.0.1", media_port)
+        cut = pick.randrange(len(damaged))
+        writer.write(damaged[:cut])
+        await writer.drain()
+        writer.write(damaged[cut:])
+        writer.write_eof()
+        await reader.read(-1)
+        writer.close()
+
+    async with asyncio.timeout(20):
+        for round_ in range(10):
+            await asyncio.gather(*(send(round_) for _ in range(20)), return_exceptions=True)
+        await app.wait_until(lambda: all(told.of("rtmp.disconnect") for told in app.connections))
+    assert not server.sessions
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+# --- Limits ---
+
+
+async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApplication) -> None:
+    server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=0.3)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.media_addresses[0][1])
+
+    async def drip() -> None:
+        for byte in f"GET {CAM} HTTP/1.1\r\nHost: a\r\nX: ".encode() + bytes(b"y" * 1000):
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.01)
+
+    dripping = asyncio.create_task(drip())
+    answer = await asyncio.wait_for(reader.read(-1), 5)
+    assert answer.split()[1] == b"408"
+    dripping.cancel()
+    writer.close()
+    assert (await app.event("rtmp.disconnect"))["reason"] == "idle_timeout"
+
+
+async def test_a_connection_that_asks_for_nothing_is_closed_and_is_no_attempt(
+    serve: Serve, app: ScriptedApplication
+) -> None:
+    """Browsers open connections that they may need."""
+    server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=0.1)
+    assert await exchange(server.media_addresses[0][1], b"") == b""
+    await ask(server.media_addresses[0][1], CAM, method="HEAD")
+    assert len(app.connections) == 1
+
+
+async def one_more(port: int) -> bytes:
+    try:
+        return await exchange(port, f"GET {CAM} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    except ConnectionResetError:
+        return b""
+
+
+async def test_the_places_are_those_of_all_connections(serve: Serve, app: ScriptedApplication) -> None:
+    server = await serve(config={"media": ("127.0.0.1", 0), "max_connections_per_address": 1})
+    media_port = server.media_addresses[0][1]
+    async with Viewer(media_port, CAM) as viewer:
+        await viewer.wait_until(lambda: viewer.status == 200)
+        assert await one_more(media_port) == b""
+    await app.event("rtmp.disconnect")
+    assert (await ask(media_port, CAM, method="HEAD")).status == 200
+
+
+@pytest.mark.parametrize("kind", [Viewer, SocketViewer])
+async def test_a_viewer_that_never_reads_holds_little_and_is_ended(
+    serve: Serve, app: ScriptedApplication, kind: type[Viewer | SocketViewer]
+) -> None:
+    server = await serve(config={"media": ("127.0.0.1", 0)}, write_s=0.5)
+    rtmp, media = server.addresses[0][1], server.media_addresses[0][1]
+    async with RtmpClient(port=rtmp) as publisher:
+        await publisher.connect("live")
+        await publisher.publish("cam1")
+        async with kind(media, CAM) as viewer:
+            await check_it_is_ended(server, app, publisher, viewer)
+
+
+async def check_it_is_ended(
+    server: RtmpServer, app: ScriptedApplication, publisher: RtmpClient, viewer: Viewer | SocketViewer
+) -> None:
+    await viewer.wait_until(lambda: viewer.status in (200, 101))
+    viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    (session,) = (found for found in server.sessions.values() if isinstance(found, Viewing))
+    connection = next(found for found in server.connections if found.sessions.get(1) is session)
+    most = 0
+    for number in range(2000):
+        await publisher.send_video(1, 40 * number, key_frame(number, 100_000))
+        waiting = session.subscriber.pending_bytes + connection.transport.get_write_buffer_size()
+        most = max(most, waiting)
+        if app.connections[-1].of("rtmp.stop"):
+            break
+    stopped = await app.event("rtmp.stop")
+    assert stopped["reason"] == "too_slow"
+    assert stopped["totals"]["dropped_frames"] > 0
+    limits = server.config
+    assert most <= limits.queue.size_bytes + 2 * limits.write_high_bytes + 200_000
+
+
+async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: ScriptedApplication) -> None:
+    for kind in (Viewer, SocketViewer):
+        async with kind(media_port, CAM) as viewer:
+            await viewer.wait_until(lambda viewer=viewer: viewer.status in (200, 101))  # type: ignore[misc]
+            viewer.writer.write(bytes.fromhex("81fe0400") + bytes(1028) + bytes.fromhex("818000000000") * 5000)
+            assert (await app.event("rtmp.stop"))["reason"] == "protocol_error"
+
+
+async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(
+    serve: Serve, app: ScriptedApplication
+) -> None:
+    server = await serve(config={"media": ("127.0.0.1", 0)}, ping_after_s=0.1, ping_answer_s=0.3)
+    media_port = server.media_addresses[0][1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", media_port)
+    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "a", **UPGRADE}.items())
+    writer.write(f"GET {CAM} HTTP/1.1\r\n{head}\r\n".encode())
+    await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    for _ in range(5):
+        assert await asyncio.wait_for(reader.readexactly(2), 5) == b"\x89\x00"
+        writer.write(bytes.fromhex("8a8000000000"))
+    assert not app.connections[-1].of("rtmp.stop")
+    assert await asyncio.wait_for(reader.readexactly(2), 5) == b"\x89\x00"
+    assert (await app.event("rtmp.stop"))["reason"] == "idle_timeout"
+    writer.close()
+
+
+async def test_a_websocket_is_closed_by_its_viewer(media_port: int, app: ScriptedApplication) -> None:
+    async with SocketViewer(media_port, CAM) as viewer:
+        await viewer.wait_until(lambda: viewer.status == 101)
+        viewer.writer.write(viewer.ws.send(Ping(b"there?")) + viewer.ws.send(CloseConnection(1000)))
+        await viewer.wait_until(lambda: viewer.close_code == 1000)
+    assert (await app.event("rtmp.stop"))["reason"] == "client_unpublish"

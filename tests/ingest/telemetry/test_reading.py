@@ -1,0 +1,188 @@
+"""What the writer wrote is read back: once, in order, decimated so that what stands out still does."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.telemetry import Rotation, TelemetryWriter, request_flush
+from ingest.telemetry.reading import read_session, read_stream
+from ingest.telemetry.schema import SAMPLES
+from ingest.telemetry.spool import Spool, spool_folder
+from tests.ingest.telemetry.records import NOON, sample
+
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+QUICK = Rotation(flush_s=0.01)
+ID = "6ba7b810"
+
+
+def second(number: int, **fields: object) -> object:
+    return sample(number, at_us=NOON + number * SECOND, **fields)
+
+
+def write(lake: Path, numbers: range, node: str = "node-a", **fields: object) -> None:
+    """One Parquet file of these seconds, written as a node does."""
+    writer = TelemetryWriter(lake, node, rotation=QUICK)
+    writer.start()
+    writer.samples([second(number, **fields) for number in numbers])  # type: ignore[misc]
+    writer.close()
+
+
+def read(lake: Path, seconds: int = 7200, **how: object):  # type: ignore[no-untyped-def]
+    return read_session(lake, ID, NOON, NOON + seconds * SECOND, **how)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[TelemetryWriter]:
+    made = TelemetryWriter(tmp_path, "node-a", rotation=QUICK)
+    made.start()
+    yield made
+    made.close()
+
+
+def test_a_session_comes_back_whole_and_in_order(tmp_path: Path) -> None:
+    write(tmp_path, range(60, 90), fps=29.5)
+    write(tmp_path, range(60), fps=None)
+    series = read(tmp_path)
+    assert series.at == [NOON / 1e6 + number for number in range(90)]
+    assert series.step_s == 0
+    assert series.values["fps"] == [None] * 60 + [29.5] * 30
+    assert series.values["video_kbps"] == series.low["video_kbps"] == series.high["video_kbps"] == [2000.0] * 90
+    assert series.values["video_frames"] == [30] * 90
+    assert set(series.health) == {"good"}
+    assert (series.totals.samples, series.totals.measured_s) == (90, 90)
+    assert series.totals.mean_kbps == pytest.approx(266_000 * 8 / 1000)
+    assert (series.files, series.problems) == (2, [])
+
+
+def test_what_is_in_the_spool_only_is_read_too(tmp_path: Path, live: TelemetryWriter) -> None:
+    write(tmp_path, range(30))
+    live.samples([second(number) for number in range(30, 40)])  # type: ignore[misc]
+    wait_for_samples(tmp_path, 40)
+    live.samples([second(40)])  # type: ignore[list-item]
+    wait_for_samples(tmp_path, 41)
+    assert list(spool_folder(tmp_path).glob("*.spool")), "nothing was converted meanwhile"
+    assert request_flush(tmp_path)
+    assert read(tmp_path).totals.samples == 41
+
+
+def wait_for_samples(lake: Path, count: int) -> None:
+    deadline = time.monotonic() + 10
+    while read(lake).totals.samples != count:
+        assert time.monotonic() < deadline, "the samples did not come"
+        time.sleep(0.01)
+
+
+def test_what_stands_twice_counts_once(tmp_path: Path) -> None:
+    """A spool that has just become a file, and a file that two nodes recovered."""
+    write(tmp_path, range(10))
+    (file,) = tmp_path.rglob("*.parquet")
+    shutil.copy(file, file.with_name("node-b-20260329T110000000000-000001.parquet"))
+    spool_folder(tmp_path).mkdir(exist_ok=True)
+    spool = Spool.create(spool_folder(tmp_path) / "samples.node-a-20260329T110000000000-000009.spool", SAMPLES.schema)
+    spool.append(SAMPLES.batch([second(number) for number in range(5, 12)]))
+    series = read(tmp_path)
+    spool.release()
+    assert series.at == [NOON / 1e6 + number for number in range(12)]
+    assert series.totals.measured_s == 12
+    assert series.files == 3
+
+
+def test_a_damaged_file_is_named_and_costs_only_itself(tmp_path: Path) -> None:
+    write(tmp_path, range(10))
+    write(tmp_path, range(10, 20))
+    damaged = min(tmp_path.rglob("*.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    spool_folder(tmp_path).mkdir(exist_ok=True)
+    (spool_folder(tmp_path) / "samples.node-a-1-1.spool").write_bytes(b"no spool")
+    series = read(tmp_path)
+    assert series.at == [NOON / 1e6 + number for number in range(10, 20)]
+    (problem,) = series.problems
+    assert problem.startswith("2 files of the lake can't be read")
+    assert damaged.name in problem
+    assert "samples.node-a-1-1.spool" in problem
+
+
+def test_an_empty_lake_has_nothing_and_no_problem(tmp_path: Path) -> None:
+    series = read(tmp_path / "none")
+    assert (series.at, series.health, series.problems, series.totals.mean_kbps) == ([], [], [], None)
+
+
+def test_files_of_other_hours_and_nodes_are_not_opened(tmp_path: Path) -> None:
+    write(tmp_path, range(10))
+    write(tmp_path, range(10), node="node-b", session="other")
+    write(tmp_path, range(7200, 7210), session="later")
+    assert read(tmp_path, 60, node="node-a").files == 1
+    assert read(tmp_path, 60).files == 2
+    assert read(tmp_path, 9000).files == 3
+    assert read(tmp_path, 9000, node="node-c").files == 0
+
+
+def test_a_stream_has_the_samples_of_all_its_sessions(tmp_path: Path) -> None:
+    write(tmp_path, range(10))
+    write(tmp_path, range(20, 30), node="node-b", session="second life")
+    write(tmp_path, range(30), session="other", stream=2)
+    series = read_stream(tmp_path, 1, NOON + 5 * SECOND, NOON + 25 * SECOND)
+    assert series.at == [NOON / 1e6 + number for number in (*range(5, 10), *range(20, 25))]
+    assert series.gaps == [(NOON / 1e6 + 9, NOON / 1e6 + 20)]
+
+
+def test_gathered_spans_keep_extremes_sums_and_the_worst_health(tmp_path: Path) -> None:
+    """Over an hour's border, with a dip of one second and a frame rate that was not always known."""
+    writer = TelemetryWriter(tmp_path, "node-a", rotation=QUICK)
+    writer.start()
+    odd = {4321: {"video_kbps": 40.0, "health": "bad", "missing_frames_est": 7, "fps": 3.0}, 100: {"fps": None}}
+    writer.samples([second(number, **odd.get(number, {})) for number in range(7200)])  # type: ignore[misc, arg-type]
+    writer.close()
+    series = read(tmp_path, 7200, points=72)
+    assert len(series.at) == 72
+    assert series.step_s == 100
+    assert series.at[:2] == [NOON / 1e6, NOON / 1e6 + 100]
+    assert series.low["video_kbps"][43] == 40
+    assert series.values["video_kbps"][43] == pytest.approx((99 * 2000 + 40) / 100)
+    assert series.high["video_kbps"][43] == 2000
+    assert [place for place, health in enumerate(series.health) if health == "bad"] == [43]
+    assert series.values["missing_frames_est"][43] == series.totals.missing_frames == 7
+    assert series.values["fps"][1] == 30
+    assert series.values["drift"] == [None] * 72
+    assert (series.totals.bad_s, series.totals.samples) == (1, 7200)
+    assert series.totals.p95_kbps == pytest.approx(2128)
+
+
+def test_time_without_media_is_a_gap(tmp_path: Path) -> None:
+    silent = {"video_bytes": 0, "audio_bytes": 0, "video_kbps": 0.0, "audio_kbps": 0.0}
+    writer = TelemetryWriter(tmp_path, "node-a", rotation=QUICK)
+    writer.start()
+    writer.samples([second(number, **(silent if 3590 < number < 3610 else {})) for number in range(7200)])  # type: ignore[misc]
+    writer.close()
+    series = read(tmp_path, points=50)
+    assert series.gaps == [(NOON / 1e6 + 3590, NOON / 1e6 + 3610)]
+
+
+def test_a_file_without_a_newer_column_is_read(tmp_path: Path) -> None:
+    write(tmp_path, range(10))
+    (file,) = tmp_path.rglob("*.parquet")
+    older = pq.ParquetFile(file).read().drop_columns(["media_faults", "rtt_ms"])
+    pq.write_table(older, file)
+    series = read(tmp_path)
+    assert series.values["media_faults"] == [None] * 10
+    spool_folder(tmp_path).mkdir(exist_ok=True)
+    spool = Spool.create(spool_folder(tmp_path) / "samples.node-a-1-2.spool", older.schema)
+    spool.append(pa.Table.to_batches(older)[0])
+    series = read(tmp_path)
+    spool.release()
+    assert (series.totals.samples, series.files, series.problems) == (10, 2, [])
+
+
+def test_reading_stops_in_time_and_says_so(tmp_path: Path) -> None:
+    write(tmp_path, range(10))
+    series = read(tmp_path, budget_s=0)
+    assert series.at == []
+    assert series.problems == [
+        "Reading took too long and was stopped: what was before 2026-03-29 13:00 UTC is missing, or part of it."
+    ]

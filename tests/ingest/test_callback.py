@@ -1,0 +1,195 @@
+"""The authorisation callback: a real encoder and player; a service that allows, refuses, hangs and talks nonsense."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from ingest.consumers import asking
+from ingest.history import HistoryWriter
+from ingest.models import Application, Attempt, OutboxEvent, Session, Stream
+from ingest.services import callback, playtokens
+from ingest.services.keys import NewKey
+from tests.ingest.control import Connection
+from tests.ingest.listener import listening
+from tests.receivers import HttpReceiver, answer, http_receiver
+from tests.rtmp_client import Refused, RtmpClient
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "shared-with-the-service"
+
+
+@pytest.fixture
+def service(settings: Any) -> Iterator[HttpReceiver]:
+    asking.get_asker.cache_clear()
+    with http_receiver() as made:
+        settings.AUTH_URL = made.url
+        settings.AUTH_SECRET = SECRET
+        yield made
+    asking.get_asker.cache_clear()
+
+
+@pytest.fixture
+async def asked(service: HttpReceiver, key: NewKey, process: HistoryWriter) -> HttpReceiver:
+    """The service, for an application that has it asked of all."""
+    await Application.objects.aupdate(callback="all")
+    return service
+
+
+def questions(service: HttpReceiver) -> list[dict[str, Any]]:
+    assert all(got.is_signed_with(SECRET) for got in service.got)
+    return [json.loads(got.body) for got in service.got]
+
+
+async def attempt(process: HistoryWriter) -> tuple[str, str]:
+    assert await sync_to_async(process.flush)(5)
+    found = await Attempt.objects.alatest("at")
+    return found.reason, found.description
+
+
+async def test_who_is_allowed_publishes_and_plays(asked: HttpReceiver, key: NewKey) -> None:
+    async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as player:
+        await encoder.connect("live")
+        await encoder.publish(key.secret)
+        await player.connect("live")
+        await player.play("cam1")
+        session = await Session.objects.aget(kind="publish")
+    said = questions(asked)
+    assert [(each["action"], each["name"]) for each in said] == [
+        ("connect", ""),
+        ("publish", "cam1"),
+        ("connect", ""),
+        ("play", "cam1"),
+    ]
+    publish = said[1]
+    assert publish["session"] == str(session.pk)
+    assert publish["key"] == {"label": "camera", "prefix": key.key.prefix}
+    assert (publish["app"], publish["address"], publish["node"]) == ("live", "127.0.0.1", "node-a")
+    assert key.secret not in str(asked.got)
+
+
+async def test_who_is_refused_is_told_why_and_nothing_begins(
+    asked: HttpReceiver, key: NewKey, process: HistoryWriter
+) -> None:
+    asked.behaviours = [answer(200), answer(403, json.dumps({"reason": "Not paid.\x00" + "x" * 900}).encode())]
+    async with listening() as port, RtmpClient(port=port) as encoder:
+        await encoder.connect("live")
+        with pytest.raises(Refused) as refused:
+            await encoder.publish(key.secret)
+    assert "NetStream.Publish.Denied" in str(refused.value)
+    reason, description = await attempt(process)
+    assert reason == "callback_refused"
+    assert description.startswith("The service that decides who may do this refused it: Not paid.\ufffdxxx")
+    assert len(description) < 300
+    assert not await Session.objects.aexists()
+    assert not await OutboxEvent.objects.aexists()
+
+
+async def test_a_connect_and_a_play_are_refused_too(asked: HttpReceiver, process: HistoryWriter) -> None:
+    asked.behaviours = [answer(403), answer(200), answer(403)]
+    async with listening() as port:
+        async with RtmpClient(port=port) as player:
+            with pytest.raises(Refused):
+                await player.connect("live")
+        assert (await attempt(process))[1] == "The service that decides who may do this refused it: it gave no reason."
+        async with RtmpClient(port=port) as player:
+            await player.connect("live")
+            with pytest.raises(Refused):
+                await player.play("cam1")
+
+
+@pytest.mark.parametrize("said", [answer(500), answer(302, Location="/"), answer(401), answer(404, b"{")])
+async def test_what_is_no_answer_refuses_for_now(asked: HttpReceiver, process: HistoryWriter, said: Any) -> None:
+    asked.behaviours = [said]
+    connection = Connection()
+    refused = await connection.connect()
+    assert (refused["type"], refused["code"]) == ("rtmp.reject", "NetConnection.Connect.Failed")
+    await connection.disconnect("rejected")
+    assert (await attempt(process))[0] == "callback_failed"
+    assert len(asked.got) == 1
+
+
+@pytest.mark.parametrize("how", ["hang", "drip"])
+async def test_a_slow_service_refuses_in_time_and_stands_in_nobody_else_s_way(
+    asked: HttpReceiver, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(asking, "LIMIT_S", 1.0)
+    asked.behaviours = [getattr(asked, how)]
+    await Application.objects.acreate(name="other")
+    began = time.monotonic()
+    slow, quick = Connection(), Connection(app="other")
+    waiting = asyncio.ensure_future(slow.connect())
+    assert (await quick.connect())["type"] == "rtmp.accept"
+    assert not waiting.done()
+    assert (await waiting)["type"] == "rtmp.reject"
+    assert time.monotonic() - began < 5
+    for connection in (slow, quick):
+        await connection.disconnect("rejected")
+
+
+async def test_a_dead_service_is_left_alone_and_then_tried_again(
+    asked: HttpReceiver, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "LIMIT_S", 0.3)
+    monkeypatch.setattr(asking, "REST_S", 60.0)
+    asked.behaviours = [asked.hang]
+    for _ in range(asking.FAILURES):
+        assert (await Connection().connect())["type"] == "rtmp.reject"
+    answers = await asyncio.gather(*(Connection().connect() for _ in range(20)))
+    assert {each["type"] for each in answers} == {"rtmp.reject"}
+    assert len(asked.got) == asking.FAILURES
+    asked.behaviours = [answer(200)]
+    monkeypatch.setattr(asking, "LIMIT_S", 5.0)
+    asking.get_asker()._rests_until = 0.0  # A minute later.
+    assert (await Connection().connect())["type"] == "rtmp.accept"
+
+
+async def test_our_own_refusal_is_not_asked_about(asked: HttpReceiver) -> None:
+    connection = Connection()
+    await connection.connect()
+    assert (await connection.publish("wrong"))["type"] == "rtmp.publish.reject"
+    assert [each["action"] for each in questions(asked)] == ["connect"]
+
+
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+async def test_an_operator_s_look_is_not_asked_about(asked: HttpReceiver, scheme: str) -> None:
+    stream = await Stream.objects.aget(name="cam1")
+    connection = Connection()
+    connection.app.scope["scheme"] = scheme
+    await connection.connect()
+    event = connection.play_event("cam1", playtokens.issue_preview(stream=stream.pk)) | {"start": -1.0}
+    accepted = await connection.ask(event)
+    assert accepted["type"] == "rtmp.play.accept"
+    assert accepted["preview"] is True
+    assert [each["action"] for each in questions(asked)] == ["connect"]
+    await connection.disconnect()
+
+
+async def test_without_a_service_nobody_is_let_in(asked: HttpReceiver, settings: Any, process: HistoryWriter) -> None:
+    settings.AUTH_SECRET = ""
+    assert (await Connection().connect())["type"] == "rtmp.reject"
+    assert not asked.got
+
+
+@pytest.mark.parametrize(
+    ("policy", "actions"),
+    [
+        ("none", []),
+        ("publish", ["publish"]),
+        ("publish_play", ["publish", "play"]),
+        ("all", ["connect", "publish", "play"]),
+    ],
+)
+def test_an_application_says_about_whom_it_is_asked(policy: str, actions: list[str]) -> None:
+    application = Application(name="live", callback=policy)
+    assert [each for each in ("connect", "publish", "play") if application.asks(each)] == actions
+
+
+@pytest.mark.parametrize("body", [b"", b"no", b"[]", b'{"reason": 5}', b"[" * 4000, b"\xff"])
+def test_a_refusal_may_say_nothing(body: bytes) -> None:
+    assert callback.reason_of(body) == ""

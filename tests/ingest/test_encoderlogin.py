@@ -1,0 +1,382 @@
+"""Encoders' log-ins through sockets: their rounds, what they let one do, and what they never tell."""
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from ingest.contracts import LoginAnswer
+from ingest.history import HistoryWriter
+from ingest.models import Application, Attempt, Ban, EncoderLogin, Session, Stream
+from ingest.server.credentials import split_app
+from ingest.services import challenges, encoderlogin, keys, revocation
+from ingest.services.challenges import Verifiers
+from ingest.services.encoderlogin import NewPassword
+from ingest.services.keys import NewKey
+from tests.ingest.control import NODE
+from tests.ingest.encoder import Encoder, asked
+from tests.ingest.listener import listening
+from tests.ingest.server.media import AVC_HEADER
+from tests.ingest.ticks import until
+from tests.rtmp_client import Refused, RtmpClient
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+METHODS = ("adobe", "llnw")
+WRONG = "[ AccessManager.Reject ] : [ authmod={} ] : ?reason=authfailed"
+
+
+@pytest.fixture(autouse=True)
+def no_delay(settings: Any) -> None:
+    settings.REFUSAL_DELAY_S = 0.0
+
+
+@pytest.fixture
+def login(stream: Stream) -> NewPassword:
+    return encoderlogin.create(stream=stream, user="bob", label="van")
+
+
+async def publish(port: int, app: str, name: str) -> str:
+    """ "live", or what it is told."""
+    async with RtmpClient(port=port) as encoder:
+        try:
+            await encoder.connect(app)
+            await encoder.publish(name)
+        except Refused as refused:
+            return str(refused)
+    await until(lambda: not Session.objects.filter(ended_at=None).exists())
+    return "live"
+
+
+# --- What was recorded of FFmpeg ---
+
+
+@pytest.mark.parametrize(
+    ("app", "is_right"),
+    [
+        ("live?authmod=adobe&user=bob&challenge=c35fe970&response=1nfboAiXDpvdX6/wZpK0Dg==&opaque=CHAL1==", True),
+        ("live?authmod=adobe&user=bob&challenge=826e0030&response=S5pIeS/CEjlAfY3KBASCWg==&opaque=CHAL1==", False),
+        ("live?authmod=adobe&user=bob&challenge=c35fe970&response=&opaque=CHAL1==", False),
+        (
+            "live?authmod=llnw&user=bob&nonce=NONCE1&cnonce=60ca8b6a&nc=00000001"
+            "&response=31ebf9d03c063450c08e35e001cfdd5a",
+            True,
+        ),
+        (
+            "other?authmod=llnw&user=bob&nonce=NONCE1&cnonce=60ca8b6a&nc=00000001"
+            "&response=31ebf9d03c063450c08e35e001cfdd5a",
+            False,
+        ),
+    ],
+)
+def test_answers_that_were_recorded(app: str, is_right: bool) -> None:
+    """User bob, password s3cret, salt SALT1; the second one by another password."""
+    said = split_app(app).login
+    assert said is not None
+    assert challenges.is_right(said, challenges.verifiers("bob", "s3cret", "SALT1")) is is_right
+
+
+# --- The rounds ---
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["cam1", ""])
+async def test_three_rounds_then_it_publishes(
+    process: HistoryWriter, login: NewPassword, method: str, name: str
+) -> None:
+    await Application.objects.aupdate(encoder_login=True)
+    async with listening() as port:
+        encoder = Encoder(port, "bob", login.password)
+        assert await encoder.first() == "adobe"
+        assert await publish(port, f"live{await encoder.query(method)}", name) == "live"
+    assert process.flush(5)
+    session = await Session.objects.select_related("login").aget()
+    assert (session.name, str(session.login), session.key_id) == ("cam1", "van (bob)", None)
+    assert (await EncoderLogin.objects.aget()).last_used_at == session.ended_at
+    assert not await Attempt.objects.aexists(), "rounds are no refusals"
+
+
+async def test_who_is_asked(process: HistoryWriter, login: NewPassword, key: NewKey) -> None:
+    """Encoders without a key in the URL, once the application says so."""
+    player = {"type": None, "flashVer": "LNX 9,0,124,2"}
+
+    async def connects(app: str, **properties: Any) -> bool:
+        async with RtmpClient(port=port) as client:
+            try:
+                await client.connect(app, **properties)
+            except Refused as refused:
+                return "need auth" not in refused.description
+        return True
+
+    async with listening() as port:
+        assert await connects("live")
+        await Application.objects.aupdate(encoder_login=True)
+        assert not await connects("live")
+        assert not await connects("live", flashVer="FMLE/3.0 (compatible; FMSc/1.0)", type=None)
+        assert not await connects("live", flashVer=None)
+        assert await connects("live", **player)
+        assert await connects(f"live?key={key.secret}")
+
+
+async def test_who_comes_with_a_method_gets_its_rounds_unasked(process: HistoryWriter, login: NewPassword) -> None:
+    async with listening() as port:
+        assert await asked(port, "live?authmod=llnw") == challenges.invitation("llnw")
+        encoder = Encoder(port, "bob", login.password)
+        assert await publish(port, f"live{await encoder.query()}", "cam1") == "live"
+        assert "adobe and llnw are" in await asked(port, "live?authmod=basic&user=bob")
+        assert (await asked(port, "nowhere?authmod=adobe&user=bob")) == "There is no such application."
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_wrong_answers(process: HistoryWriter, login: NewPassword, method: str) -> None:
+    async with listening() as port:
+        for user, password in (("bob", "wrong password"), ("nobody", login.password)):
+            answer = await Encoder(port, user, password).query(method)
+            assert await asked(port, f"live{answer}") == WRONG.format(method)
+        assert await asked(port, f"live?authmod={method}&user=no/body") == WRONG.format(method)
+    assert process.flush(5)
+    reasons = [(row.reason, row.action) async for row in Attempt.objects.order_by("pk")]
+    assert set(reasons) == {("login_wrong", "connect")}
+
+
+async def test_users_that_there_are_cannot_be_told_from_others(process: HistoryWriter, login: NewPassword) -> None:
+    await Application.objects.acreate(name="other")
+    async with listening() as port:
+        told: dict[tuple[str, str], list[dict[str, str]]] = {}
+        for app in ("live", "other"):
+            for user in ("bob", "eve"):
+                told[app, user] = [await Encoder(port, user, "", app).second() for _ in range(2)]
+    for first, again in told.values():
+        assert first.keys() == again.keys() == {"reason", "user", "salt", "challenge", "opaque"}
+        assert {name: len(value) for name, value in first.items()} == {
+            name: len(value) for name, value in again.items()
+        }
+        assert first["salt"] == again["salt"]
+        assert first["opaque"] != again["opaque"]
+    salts = [first["salt"] for first, _ in told.values()]
+    assert len(set(salts)) == len(salts)
+    assert {len(salt) for salt in salts} == {16}
+
+
+async def test_an_answer_is_good_once(process: HistoryWriter, login: NewPassword) -> None:
+    async with listening() as port:
+        answer = await Encoder(port, "bob", login.password).query()
+        assert await publish(port, f"live{answer}", "cam1") == "live"
+        assert "?reason=needauth&" in await asked(port, f"live{answer}"), "it is asked anew"
+
+
+async def test_a_challenge_that_has_expired(
+    process: HistoryWriter, login: NewPassword, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with listening() as port:
+        answer = await Encoder(port, "bob", login.password).query()
+        monkeypatch.setattr(challenges, "LIFE", timedelta(seconds=-1))
+        assert "?reason=needauth&" in await asked(port, f"live{answer}")
+
+
+def said(user: str, password: str, token: str, salt: str) -> LoginAnswer:
+    known = challenges.verifiers(user, password, salt)
+    answer: LoginAnswer = {
+        "authmod": "adobe",
+        "user": user,
+        "salt": "",
+        "opaque": token,
+        "nonce": "",
+        "challenge": "c2",
+        "cnonce": "",
+        "nc": "",
+        "response": "",
+        "app": "live",
+    }
+    return answer | {"response": challenges.AUTHMODS["adobe"].answer(answer, known)}
+
+
+@pytest.mark.parametrize(
+    ("address", "token_of", "tampered"),
+    [
+        ("198.51.100.1", "bob", ""),
+        ("192.0.2.7", "eve", ""),
+        ("192.0.2.7", "bob", "0"),
+        ("192.0.2.7", "bob", "not a token"),
+    ],
+    ids=["another address", "another user", "another time", "made up"],
+)
+def test_a_challenge_that_was_given_to_somebody_else(
+    process: HistoryWriter, login: NewPassword, application: Application, address: str, token_of: str, tampered: str
+) -> None:
+    now = timezone.now()
+    token = challenges.issue(app="live", user=token_of, address="192.0.2.7", now=now)
+    if tampered:
+        token = tampered + token[1:] if len(tampered) == 1 else tampered
+    answer = said("bob", login.password, token, login.login.salt)
+    with pytest.raises(encoderlogin.LoginRefused) as refused:
+        encoderlogin.enter(
+            application=application, said=answer, publisher=True, has_credential=False, address=address, now=now
+        )
+    assert refused.value.reason == "login_challenge"
+
+
+def test_any_node_may_judge(process: HistoryWriter, login: NewPassword, application: Application) -> None:
+    """For a while; its clock may be a little behind."""
+    now = timezone.now()
+    token = challenges.issue(app="live", user="bob", address="2001:db8::1", now=now)
+
+    def verdict(seconds: float, address: str = "2001:db8::1") -> str:
+        return challenges.judge(token, app="live", user="bob", address=address, now=now + timedelta(seconds=seconds))
+
+    assert [verdict(-5), verdict(0), verdict(29), verdict(31), verdict(-60)] == [
+        "valid",
+        "valid",
+        "valid",
+        "expired",
+        "expired",
+    ]
+    assert verdict(0, "2001:db8::2") == "valid", "an IPv6 address stands for its network"
+    assert verdict(0, "2001:db8:0:1::1") == "foreign"
+
+
+def test_spent_challenges_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(challenges, "MOST_SPENT", 3)
+    spent, now = challenges.Spent(), timezone.now()
+    assert [spent.spend(token, now) for token in "aabcd"] == [True, False, True, True, True]
+    assert len(spent._until) == 3
+    assert spent.spend("d", now + timedelta(minutes=1))
+    assert len(spent._until) == 1
+
+
+async def test_who_tries_passwords_is_banned(process: HistoryWriter, login: NewPassword, settings: Any) -> None:
+    settings.GUESSES = 3
+    async with listening() as port:
+        for number in range(3):
+            answer = await Encoder(port, "bob", f"guess-{number}").query()
+            assert await asked(port, f"live{answer}") == WRONG.format("adobe")
+        assert "Too many" in await asked(port, "live?authmod=adobe&user=bob")
+    assert process.flush(5)
+    assert (await Ban.objects.aget()).guesses == 3
+
+
+# --- What a log-in lets one do ---
+
+
+async def test_only_its_own_stream(process: HistoryWriter, login: NewPassword, stream: Stream) -> None:
+    other = await Stream.objects.acreate(application=stream.application, name="cam2")
+    other_key = await sync_to_async(keys.create)(stream=other)
+    async with listening() as port:
+        encoder = Encoder(port, "bob", login.password)
+        refused = await publish(port, f"live{await encoder.query()}", "cam2")
+        assert refused.startswith("NetStream.Publish.Denied: The encoder's log-in belongs to another stream.")
+        assert await publish(port, f"live{await encoder.query()}", other_key.secret) == "live", "a key is a key"
+        other_app = Encoder(port, "bob", login.password, "studio")
+        await Application.objects.acreate(name="studio")
+        assert await asked(port, f"studio{await other_app.query()}") == WRONG.format("adobe")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"enabled": False}, "disabled"),
+        ({"expires_at": timezone.now() - timedelta(hours=1)}, "expired on"),
+        ({"stream__enabled": False}, "The stream is disabled."),
+    ],
+)
+async def test_one_that_lets_nobody_publish(
+    process: HistoryWriter, login: NewPassword, change: dict[str, Any], told: str
+) -> None:
+    if "stream__enabled" in change:
+        await Stream.objects.aupdate(enabled=False)
+    else:
+        await EncoderLogin.objects.aupdate(**change)
+    async with listening() as port:
+        encoder = Encoder(port, "bob", login.password)
+        assert told in await asked(port, f"live{await encoder.query()}")
+        encoder.password = "another"
+        assert await asked(port, f"live{await encoder.query()}") == WRONG.format("adobe"), (
+            "told to who has the password"
+        )
+
+
+async def test_a_new_password_makes_the_old_one_wrong(process: HistoryWriter, login: NewPassword) -> None:
+    changed = await sync_to_async(encoderlogin.set_password)(login=login.login, password="another-one")
+    async with listening() as port:
+        assert await asked(port, f"live{await Encoder(port, 'bob', login.password).query()}") == WRONG.format("adobe")
+        assert await publish(port, f"live{await Encoder(port, 'bob', changed.password).query()}", "cam1") == "live"
+
+
+async def end_by(what: str, login: EncoderLogin) -> None:
+    match what:
+        case "revoked":
+            await sync_to_async(encoderlogin.revoke)(login=login)
+        case "disabled":
+            await EncoderLogin.objects.aupdate(enabled=False)
+        case "expired":
+            await EncoderLogin.objects.aupdate(expires_at=timezone.now())
+        case "deleted":
+            await EncoderLogin.objects.all().adelete()
+
+
+@pytest.mark.parametrize("what", ["revoked", "disabled", "expired", "deleted"])
+async def test_what_is_live_ends_with_its_log_in(process: HistoryWriter, login: NewPassword, what: str) -> None:
+    async with listening() as port, RtmpClient(port=port) as encoder:
+        await encoder.connect(f"live{await Encoder(port, 'bob', login.password).query()}")
+        stream_id = await encoder.publish("cam1")
+        await encoder.send_video(stream_id, 0, AVC_HEADER)
+        assert await sync_to_async(revocation.due)(node=NODE, now=timezone.now()) == [], "while its log-in holds"
+        await end_by(what, login.login)
+        await encoder.wait_closed(timeout_s=5)
+        await until(lambda: not Session.objects.filter(ended_at=None).exists())
+    assert (await Session.objects.aget()).end_reason == "key_revoked"
+
+
+async def test_a_publisher_that_comes_back_takes_its_stream_over(process: HistoryWriter, login: NewPassword) -> None:
+    """After three seconds of silence, by the same log-in; another one waits for nothing."""
+    eve = await sync_to_async(encoderlogin.create)(stream=login.login.stream, user="eve")
+    async with listening() as port, RtmpClient(port=port) as gone, RtmpClient(port=port, timeout_s=15) as back:
+        bob = Encoder(port, "bob", login.password)
+        await gone.connect(f"live{await bob.query()}")
+        stream_id = await gone.publish("cam1")
+        await gone.send_video(stream_id, 0, AVC_HEADER)
+        other = await publish(port, f"live{await Encoder(port, 'eve', eve.password).query()}", "cam1")
+        assert other.startswith("NetStream.Publish.BadName")
+        await back.connect(f"live{await bob.query()}")
+        await back.publish("cam1")
+        await gone.wait_closed(timeout_s=5)
+
+
+# --- What is never told ---
+
+
+async def test_users_passwords_and_answers_stand_nowhere(
+    process: HistoryWriter, login: NewPassword, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = "a-very-particular-user"
+    await EncoderLogin.objects.aupdate(user=user)
+    made = await sync_to_async(encoderlogin.set_password)(login=await _fresh(login))
+    with caplog.at_level(logging.DEBUG):
+        async with listening() as port:
+            encoder = Encoder(port, user, made.password)
+            wrong = await Encoder(port, user, "wrong password").query()
+            await asked(port, f"live{wrong}")
+            right = await encoder.query()
+            assert await publish(port, f"live{right}", "cam1") == "live"
+    assert process.flush(5)
+    kept = [repr(row) async for row in Session.objects.values()] + [repr(row) async for row in Attempt.objects.values()]
+    for text in (
+        user,
+        made.password,
+        *(part for part in (right + wrong).replace("&", "=").split("=") if len(part) > 12),
+    ):
+        assert text not in caplog.text
+        assert text not in repr(kept)
+
+
+async def _fresh(login: NewPassword) -> EncoderLogin:
+    return await EncoderLogin.objects.select_related("stream__application").aget(pk=login.login.pk)
+
+
+def test_a_password_shows_in_no_representation(login: NewPassword) -> None:
+    assert login.password not in repr(login)
+    known = Verifiers(login.login.salt, login.login.adobe, login.login.llnw)
+    assert login.password not in repr(known) + repr(login.login.__dict__)

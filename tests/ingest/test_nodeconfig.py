@@ -1,0 +1,18 @@
+"""From the project's settings to the RTMP server's configuration."""
+
+import pytest
+from pytest_django import Settings
+
+from ingest.nodeconfig import server_config
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize("mib", [1, 10, 16])
+def test_longest_media_message(settings: Settings, mib: int) -> None:
+    """With room for what else may be unfinished beside it; and a player's queue takes one."""
+    settings.MAX_MESSAGE_MIB = mib
+    config = server_config(("127.0.0.1", 0))
+    assert config.limits.media_message_bytes == mib * MIB
+    assert config.limits.partial_bytes == (mib + 6) * MIB
+    assert config.queue.size_bytes == max(8, mib + 1) * MIB

@@ -1,0 +1,225 @@
+"""What may be played of a name: live, recorded, or either; and who may."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ingest.models import Application, Lease, Node, Recording, Session, Stream
+from ingest.services import lengths, playable, playtokens, revocation
+from ingest.services.playable import Playable, Wanted, wanted_by
+from ingest.services.refusals import Refused
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+COMPLETE, RECORDING, FAILED = Recording.State.COMPLETE, Recording.State.RECORDING, Recording.State.FAILED
+
+
+def recorded(application: Application, name: str, *, age_h: float = 0, **fields: Any) -> Recording:
+    fields = {"state": COMPLETE, "duration_ms": 5000, **fields}
+    at = NOW - timedelta(hours=age_h)
+    return Recording.objects.create(
+        application=application, name=name, file=f"{uuid.uuid4()}.flv", started_at=at, **fields
+    )
+
+
+def check(name: str = "cam1", wanted: Wanted = "any", token: str = "") -> Playable:
+    return playable.check(app="live", name=name, credential=token, now=NOW, wanted=wanted)
+
+
+def refusal(name: str = "cam1", wanted: Wanted = "any", token: str = "") -> str:
+    with pytest.raises(Refused) as caught:
+        check(name, wanted, token)
+    return caught.value.reason
+
+
+def row(found: Playable) -> int | None:
+    return found.recording["recording"] if found.recording is not None else None
+
+
+@pytest.mark.parametrize(
+    ("start", "wanted"), [(-2, "any"), (-1, "live"), (0, "recorded"), (5000, "recorded"), (-3, "any"), (-0.5, "any")]
+)
+def test_what_a_start_means(start: float, wanted: Wanted) -> None:
+    assert wanted_by(start) == wanted
+
+
+def test_a_stream_and_its_recording(stream: Stream, settings: Any) -> None:
+    film = recorded(stream.application, "cam1", stream=stream)
+    found = check()
+    assert (found.stream, found.name, row(found)) == (stream, "cam1", film.pk)
+    assert found.recording == {
+        "recording": film.pk,
+        "name": "cam1",
+        "file": str(settings.RECORDINGS_DIR / film.file),
+        "duration_ms": 5000,
+    }
+    assert row(check(wanted="live")) is None
+    assert row(check(wanted="recorded")) == film.pk
+
+
+def test_a_recording_that_is_wanted_has_to_be_there(stream: Stream) -> None:
+    assert refusal(wanted="recorded") == "recording_unknown"
+    assert refusal("other", "recorded") == "stream_unknown"
+    with pytest.raises(Refused) as caught:
+        check(wanted="recorded")
+    assert caught.value.code == "NetStream.Play.StreamNotFound"
+
+
+def test_the_newest_that_is_complete(stream: Stream) -> None:
+    make = partial(recorded, stream.application, "cam1", stream=stream)
+    being_recorded = make(state=RECORDING)
+    assert row(check()) == being_recorded.pk
+    make(age_h=3)
+    newest = make(age_h=1)
+    make(age_h=0.5, state=FAILED)
+    assert row(check()) == newest.pk
+
+
+@pytest.mark.parametrize("name", ["film", "flv:film", "mp4:film.mp4", "film.flv", "f4v:film.f4v", "mp4:film"])
+def test_spellings_of_a_name(application: Application, name: str) -> None:
+    film = recorded(application, "film")
+    found = check(name)
+    assert (row(found), found.name, found.stream) == (film.pk, "film", None)
+
+
+def test_a_name_that_looks_like_a_spelling_comes_first(application: Application) -> None:
+    recorded(application, "film")
+    exact = recorded(application, "film.mp4")
+    assert row(check("film.mp4")) == row(check("mp4:film.mp4")) == exact.pk
+
+
+def test_a_live_stream_by_such_a_name(stream: Stream) -> None:
+    assert check("flv:cam1", "live").name == "cam1"
+
+
+def test_a_recording_of_no_stream(application: Application) -> None:
+    recorded(application, "film")
+    found = check("film", "recorded")
+    grant = playable.grant(session=uuid.uuid4(), playable=found)
+    assert (grant.path, grant.labels, grant.start_unit) == ("live/film", {"stream": 0, "key": None}, "ms")
+    assert refusal("film", "live") == "stream_unknown"
+    Application.objects.update(play_policy="token")
+    assert refusal("film") == "token_missing"
+    assert refusal("film", token="any") == "token_invalid"
+    Application.objects.update(play_policy="none")
+    assert refusal("film") == "play_not_allowed"
+    Application.objects.update(enabled=False)
+    assert refusal("film") == "app_disabled"
+
+
+def test_a_recording_goes_by_its_streams_rules(stream: Stream) -> None:
+    """Also under another name than the stream's."""
+    recorded(stream.application, "film", stream=stream)
+    assert check("film").stream == stream
+    Application.objects.update(play_policy="token")
+    assert refusal("film") == "token_missing"
+    assert check("film", token=playtokens.issue(stream=stream.pk, now=NOW)).name == "film"
+    Stream.objects.update(enabled=False)
+    assert refusal("film") == "stream_disabled"
+
+
+def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream) -> None:
+    """Who may play the stream gets that, and the recording only with the other's token."""
+    other = Stream.objects.create(application=stream.application, name="cam2")
+    film = recorded(stream.application, "cam1", stream=other)
+    assert row(check()) == film.pk
+    Application.objects.update(play_policy="token")
+    own, others = (playtokens.issue(stream=each.pk, now=NOW) for each in (stream, other))
+    assert row(check(token=own)) is None
+    assert refusal(token=others) == "token_invalid"
+    assert refusal(wanted="recorded", token=own) == "token_invalid"
+    assert row(check(wanted="recorded", token=others)) == film.pk
+
+
+def test_recordings_of_other_applications(application: Application) -> None:
+    other = Application.objects.create(name="other")
+    recorded(other, "film")
+    assert refusal("film") == "stream_unknown"
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "", "flv:", "mp4:.mp4", "x" * 1000])
+def test_names_of_nothing(application: Application, name: str) -> None:
+    assert refusal(name) == "stream_unknown"
+
+
+# --- Downloads ---
+
+
+def download(recording: Recording, name: str = "cam1", *, by_http: bool = True, **times: Any) -> Playable:
+    token = playtokens.issue_download(recording=recording.pk, now=NOW)
+    now = NOW + timedelta(**times)
+    return playable.check(app="live", name=name, credential=token, now=now, wanted="recorded", by_http=by_http)
+
+
+@pytest.mark.parametrize("policy", ["public", "token", "none"])
+@pytest.mark.parametrize("state", [COMPLETE, RECORDING, FAILED])
+def test_a_download_is_of_its_row_whatever_the_rules_are(stream: Stream, policy: str, state: str) -> None:
+    meant = recorded(stream.application, "cam1", stream=stream, age_h=2, state=state)
+    recorded(stream.application, "cam1", stream=stream)
+    Application.objects.update(play_policy=policy, enabled=False)
+    Stream.objects.update(enabled=False)
+    found = download(meant)
+    assert found.recording is not None
+    assert (row(found), found.stream) == (meant.pk, stream)
+    assert found.recording["disposition"] == 'attachment; filename="live-cam1-20260301T100000Z.flv"'
+    assert playable.grant(session=uuid.uuid4(), playable=found).is_download
+
+
+def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
+    meant = recorded(stream.application, "cam1", stream=stream)
+    recorded(stream.application, "cam2", stream=stream)
+    other = Application.objects.create(name="other")
+    recorded(other, "cam1")
+    Application.objects.update(play_policy="token")
+    token = playtokens.issue_download(recording=meant.pk, now=NOW)
+    assert refusal(wanted="live", token=token) == refusal(wanted="recorded", token=token) == "token_invalid"
+
+    def refused(recording: Recording, name: str = "cam1", **options: Any) -> str:
+        with pytest.raises(Refused) as caught:
+            download(recording, name, **options)
+        return caught.value.reason
+
+    assert refused(meant, by_http=False) == "token_invalid"
+    assert refused(meant, "cam2") == "download_unknown"
+    assert refused(Recording.objects.get(application=other)) == "download_unknown"
+    assert refused(meant, seconds=61) == "download_expired"
+    assert playtokens.verify(token=token, stream=meant.pk, now=NOW) == "invalid"
+    assert playtokens.download(token=playtokens.issue(stream=meant.pk)) == (0, "invalid")
+    Recording.objects.filter(pk=meant.pk).delete()
+    meant.pk = playtokens.download(token=token, now=NOW)[0]
+    assert refused(meant) == "download_unknown"
+
+
+# --- How long, and how long somebody may ---
+
+
+def test_lengths(stream: Stream) -> None:
+    def length(name: str = "cam1") -> float:
+        return lengths.length_s(app="live", name=name, credential="", now=NOW)
+
+    assert length() == 0
+    recorded(stream.application, "cam1", stream=stream)
+    recorded(stream.application, "film", duration_ms=7250)
+    assert (length(), length("mp4:film.mp4")) == (5, 7.25)
+    session = Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, address="")
+    node = Node.objects.create(name="node-a")
+    Lease.objects.create(stream=stream, session=session, node=node, fencing=1, expires_at=NOW + timedelta(seconds=9))
+    assert length() == 0
+
+
+def test_who_plays_a_recording_of_no_stream_may_go_on(application: Application) -> None:
+    film = recorded(application, "film")
+    node = Node.objects.create(name="node-a")
+    Session.objects.create(kind="play", app="live", name="film", stream=None, node=node, address="")
+
+    def due() -> int:
+        return len(revocation.due(node="node-a", now=NOW))
+
+    assert due() == 0
+    Application.objects.update(enabled=False)
+    assert due() == 1
+    Application.objects.update(enabled=True)
+    film.delete()
+    assert due() == 1

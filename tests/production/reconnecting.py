@@ -1,0 +1,194 @@
+"""Publishers that go and come back with the same key, in every way in which connections end, against a real server."""
+
+import asyncio
+import contextlib
+import itertools
+import random
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
+from tests.rtmp_client import Refused, RtmpClient
+from tests.server_process import ServerProcess, running, wait_for
+
+PUBLISHERS = 30
+ENDS = ("fin", "reset", "killed", "silent", "deleted", "unpublished")
+LONGEST_S = 4.0
+"""Of a life."""
+FPS = 10
+SETTLED_S = 15.0
+"""Until all that is kept for clients is there: buffers, connections to the database, threads that ask it."""
+MORE_THREADS, MORE_FILES = 8, 8
+"""Than at another time: those that ask the database, and answer HTTP, come as they are needed, up to a bound."""
+MOST_LINES = 200
+"""Of the log, from its first fault on, that a failure shows."""
+GROWTH_KIB = 24 * 1024
+"""By which the server's memory may differ between two times: what Python and malloc keep to themselves."""
+
+OPEN = "SELECT name FROM ingest_session WHERE ended_at IS NULL AND kind = 'publish'"
+HELD = "SELECT session_id FROM ingest_lease WHERE session_id IS NOT NULL"
+ORPHANS = (
+    "SELECT session_id FROM ingest_lease JOIN ingest_session ON ingest_session.id = session_id "
+    "WHERE ended_at IS NOT NULL"
+)
+ENDED_TWICE = (
+    "SELECT session_id FROM ingest_statusevent WHERE kind = 'session.ended' GROUP BY session_id HAVING count(*) > 1"
+)
+
+
+@dataclass
+class Publisher:
+    """One stream's encoder. The dead that it leaves are kept: they vanished without a word."""
+
+    port: int
+    key: str
+    random: random.Random
+    ends: Counter[str] = field(default_factory=Counter)
+    refused: list[str] = field(default_factory=list)
+    dead: list[RtmpClient] = field(default_factory=list)
+    stays: bool = False
+    """Whether it lives its last life."""
+
+    async def run(self, until: float, over: asyncio.Event) -> None:
+        """Lives and ends until then, and is live in the end, until it is over."""
+        loop = asyncio.get_running_loop()
+        while True:
+            client = RtmpClient(port=self.port, timeout_s=20)
+            await client.open()
+            await client.connect("live")
+            try:
+                stream_id = await client.publish(self.key)
+            except Refused as refused:
+                self.refused.append(str(refused))
+                await client.close()
+                continue
+            ends_at = loop.time() + self.random.uniform(0, LONGEST_S)
+            is_last = self.stays = ends_at >= until
+            await self._send(client, stream_id, over if is_last else None, ends_at)
+            if is_last:
+                await client.delete_stream(stream_id)
+                await client.close()
+                for dead in self.dead:
+                    await dead.close()
+                return
+            end = self.random.choice(ENDS)
+            self.ends[end] += 1
+            await self._end(client, stream_id, end)
+
+    async def _send(self, client: RtmpClient, stream_id: int, over: asyncio.Event | None, ends_at: float) -> None:
+        loop = asyncio.get_running_loop()
+        await client.send_video(stream_id, 0, AVC_HEADER)
+        for number in itertools.count():
+            if over.is_set() if over else loop.time() >= ends_at:
+                return
+            await client.send_video(stream_id, number * 1000 // FPS, inter_frame(1) if number % FPS else key_frame(0))
+            await asyncio.sleep(1 / FPS)
+
+    async def _end(self, client: RtmpClient, stream_id: int, end: str) -> None:
+        if end == "silent":
+            self.dead.append(client)
+            return
+        if end == "reset":
+            client.abort()
+        elif end == "killed":  # In the midst of a message.
+            client.protocol.send_video(stream_id, 0, key_frame(0, 4000))
+            client._writer.write(client.protocol.data_to_send(1000))
+        elif end in ("deleted", "unpublished"):
+            client.protocol.fc_unpublish(self.key)
+            if end == "deleted":
+                client.protocol.delete_stream(stream_id)
+            await client.flush()
+        await client.close()
+
+
+@dataclass(frozen=True)
+class Held:
+    """By the server's process."""
+
+    files: int
+    threads: int
+    memory_kib: int
+
+
+def held(pid: int) -> Held:
+    process = Path(f"/proc/{pid}")
+    status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
+    files = len(list((process / "fd").iterdir()))
+    return Held(files, int(status["Threads"]), int(status["VmRSS"].split()[0]))
+
+
+def rows(server: ServerProcess, query: str) -> list[str]:
+    with contextlib.closing(sqlite3.connect(server.folder / "rtmpweb.sqlite3", timeout=10)) as database:
+        return [row[0] for row in database.execute(query)]
+
+
+def is_fault(line: str) -> bool:
+    """Of the log."""
+    return "ERROR" in line or "Traceback" in line
+
+
+def reconnect(folder: Path, seconds: float, seed: int) -> Counter[str]:
+    """Runs all of it and looks at what is left; how often publishers ended in which way."""
+    with running(folder) as server:
+        names = [f"cam{number:02}" for number in range(PUBLISHERS)]
+        keys = server.create_keys(f"live/{name}" for name in names)
+        port = int(server.rtmp.rpartition(":")[2])
+        publishers = [Publisher(port, keys[f"live/{name}"]["key"], random.Random(f"{seed} {name}")) for name in names]
+        settled = asyncio.run(_run(server, publishers, names, seconds))
+        wait_for(lambda: not rows(server, OPEN) and not rows(server, HELD), timeout_s=20, what="all sessions ended")
+        assert rows(server, ENDED_TWICE) == []
+        assert rows(server, "SELECT DISTINCT end_reason FROM ingest_session WHERE end_reason = ''") == []
+        most = settled.files - PUBLISHERS + MORE_FILES
+        wait_for(lambda: held(server.process.pid).files <= most, timeout_s=20, what=f"at most {most} files are open")
+        refused = Counter(text for publisher in publishers for text in publisher.refused)
+        # A database that a busy machine keeps waiting refuses for a moment; these an encoder would take as final.
+        assert not [text for text in refused if "BadName" in text or "Denied" in text], refused
+        assert refused.total() < PUBLISHERS, refused
+        faults = [at for at, line in enumerate(server.lines) if is_fault(line)]
+        shown = "\n".join(server.lines[faults[0] :][:MOST_LINES]) if faults else ""
+        assert not faults, f"the server's log has {len(faults)} faults, from the first on:\n{shown}"
+        return sum((publisher.ends for publisher in publishers), Counter())
+
+
+async def _run(server: ServerProcess, publishers: list[Publisher], names: list[str], seconds: float) -> Held:
+    """What the server held when all had come."""
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    until = loop.time() + seconds
+    tasks = [asyncio.create_task(publisher.run(until, over)) for publisher in publishers]
+    await asyncio.sleep(min(SETTLED_S, seconds / 2))
+    await asyncio.to_thread(server.items, "/api/v1/streams")
+    settled = held(server.process.pid)
+    try:
+        async with asyncio.timeout(until - loop.time() + 20):
+            while not all(publisher.stays for publisher in publishers):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        await asyncio.to_thread(_look, server, names, settled)
+    finally:
+        over.set()
+        await asyncio.gather(*tasks)
+    return settled
+
+
+def _look(server: ServerProcess, names: list[str], settled: Held) -> None:
+    """Each publishes once: by the database, the API and the node."""
+    wait_for(lambda: sorted(rows(server, OPEN)) == names, timeout_s=20, what="one open session of each")
+    wait_for(lambda: len(rows(server, HELD)) == PUBLISHERS, timeout_s=20, what="one lease of each")
+    assert rows(server, ORPHANS) == []
+
+    def live() -> dict[str, str]:
+        """{name: session}"""
+        streams = server.items("/api/v1/streams?limit=100")
+        return {stream["name"]: stream["session_id"] for stream in streams if stream["state"] == "live"}
+
+    wait_for(lambda: sorted(live()) == names, timeout_s=20, what="all streams live")
+    query = "SELECT id FROM ingest_session WHERE ended_at IS NULL AND kind = 'publish'"
+
+    def agree() -> bool:
+        return sorted(rows(server, query)) == sorted(session.replace("-", "") for session in live().values())
+
+    wait_for(agree, timeout_s=20, what="the database and the API have the same sessions")
+    now = held(server.process.pid)
+    assert now.memory_kib < settled.memory_kib + GROWTH_KIB, (settled, now)
+    assert now.threads <= settled.threads + MORE_THREADS, (settled, now)

@@ -1,0 +1,34 @@
+"""What was recorded of clients and servers (tests/captures): each direction of a connection, handshake included."""
+
+import json
+import tarfile
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from tests.rtmpdecode import Decoded, decode_stream
+
+CAPTURES: Final = Path(__file__).parent / "captures"
+RECORDINGS: Final[list[dict[str, Any]]] = json.loads((CAPTURES / "recordings.json").read_text())
+NAMES: Final[list[str]] = [recording["name"] for recording in RECORDINGS]
+
+
+@cache
+def from_client(name: str) -> bytes:
+    return (CAPTURES / f"{name}.c2s.bin").read_bytes()
+
+
+@cache
+def _servers() -> dict[str, bytes]:
+    with tarfile.open(CAPTURES / "s2c.tar.xz") as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
+
+
+def from_server(name: str) -> bytes:
+    return _servers()[f"{name}.s2c.bin"]
+
+
+@cache
+def decoded(data: bytes) -> list[Decoded]:
+    """By the independent decoder; kept, as several tests ask."""
+    return decode_stream(data)

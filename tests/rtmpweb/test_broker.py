@@ -1,0 +1,61 @@
+"""The embedded server's broker: messages arrive whole, and a bad one stops nobody."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kombu import Connection
+
+from rtmpweb import broker
+
+COUNT = 300
+BODY = "x" * 20_000
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[Connection]:
+    broker.use()
+    queue = tmp_path / "queue"
+    queue.mkdir()
+    options = {
+        "data_folder_in": str(queue),
+        "data_folder_out": str(queue),
+        "control_folder": str(tmp_path / "control"),
+        "store_processed": False,
+    }
+    with Connection("filesystem://localhost", transport_options=options) as made:
+        assert isinstance(made.transport, broker.Transport)
+        yield made
+
+
+def test_a_message_is_found_whole_while_others_are_being_written(connection: Connection) -> None:
+    def send() -> None:
+        with connection.clone() as own:
+            queue = own.SimpleQueue("default")
+            for number in range(COUNT):
+                queue.put({"number": number, "body": BODY})
+            queue.close()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    queue = connection.SimpleQueue("default")
+    got = []
+    for _ in range(COUNT):
+        message = queue.get(timeout=20)
+        got.append(message.payload["number"])
+        message.ack()
+    sender.join()
+    queue.close()
+    assert sorted(got) == list(range(COUNT))
+
+
+def test_one_that_cannot_be_read_is_left_out(connection: Connection, tmp_path: Path) -> None:
+    (tmp_path / "queue" / "0_first.other.msg").write_bytes(b"")
+    queue = connection.SimpleQueue("other")
+    queue.put({"number": 1})
+    message = queue.get(timeout=20)
+    assert message.payload == {"number": 1}
+    message.ack()
+    queue.close()
+    assert list((tmp_path / "queue").iterdir()) == []

@@ -1,0 +1,32 @@
+"""A disk of its own that is small, and full."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def small_disk(place: Path, size: str) -> Iterator[bool]:
+    """A tmpfs of so many bytes ("24m") at the folder. False: only root may mount one."""
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", place]).returncode:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """While not a block of it is free."""
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file:
+        status = os.statvfs(disk)
+        os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_frsize)
+    try:
+        yield
+    finally:
+        ballast.unlink()

@@ -1,0 +1,221 @@
+"""A wall without media: nodes made up by a test, told by the server's own code to a page in a browser."""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+from playwright.sync_api import Page, WebSocketRoute
+
+from dashboard.snapshots import wall_text
+from dashboard.streams import Now
+from ingest.consumers import pages
+from ingest.consumers.wallfeed import WallFeed
+from ingest.contracts import Issue, NodeFigures, StreamSnapshot
+from ingest.livestore import LiveView
+
+T = TypeVar("T")
+
+
+def made(stream: int, name: str = "", **fields: Any) -> StreamSnapshot:
+    """A good stream on air."""
+    base: StreamSnapshot = {
+        "id": stream,
+        "app": "live",
+        "name": name or f"cam-{stream}",
+        "state": "live",
+        "health": "good",
+        "issues": [],
+        "players": stream % 40,
+        "session_id": f"00000000-0000-4000-8000-{stream:012d}",
+        "node": "n1",
+        "since": time.time() - 1000 - stream,
+        "address": "192.0.2.7",
+        "encoder": "OBS 30.2.3",
+        "target_kbps": 2500,
+        "video_kbps": 2480.5,
+        "audio_kbps": 128.2,
+        "wire_kbps": 2650.0,
+        "out_kbps": 7800.0,
+        "fps": 29.97,
+        "fps_media": 30.0,
+        "keyframe_interval": 2.0,
+        "open_gop_age": 0.5,
+        "drift": 12.0,
+        "drift_dev": 3.0,
+        "av_skew": -8.0,
+        "idle_ms": 20,
+        "rtt_ms": 14.5,
+        "retrans": 0,
+        "ts_gap": 0,
+        "ts_regress": 0,
+        "missing_frames_est": 0,
+        "media_faults": 0,
+        "timestamp_repairs": 0,
+        "slow_players": 0,
+        "dropped_frames": 0,
+        "slowest": [],
+        "media": {
+            "video_codec": "H.264",
+            "video_codec_string": "avc1.64001f",
+            "width": 1280,
+            "height": 720,
+            "profile": "High",
+            "level": "3.1",
+            "audio_codec": "AAC",
+            "audio_codec_string": "mp4a.40.2",
+            "sample_rate": 48000,
+            "channels": 2,
+        },
+        "metadata": {},
+        "thumbnail": None,
+    }
+    return cast(StreamSnapshot, base | fields)
+
+
+def issue(check: str = "bitrate_low", level: str = "bad", **fields: Any) -> Issue:
+    base = {
+        "check": check,
+        "level": level,
+        "since": time.time() - 112,
+        "actual": "980 kbit/s",
+        "expected": "1,750 kbit/s at least",
+        "title": "Bitrate is far below its target",
+        "advice": "The uplink can’t carry this rate: lower it, or use a cable.",
+        "value": 980.0,
+        "limit": 1750.0,
+        "unit": "kbit/s",
+    }
+    return cast(Issue, base | fields)
+
+
+def varied(snapshot: StreamSnapshot, chance: random.Random) -> StreamSnapshot:
+    """The same a second later: all that moves on a stream that is well has moved."""
+    fields = {
+        "video_kbps": chance.gauss(2480, 60),
+        "audio_kbps": chance.gauss(128, 1),
+        "wire_kbps": chance.gauss(2650, 60),
+        "out_kbps": chance.gauss(7800, 90),
+        "fps": chance.gauss(30, 0.05),
+        "fps_media": chance.gauss(30, 0.02),
+        "open_gop_age": chance.uniform(0, 2),
+        "drift": chance.gauss(12, 3),
+        "drift_dev": chance.gauss(3, 1),
+        "av_skew": chance.gauss(-8, 5),
+        "idle_ms": chance.randrange(40),
+        "rtt_ms": chance.gauss(14, 2),
+        "players": max(0, snapshot["players"] + chance.choice((0, 0, 0, 1, -1))),
+    }
+    return snapshot | fields  # type: ignore[return-value]
+
+
+class Node:
+    """One node: what it knows now, and what it tells the wall of it."""
+
+    def __init__(self, name: str = "n1") -> None:
+        self.name = name
+        self.streams: dict[int, StreamSnapshot] = {}
+        self.shown: dict[int, StreamSnapshot] = {}
+        self.shown_at: float | None = None
+        self.feed = WallFeed()
+        self.fields: dict[str, Any] = {}
+
+    def put(self, *snapshots: StreamSnapshot) -> None:
+        self.streams |= {each["id"]: each | {"node": self.name} for each in snapshots}
+
+    def figures(self, at: float) -> NodeFigures:
+        base = {
+            "node": self.name,
+            "at": at,
+            "streams": len(self.streams),
+            "publishers": len(self.streams),
+            "players": sum(each["players"] for each in self.streams.values()),
+            "connections": 4,
+            "refused_connections": 0,
+            "in_kbps": 44100.0,
+            "out_kbps": 487000.0,
+            "loop_delay_ms": 1.2,
+            "cpu_percent": 41.0,
+            "disk_free_percent": 62.0,
+        }
+        return cast(NodeFigures, base | self.fields)
+
+    async def tick(self, at: float) -> dict[str, Any]:
+        """A message of the channel layer."""
+        former, self.shown = self.shown, dict(self.streams)
+        prior, self.shown_at = self.shown_at, at
+        return pages.update(
+            self.name,
+            at=at,
+            prior=prior,
+            nodes=[self.figures(at)],
+            streams=await self.feed.changes(former, self.shown),
+            gone=[stream for stream in former if stream not in self.shown],
+        )
+
+
+async def picture(nodes: Iterable[Node], known: Iterable[StreamSnapshot] = ()) -> str:
+    """A snapshot of what the nodes told last. `known`: further streams, which are off the air."""
+    view = LiveView(
+        [node.figures(node.shown_at or 0.0) for node in nodes],
+        [stream for node in nodes for stream in node.shown.values()],
+    )
+    ids = {stream["id"]: stream for stream in [*view.streams, *known]}
+    short = [{"id": pk, "app": each["app"], "name": each["name"], "state": "offline"} for pk, each in ids.items()]
+    return await wall_text(Now.of(view), short, {})
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine answers, beside Playwright's event loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+class Wall:
+    """The wall in a browser, on made-up nodes. Open the page after it; `tell` is one second of all nodes."""
+
+    def __init__(self, page: Page, *nodes: Node, known: Iterable[StreamSnapshot] = ()) -> None:
+        self.nodes = nodes
+        self.known = list(known)
+        self.at = time.time()
+        self.sockets: list[WebSocketRoute] = []
+        self.away = False
+        for node in nodes:
+            finished(node.tick(self.at))
+        page.route_web_socket("**/ws/live/", self._open)
+        page.route("**/live/recent/", lambda route: route.fulfill(json={"items": {}}))
+        page.route("**/thumbnail.webp*", lambda route: route.fulfill(content_type="image/svg+xml", body=THUMBNAIL))
+
+    def _open(self, socket: WebSocketRoute) -> None:
+        if self.away:
+            socket.close(code=1013)
+            return
+        self.sockets = [socket]
+        socket.send(finished(picture(self.nodes, self.known)))
+
+    def tell(self, *, lost: bool = False) -> list[dict[str, Any]]:
+        """The next second; `lost`: on its way."""
+        self.at += 1
+        messages = [finished(node.tick(self.at)) for node in self.nodes]
+        for message in [] if lost else messages:
+            self.say(message["text"])
+        return [json.loads(message["text"]) for message in messages]
+
+    def say(self, text: str) -> None:
+        for socket in self.sockets:
+            socket.send(text)
+
+    def cut(self) -> None:
+        """The server goes away, until `away` is False again."""
+        self.away = True
+        for socket in self.sockets:
+            socket.close(code=1013)
+
+
+THUMBNAIL = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="320" height="180"><rect width="320" height="180" fill="#2d6a8e"/>'
+    '<path d="M60 170 110 50h100l50 120Z" fill="#3f8f64"/></svg>'
+)
