@@ -38,7 +38,7 @@ app.autodiscover_tasks()
 def make_broker_folders(sender: Celery, **_: Any) -> None:
     """The filesystem broker expects the folders that it is told of; a Redis broker has none."""
     options = sender.conf.broker_transport_options
-    for name in ("data_folder_in", "data_folder_out", "processed_folder", "control_folder"):
+    for name in ("data_folder_in", "data_folder_out", "control_folder"):
         if name in options:
             Path(options[name]).mkdir(parents=True, exist_ok=True)
 

@@ -202,9 +202,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     else {
         "data_folder_in": str(BROKER_DIR / "queue"),
         "data_folder_out": str(BROKER_DIR / "queue"),
-        "processed_folder": str(BROKER_DIR / "done"),
         "control_folder": str(BROKER_DIR / "control"),
-        "store_processed": False,
         "polling_interval": 0.25,  # Seconds: how long a task waits for an idle worker.
     }
 )

@@ -39,9 +39,13 @@ def of_stream(packets: list[Crc], stream: int) -> list[bytes]:
 
 
 def playing(executable: str, url: str, seconds: float, out: Path) -> list[str]:
-    """FFmpeg's arguments: it decodes what comes, and writes the packets' checksums and times in ms."""
-    copy = ["-t", str(seconds), "-c", "copy", "-enc_time_base", "1:1000", "-f", "framecrc", str(out)]
-    return [executable, "-v", "error", "-i", url, *copy, "-t", str(seconds), "-f", "null", "-"]
+    """FFmpeg's arguments: it decodes what comes, and writes the packets' checksums and times in ms.
+
+    What it decodes keeps its ms too: counted in frames, two that are 33 ms apart may be rounded to the same one.
+    """
+    outputs = [["-c", "copy", "-f", "framecrc", str(out)], ["-f", "null", "-"]]
+    in_ms = ["-t", str(seconds), "-enc_time_base", "1:1000"]
+    return [executable, "-v", "error", "-i", url, *(word for output in outputs for word in [*in_ms, *output])]
 
 
 def end_of(player: "subprocess.Popen[str]", timeout_s: float) -> str:

@@ -11,6 +11,7 @@ from rtmpweb import broker
 
 COUNT = 300
 BODY = "x" * 20_000
+SENDERS = 4
 
 
 @pytest.fixture
@@ -22,7 +23,6 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
         "data_folder_in": str(queue),
         "data_folder_out": str(queue),
         "control_folder": str(tmp_path / "control"),
-        "store_processed": False,
     }
     with Connection("filesystem://localhost", transport_options=options) as made:
         assert isinstance(made.transport, broker.Transport)
@@ -59,3 +59,26 @@ def test_one_that_cannot_be_read_is_left_out(connection: Connection, tmp_path: P
     message.ack()
     queue.close()
     assert list((tmp_path / "queue").iterdir()) == []
+
+
+def test_many_may_begin_at_once(connection: Connection) -> None:
+    """Each of the server's processes declares the queues when it starts."""
+
+    def send(name: str) -> None:
+        together.wait()
+        with connection.clone() as own:
+            queue = own.SimpleQueue(name)
+            queue.put({})
+            queue.close()
+
+    for number in range(50):
+        together = threading.Barrier(SENDERS)
+        name = f"queue{number}"
+        senders = [threading.Thread(target=send, args=(name,)) for _ in range(SENDERS)]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+        queue = connection.SimpleQueue(name)
+        assert queue.qsize() == SENDERS
+        queue.close()
