@@ -58,9 +58,24 @@ def run(stage: Stage, workers: str, given: list[str], tally: Path, left_out: dic
     """pytest's exit code. `left_out`: the stages that this machine could not run, and why."""
     paths = [] if any(Path(argument.partition("::")[0]).exists() for argument in given) else stage.paths
     parallel = ["-n", workers, "--no-loadscope-reorder"] if stage.parallel else []
+    # On a CI server pytest would show values whole, and one of a megabyte would hide what else failed.
+    environment = {name: value for name, value in os.environ.items() if name not in ("CI", "BUILD_NUMBER")}
+    told = {"TESTS_TALLY": str(tally), "TESTS_LEFT_OUT": json.dumps(left_out)}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.tally", "-m", stage.marks, *parallel, *given, *paths],
-        env={**os.environ, **stage.environment, "TESTS_TALLY": str(tally), "TESTS_LEFT_OUT": json.dumps(left_out)},
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "tests.tally",
+            "--tb=short",
+            "-m",
+            stage.marks,
+            *parallel,
+            *given,
+            *paths,
+        ],
+        env=environment | stage.environment | told,
         check=False,
     ).returncode
 

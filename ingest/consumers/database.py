@@ -34,17 +34,25 @@ def is_here() -> bool:
     return threading.current_thread().name.startswith(THREADS)
 
 
-def limit_statements(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
-    """Has PostgreSQL give up a statement of these threads in time, as SQLite does: one that hangs would hold them."""
-    if connection.vendor == "postgresql" and is_here():
+def set_up(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
+    """Has no statement of these threads wait for what others can do.
+
+    PostgreSQL gives one up in time, as SQLite does: one that hangs would hold the threads. SQLite leaves it to other
+    writers to bring its log into the database's file, which waits for the disk.
+    """
+    limits = {
+        "postgresql": f"SET statement_timeout = {settings.DATABASE_TIMEOUT_S * 1000:.0f}",
+        "sqlite": "PRAGMA wal_autocheckpoint = 0",
+    }
+    if is_here():
         with connection.cursor() as cursor:
-            cursor.execute(f"SET statement_timeout = {settings.DATABASE_TIMEOUT_S * 1000:.0f}")
+            cursor.execute(limits[connection.vendor])
 
 
 _undone: dict[ThreadPoolExecutor, int] = {READ: 0, WRITE: 0}
 
 
-connection_created.connect(limit_statements, dispatch_uid="ingest.consumers.database")
+connection_created.connect(set_up, dispatch_uid="ingest.consumers.database")
 
 
 class TooSlow(Exception):  # noqa: N818 - an answer, not an error.

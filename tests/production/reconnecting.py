@@ -17,6 +17,8 @@ PUBLISHERS = 30
 ENDS = ("fin", "reset", "killed", "silent", "deleted", "unpublished")
 LONGEST_S = 4.0
 """Of a life."""
+RETRY_S = 1.0
+"""What the least patient encoders wait after a refusal."""
 FPS = 10
 SETTLED_S = 15.0
 """Until all that is kept for clients is there: buffers, connections to the database, threads that ask it."""
@@ -63,6 +65,7 @@ class Publisher:
             except Refused as refused:
                 self.refused.append(str(refused))
                 await client.close()
+                await asyncio.sleep(RETRY_S)
                 continue
             ends_at = loop.time() + self.random.uniform(0, LONGEST_S)
             is_last = self.stays = ends_at >= until

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page
@@ -36,10 +37,13 @@ def ask(production: Production, page: Page) -> int:
     return int(page.get_attribute("#run", "data-run") or 0)
 
 
-def run_is(production: Production, run: int, *states: str, within_s: float) -> tuple[str, str, str]:
-    """(state, error_code, error) of the run when it is in one of the states."""
+def run_is(
+    production: Production, run: int, *states: str, within_s: float, meanwhile: Callable[[], None] = lambda: None
+) -> tuple[str, str, str]:
+    """(state, error_code, error) of the run when it is in one of the states. `meanwhile`: done each time it is not."""
 
     def found() -> tuple[str, str, str] | None:
+        meanwhile()
         row = production.rows("SELECT state, error_code, error FROM analytics_analyticsrun WHERE id = %s", run)[0]
         return (row[0], row[1], row[2]) if row[0] in states else None
 
@@ -85,20 +89,24 @@ def test_java_is_killed_again_and_again(
     production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
 ) -> None:
     """That the worker's next run succeeds: `tests/analytics/test_pipeline.py`."""
+    killed = set()
+
+    def kill() -> None:
+        for pid in java(production):
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+
     with steady.undisturbed("Java is away"):
         run = ask(production, page)
         began = time.monotonic()
-        killed = set()
-        while time.monotonic() - began < AWAY_S:
-            for pid in java(production):
-                os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
-            time.sleep(0.5)
+        _, code, error = run_is(production, run, "failed", within_s=BEGUN_S, meanwhile=kill)
         assert killed
-        assert publish(production, keys["new"]) == STARTED
-        _, code, error = run_is(production, run, "failed", within_s=BEGUN_S)
         assert code == "lost"
         assert error.startswith("Spark's Java process")
-        page.goto(production.http + "/analytics/")
+        page.goto(production.http + "/analytics/")  # At once: a scheduled run may be the last one later.
         assert error in page.inner_text("#run-failed")
+        while time.monotonic() - began < AWAY_S:
+            kill()
+            time.sleep(0.5)
+        assert publish(production, keys["new"]) == STARTED
     check_after(production, steady, sessions)
