@@ -24,6 +24,11 @@ from ingest.rtmp.messages.shared_object import (
 )
 from tests.ingest.rtmp.wire import set_chunk_size
 
+NO_READ = "SharedObject.NoReadAccess"
+NO_WRITE = "SharedObject.NoWriteAccess"
+NOT_CREATED = "SharedObject.ObjectCreationFailed"
+BAD_PERSISTENCE = "SharedObject.BadPersistence"
+
 CHUNK_SIZE = 60_000
 
 
@@ -153,3 +158,19 @@ class Node:
         for copy in copies:
             while copy.told:
                 copy.hear()
+
+
+def heard(copy: Copy) -> list[list[SharedObjectEvent]]:
+    """The events of each message that it got since this was asked last."""
+    found = [message.events for message in copy.received]
+    copy.received.clear()
+    return found
+
+
+def shared(node: Node, *copies: Copy) -> None:
+    """All use the object; what they were told of that is forgotten."""
+    for copy in copies:
+        copy.ask(Use())
+    node.settle(*copies)
+    for copy in copies:
+        copy.received.clear()

@@ -1,0 +1,179 @@
+"""Shared objects: what clients may ask for, and what many of them cost."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from ingest.live.objects import ObjectLimits, whole
+from ingest.live.objects.limits import OBJECT_BYTES
+from ingest.live.objects.values import encoded_events
+from ingest.rtmp import amf0
+from ingest.rtmp.messages.shared_object import (
+    Change,
+    Release,
+    Remove,
+    RequestChange,
+    RequestRemove,
+    SharedObjectEvent,
+    Status,
+    Use,
+)
+from tests.ingest.live.copies import NO_WRITE, NOT_CREATED, Copy, Node, heard, shared
+
+
+def test_objects_of_a_connection_and_of_an_application() -> None:
+    node, one, other, stranger = Node(per_connection=2, per_application=3), Copy(), Copy(), Copy(app="else")
+    for copy, names in ((one, "abc"), (other, "de"), (stranger, "f")):
+        for name in names:
+            copy.ask(Use(), name=name)
+    node.settle(one, other, stranger)
+    assert (one.statuses, other.statuses, stranger.statuses) == ([NOT_CREATED], [NOT_CREATED], [])
+    one.ask(Release(), name="a")
+    one.ask(Use(), name="c")
+    node.settle(one)
+    assert one.statuses == [NOT_CREATED]
+
+
+def test_clients_of_an_object() -> None:
+    node, copies = Node(clients=2), [Copy() for _ in range(3)]
+    for copy in copies:
+        copy.ask(Use())
+    node.settle(*copies)
+    assert [copy.statuses for copy in copies] == [[], [], [NOT_CREATED]]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_refused_client_leaves_nothing_behind(persistent: bool) -> None:
+    node, one = Node(object_bytes=1000, node_bytes=OBJECT_BYTES + 100), Copy()
+    one.ask(Use(), RequestChange("a", "x" * 900))
+    node.settle(one, persistent=persistent)
+    assert one.statuses == [NOT_CREATED if persistent else NO_WRITE]
+    node.objects.leave(one)
+    assert (len(node.objects), node.objects.bytes, node.objects._used) == (0, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("limits", "fitting", "refused"),
+    [
+        ({"slots": 2}, [("a", 1.0), ("b", 1.0), ("a", 2.0)], ("c", 1.0)),
+        ({"value_bytes": 100}, [("a", "x" * 90)], ("a", "x" * 100)),
+        ({"object_bytes": 1000}, [("a", "x" * 400), ("a", "y" * 500)], ("b", "x" * 400)),
+        ({"node_bytes": OBJECT_BYTES + 1000}, [("a", "x" * 600)], ("b", "x" * 600)),
+    ],
+    ids=["slots", "value", "object", "node"],
+)
+def test_properties_that_do_not_fit(
+    limits: dict[str, int], fitting: list[tuple[str, Any]], refused: tuple[str, Any]
+) -> None:
+    """The client is told what the property is: its own copy may say otherwise."""
+    node, one, other = Node(**limits), Copy(), Copy()
+    shared(node, one, other)
+    for name, value in fitting:
+        one.ask(RequestChange(name, value))
+    node.settle(one, other)
+    before = dict(other.properties)
+    one.received.clear()
+    one.ask(RequestChange(*refused))
+    node.settle(one, other)
+    name = refused[0]
+    is_there = Change(name, before[name]) if name in before else Remove(name)
+    assert heard(one) == [[Status(NO_WRITE, "error")], [is_there]]
+    assert other.properties == before
+    one.ask(RequestRemove("a"))
+    one.ask(RequestChange("fits", 1.0))
+    node.settle(one, other)
+    assert other.properties["fits"] == 1.0
+
+
+def test_what_waits_for_an_object_is_bounded() -> None:
+    node, one = Node(object_bytes=2000), Copy()
+    one.ask(Use())
+    for _ in range(20):
+        one.ask(RequestChange("a", "x" * 900))
+    node.settle(one, persistent=True)
+    assert one.statuses == [NO_WRITE] * 19
+    assert node.objects.bytes < OBJECT_BYTES + 2100
+    node.objects.leave(one)
+    assert node.objects.bytes == 0
+
+
+def test_messages_have_no_more_in_them_than_our_own_readers_take() -> None:
+    """Many properties, long ones, and such of many values: whatever the object holds."""
+    node, one = Node(slots=5000, object_bytes=10_000_000), Copy()
+    shared(node, one)
+    for number in range(1500):
+        one.ask(RequestChange(f"small {number}", float(number)))
+    for number in range(10):
+        one.ask(RequestChange(f"long {number}", "x" * 30_000))
+        one.ask(RequestChange(f"many {number}", [True] * 1500))
+    node.settle(one)
+    for amf3_too in (False, True):
+        late = Copy(amf3=amf3_too)
+        late.ask(Use())
+        node.settle(late)
+        assert late.properties == one.properties
+        assert len(late.received) > 10
+
+
+def test_what_a_node_may_hold_is_what_it_holds() -> None:
+    """As it is counted; the limits are those of the default."""
+    node, copies = Node(), [Copy() for _ in range(3)]
+    shared(node, *copies)
+    for number in range(3000):
+        copies[0].ask(RequestChange(f"{number:04}", "x" * 1000))
+    node.settle(*copies)
+    limits = ObjectLimits()
+    [found] = node.objects._objects.values()
+    assert limits.object_bytes - 2000 < found.size <= limits.object_bytes
+    assert found.size == sum(len(name) + value.size + 256 for name, value in found.slots.items())
+
+
+def test_properties_are_encoded_once_for_all_who_are_sent_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever number of clients begin to use the object, and whether it had to be loaded before."""
+    encoded: list[str] = []
+
+    def counted(events: Iterable[SharedObjectEvent], *, amf3: bool) -> bytes:
+        changes = list(events)
+        encoded.extend(event.name for event in changes if isinstance(event, Change))
+        return encoded_events(changes, amf3=amf3)
+
+    monkeypatch.setattr(whole, "encoded_events", counted)
+    node = Node()
+    values = {f"user {number}": {"a": float(number), "b": "x" * 10} for number in range(500)}
+    node.saved = {name: amf0.encode(value) for name, value in values.items()}
+    early = [Copy(amf3=number % 2 == 1) for number in range(50)]
+    for copy in early:
+        copy.ask(Use())
+    node.settle(*early, persistent=True)
+    node.loaded()
+    late = [Copy(amf3=number % 2 == 1) for number in range(50)]
+    for copy in late:
+        copy.ask(Use())
+    node.settle(*early, *late, persistent=True)
+    assert all(copy.properties == values for copy in early + late)
+    assert sorted(encoded) == sorted([*values, *values]), "once in each encoding"
+    encoded.clear()
+    early[0].ask(RequestChange("user 7", 1.0))
+    joining = Copy()
+    joining.ask(Use())
+    node.settle(*early, joining, persistent=True)
+    assert joining.properties == values | {"user 7": 1.0}
+    assert "user 7" in encoded
+    assert len(encoded) < 60, "what was beside it in a message, and nothing else"
+
+
+def test_what_is_kept_of_messages_is_bounded() -> None:
+    node, one, other = Node(encoded_bytes=3000), Copy(), Copy()
+    shared(node, one)
+    for number in range(100):
+        one.ask(RequestChange(f"{number}", "x" * 100))
+    one.ask(Use())
+    other.ask(Use())
+    node.settle(one, other)
+    assert other.properties == one.properties
+    assert len(other.properties) == 100
+    assert node.objects.encoded_bytes <= 3000
+    for copy in (one, other):
+        node.objects.leave(copy)
+    assert node.objects.encoded_bytes == 0
