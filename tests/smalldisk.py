@@ -3,8 +3,10 @@
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+ZEROS = bytes(1 << 20)
 
 
 @contextmanager
@@ -23,9 +25,9 @@ def small_disk(place: Path, size: str) -> Iterator[bool]:
 def full(disk: Path) -> Iterator[None]:
     """While not a block of it is free."""
     ballast = disk / "ballast"
-    with ballast.open("wb") as file:
-        status = os.statvfs(disk)
-        os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_frsize)
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:  # Others may write meanwhile, so that what is free is not known before.
+            file.write(ZEROS)
     try:
         yield
     finally:
