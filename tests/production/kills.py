@@ -20,6 +20,7 @@ from typing import Any
 import duckdb
 
 from ingest.telemetry.spool import SUFFIX, spool_folder
+from tests import loops
 from tests.ingest.server.media import AVC_HEADER
 from tests.production.broadcast import FPS, frame
 from tests.production.parts import MediaNode
@@ -85,7 +86,7 @@ class KilledNode:
         try:
             self.node.start()
             for _ in range(kills):
-                life = asyncio.run(self._live())
+                life = loops.run(self._live())
                 self.node.start()
                 self._check(life)
             assert self.node.stop() == 0

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import loops
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import ServerProcess, running, wait_for
@@ -139,7 +140,7 @@ def reconnect(folder: Path, seconds: float, seed: int) -> Counter[str]:
         keys = server.create_keys(f"live/{name}" for name in names)
         port = int(server.rtmp.rpartition(":")[2])
         publishers = [Publisher(port, keys[f"live/{name}"]["key"], random.Random(f"{seed} {name}")) for name in names]
-        settled = asyncio.run(_run(server, publishers, names, seconds))
+        settled = loops.run(_run(server, publishers, names, seconds))
         wait_for(lambda: not rows(server, OPEN) and not rows(server, HELD), timeout_s=20, what="all sessions ended")
         assert rows(server, ENDED_TWICE) == []
         assert rows(server, "SELECT DISTINCT end_reason FROM ingest_session WHERE end_reason = ''") == []
