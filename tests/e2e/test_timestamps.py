@@ -44,7 +44,7 @@ def playing(executable: str, url: str, seconds: float, out: Path) -> list[str]:
     What it decodes keeps its ms too: counted in frames, two that are 33 ms apart may be rounded to the same one.
     """
     outputs = [["-c", "copy", "-f", "framecrc", str(out)], ["-f", "null", "-"]]
-    in_ms = ["-t", str(seconds), "-enc_time_base", "1:1000"]
+    in_ms = ["-t", str(seconds), "-enc_time_base:v", "1:1000"]
     return [executable, "-v", "error", "-i", url, *(word for output in outputs for word in [*in_ms, *output])]
 
 
