@@ -63,13 +63,9 @@ class Embedded:
         self._greet(http)
         connections.close_all()
         loop.run_until_complete(self._start_children())
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._on_signal)
-        if self._rtmp is not None and self._rtmp.tls_addresses:
-            loop.add_signal_handler(signal.SIGHUP, self._rtmp.reload_certificate)
         reactor.addSystemEventTrigger("before", "shutdown", self._before_shutdown)
         server = HttpServer(self._application, http)
-        reactor.callWhenRunning(self._say_ready)
+        loop.call_soon(self._on_running)
         favour_the_loop()
         server.run()
 
@@ -116,6 +112,14 @@ class Embedded:
             child = Child(program, self._write)
             child.start()
             self._children.append(child)
+
+    def _on_running(self) -> None:
+        """Takes signals and says so, in the running loop: until it runs, uvloop drops a signal that has a handler."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal)
+        if self._rtmp is not None and self._rtmp.tls_addresses:
+            loop.add_signal_handler(signal.SIGHUP, self._rtmp.reload_certificate)
+        self._say_ready()
 
     def _say_ready(self) -> None:
         urls = [

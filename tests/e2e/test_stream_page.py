@@ -165,6 +165,10 @@ def test_the_charts_go_back_into_the_lake_and_become_a_table(
         page.goto(f"{server.http}/streams/live/looked-back/")
         charts = page.locator("#charts")
         expect(charts).to_be_visible()
+        recorded = f"{server.http}/api/v1/streams/live/looked-back/samples"
+        wait_for(
+            lambda: page.request.get(recorded).json()["at"], timeout_s=20, what="the first samples are in the lake"
+        )
         for words, heading in (("30 min", "Last 30 minutes"), ("3 h", "Last 3 hours")):
             with page.expect_response("**/samples?*") as answered:
                 charts.get_by_text(words, exact=True).click()
