@@ -2,9 +2,7 @@
 
 import logging.config
 import os
-import signal
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +50,7 @@ def log_as_the_others_do(**_: Any) -> None:
 @celeryd_init.connect
 def end_with_the_worker(**_: Any) -> None:
     """The schedule's and the pool's processes die with a worker that is killed, not beside its successor."""
-    os.register_at_fork(after_in_child=partial(die_with_parent, signal.SIGKILL))
+    os.register_at_fork(after_in_child=die_with_parent)
 
 
 @worker_ready.connect

@@ -12,15 +12,18 @@ import sys
 PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent(number: signal.Signals) -> None:
-    """The kernel sends this process the signal when its parent dies, however it dies. Linux only; elsewhere nothing."""
+def die_with_parent() -> None:
+    """The kernel kills this process when its parent dies, however it dies. Linux only; elsewhere nothing.
+
+    SIGKILL: at another signal Celery would end its tasks in the signal's handler, and may get stuck there.
+    """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def main(arguments: list[str]) -> None:
     parent, nice, program, *_ = arguments
-    die_with_parent(signal.SIGQUIT)  # A Celery worker's cold shutdown: its tasks are cancelled, not waited for.
+    die_with_parent()
     if os.getppid() != int(parent):  # It died before the line above.
         sys.exit(1)
     os.nice(int(nice))

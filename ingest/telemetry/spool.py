@@ -48,20 +48,19 @@ class Spool:
 
     @classmethod
     def create(cls, path: Path, schema: pa.Schema) -> Self:
-        """A new file with its schema written. Raises OSError, FileExistsError when there is one of this name."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        """A new file with its schema written. Raises OSError.
+
+        It gets its name when it is locked and whole: before, others would take it for one whose writer is gone.
+        """
+        making = path.with_suffix(".making")
+        descriptor = os.open(making, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if not os.fstat(descriptor).st_nlink:
-                # Between the two calls someone took the empty file for an abandoned one and removed it.
-                raise FileExistsError(path)
             spool = cls(path, descriptor, 0)
-            try:
-                spool._write(MAGIC + _frame(schema.serialize()))
-            except OSError:
-                path.unlink()
-                raise
+            spool._write(MAGIC + _frame(schema.serialize()))
+            making.rename(path)
         except BaseException:
+            making.unlink(missing_ok=True)
             os.close(descriptor)
             raise
         return spool

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from rtmpweb import leash
 from rtmpweb.embedded import children
 from rtmpweb.embedded.children import Child, Program
 from tests.rtmpweb import processes
@@ -117,3 +118,26 @@ async def test_what_a_dead_program_left_behind_is_killed() -> None:
     async with started(python(code)) as (_, screen):
         await screen.wait_for(lambda: bool(screen.pids("child")))
         await ended(set(screen.pids("child")[:1]))
+
+
+async def test_what_heeds_no_signal_dies_with_a_killed_parent() -> None:
+    deaf = """
+import os, signal, time
+for number in (signal.SIGTERM, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+    parent = (
+        "import os, subprocess, sys; "
+        "subprocess.run([sys.executable, '-I', sys.argv[1], str(os.getpid()), '0', sys.executable, '-c', sys.argv[2]])"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", parent, leash.__file__, deaf), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    pid = int(await process.stdout.readline())
+    assert pid in processes.parents()
+    process.kill()
+    await process.wait()
+    await ended({pid})

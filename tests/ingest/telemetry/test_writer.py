@@ -285,6 +285,26 @@ def test_of_what_waits_for_the_disk_the_oldest_is_dropped_and_counted(
     assert len([record for record in caplog.records if "dropped" in record.getMessage()]) == 1
 
 
+def test_a_spool_that_is_being_made_is_nobodys_to_claim(tmp_path: Path) -> None:
+    made, claimed = list[Spool](), 0
+
+    def make() -> None:
+        for number in range(300):
+            made.append(Spool.create(tmp_path / f"samples.node-a-1-{number}.spool", SAMPLES.schema))
+
+    maker = threading.Thread(target=make)
+    maker.start()
+    while maker.is_alive():
+        for path in tmp_path.glob("*.spool"):
+            if spool := Spool.claim(path):
+                claimed += 1
+                spool.release()
+    assert claimed == 0
+    assert len(made) == len(list(tmp_path.iterdir())) == 300
+    for spool in made:
+        spool.release()
+
+
 def test_a_disk_that_takes_nothing_is_left_as_it_was(tmp_path: Path) -> None:
     spool_folder(tmp_path).mkdir(parents=True)
     with full_disk(), pytest.raises(OSError, match="too large"):
