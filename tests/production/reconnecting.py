@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ingest.telemetry.flush import request_flush
 from tests import loops
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.rtmp_client import Refused, RtmpClient
@@ -162,6 +163,8 @@ async def _run(server: ServerProcess, publishers: list[Publisher], names: list[s
     until = loop.time() + seconds
     tasks = [asyncio.create_task(publisher.run(until, over)) for publisher in publishers]
     await asyncio.sleep(min(SETTLED_S, seconds / 2))
+    # The first Parquet file of a process brings Arrow's buffers and threads, which stay.
+    assert await asyncio.to_thread(request_flush, server.folder / "lake", wait_s=20)
     await asyncio.to_thread(server.items, "/api/v1/streams")
     settled = held(server.process.pid)
     try:
