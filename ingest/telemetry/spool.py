@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import os
 import struct
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,10 @@ import pyarrow as pa
 MAGIC = b"RTWSPOOL"
 FRAME = struct.Struct("<II")
 SUFFIX = ".spool"
+MAKING = ".making"
+"""Until the file is locked and its schema is written."""
+MAKING_S = 60.0
+"""Nobody needs that long for it, on whatever disk."""
 MAX_FRAME_BYTES = 1 << 30
 
 
@@ -52,7 +57,7 @@ class Spool:
 
         It gets its name when it is locked and whole: before, others would take it for one whose writer is gone.
         """
-        making = path.with_suffix(".making")
+        making = path.with_suffix(MAKING)
         descriptor = os.open(making, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -113,6 +118,14 @@ class Spool:
     def release(self) -> None:
         """Lets go of the file, which stays for the next start's recovery."""
         os.close(self._descriptor)
+
+
+def remove_half_made(folder: Path) -> None:
+    """Deletes the files of writers that were killed while they made a spool: nothing was recorded in them yet."""
+    for path in folder.glob(f"*{MAKING}"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > MAKING_S:
+                path.unlink()
 
 
 def read_spool(path: Path) -> tuple[pa.Schema, list[pa.RecordBatch]]:

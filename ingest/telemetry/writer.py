@@ -25,7 +25,7 @@ from ingest.contracts import EventRecord, Sample
 from ingest.telemetry.flush import request_time
 from ingest.telemetry.lake import by_hour, file_prefix, hour_folder, write_parquet
 from ingest.telemetry.schema import EVENTS, SAMPLES, TABLES, Table
-from ingest.telemetry.spool import SUFFIX, Spool, spool_folder
+from ingest.telemetry.spool import SUFFIX, Spool, remove_half_made, spool_folder
 
 log = logging.getLogger(__name__)
 
@@ -141,6 +141,7 @@ class TelemetryWriter:
     # --- The thread ---
 
     def _run(self) -> None:
+        remove_half_made(spool_folder(self._lake))
         for feed in self._feeds.values():
             self._guard(self._claim_abandoned, feed)
         answered = request_time(self._lake)

@@ -171,5 +171,9 @@ class KilledNode:
 
     def _spools(self) -> list[Path]:
         """Those of a former life."""
-        born = self.node.started_at
-        return [path for path in spool_folder(self.lake).glob(f"*{SUFFIX}") if path.stat().st_mtime < born]
+        found = []
+        for path in spool_folder(self.lake).glob(f"*{SUFFIX}"):
+            with contextlib.suppress(FileNotFoundError):  # It was recovered just now.
+                if path.stat().st_mtime < self.node.started_at:
+                    found.append(path)
+        return found

@@ -1,6 +1,7 @@
 """What is recorded arrives in the lake once, whatever happens to the process."""
 
 import logging
+import os
 import resource
 import subprocess
 import sys
@@ -303,6 +304,17 @@ def test_a_spool_that_is_being_made_is_nobodys_to_claim(tmp_path: Path) -> None:
     assert len(made) == len(list(tmp_path.iterdir())) == 300
     for spool in made:
         spool.release()
+
+
+def test_what_a_killed_maker_of_a_spool_left_is_removed(tmp_path: Path) -> None:
+    folder = spool_folder(tmp_path)
+    folder.mkdir(parents=True)
+    left, begun = folder / "samples.node-a-1-1.making", folder / "samples.node-b-1-1.making"
+    left.touch()
+    begun.touch()
+    os.utime(left, (time.time() - 120,) * 2)
+    recover(tmp_path)
+    assert list(folder.iterdir()) == [begun]
 
 
 def test_a_disk_that_takes_nothing_is_left_as_it_was(tmp_path: Path) -> None:
