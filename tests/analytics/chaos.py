@@ -154,8 +154,15 @@ class Chaos:
             run.end()
 
     def stand_still(self, run: Run) -> None:
-        """So long that it is taken for lost, and another has done its work; then it goes on."""
+        """So long that it is taken for lost, and another has done its work; then it goes on.
+
+        Not amid a transaction: who stands still there stops everybody who wants to write to SQLite.
+        """
         run.pause()
+        while self._written_to():
+            run.resume()
+            time.sleep(self.random.uniform(0, 0.1))
+            run.pause()
         self.age()
         self.change()
         self.run().end()
@@ -192,6 +199,15 @@ class Chaos:
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(self.data / DATABASE, 30)) as database:
             return database.execute(query).fetchall()
         return []
+
+    def _written_to(self) -> bool:
+        """Whether someone is in a transaction that writes; it may end within a second, if whoever it is runs."""
+        with closing(sqlite3.connect(self.data / DATABASE, 1)) as database:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return True
+        return False
 
     def age(self) -> None:
         """As if two minutes had passed without a sign of life of whoever had locked something."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import imageio_ffmpeg
 import pytest
 
-from tests.e2e.clocks import CLOCKS, publish
+from tests.e2e.clocks import CLOCKS, Clock, publish
 from tests.e2e.programs import Keys
 from tests.media import is_run_of
 from tests.server_process import ServerProcess, program, wait_for
@@ -23,6 +23,7 @@ LONGEST_STEP_MS = 500
 LONGEST_ABSENCE_MS = 5000
 """From one connection of an encoder to the next."""
 END_S = 60
+MORE = Clock(((0,),))
 
 Crc = tuple[int, int, bytes]
 """Of one packet: its stream, its decoding time in ms, its size and checksum."""
@@ -66,11 +67,14 @@ def played(
     port = int(server.rtmp.rpartition(":")[2])
     outputs = {(name, player): folder / f"{name}-{player}.crc" for name in CLOCKS for player in FFMPEG}
 
-    async def publish_all() -> None:
-        await asyncio.gather(*(publish(port, keys[name]["key"], short_clip, clock) for name, clock in CLOCKS.items()))
+    async def publish_all(clocks: dict[str, Clock]) -> None:
+        await asyncio.gather(*(publish(port, keys[name]["key"], short_clip, clock) for name, clock in clocks.items()))
 
     def all_wait() -> bool:
         return all(server.stream(f"live/{name}")["players"] == len(FFMPEG) for name in CLOCKS)
+
+    def playing_still() -> set[str]:
+        return {name for (name, _), player in players.items() if player.poll() is None}
 
     with ExitStack() as stack:
         players = {
@@ -80,8 +84,11 @@ def played(
             for (name, player), out in outputs.items()
         }
         wait_for(all_wait, timeout_s=30, what="all players wait")
-        asyncio.run(publish_all())
+        asyncio.run(publish_all(CLOCKS))
         deadline = time.monotonic() + END_S
+        # FFmpeg that has had enough ends when one more packet comes: it may have read all before it has played it.
+        while (names := playing_still()) and time.monotonic() < deadline:
+            asyncio.run(publish_all(dict.fromkeys(names, MORE)))
         said = {at: end_of(player, deadline - time.monotonic()) for at, player in players.items()}
     return {at: (said[at], checksums(out.read_text())) for at, out in outputs.items()}
 
