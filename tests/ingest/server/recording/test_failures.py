@@ -170,11 +170,11 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[HangingDisk]:
 
 async def test_a_disk_that_hangs_holds_up_nobody_and_no_memory(recorded: Recorded, hanging: HangingDisk) -> None:
     queue = QueueLimits(messages=100_000, size_bytes=400_000, seconds=60)
-    server = await recorded.serve(sync_s=0.001, stall_s=0.2, queue=queue)
+    server = await recorded.serve(sync_s=1e-9, stall_s=0.2, queue=queue)
     assert server.recorders is not None
     async with OnAir(server.addresses[0][1]) as air:
-        while not hanging.hangs.is_set():
-            await air.send()
+        await air.send()
+        assert await asyncio.to_thread(hanging.hangs.wait, 5)
         server.take_loop_delay()
         (recorder,) = server.recorders._recorders
         waiting = []
