@@ -1,7 +1,7 @@
 """Writes recorded connections as a capture file that tshark reads, as no test may capture from an interface.
 
 The format is libpcap's, with IPv4 packets and no link layer. Each connection has its three-way handshake, segments that
-an Ethernet frame takes, running sequence and acknowledgement numbers, checksums, and the FIN of both.
+an Ethernet frame takes, each acknowledged at once (no window gets full), checksums, and the FIN of both.
 """
 
 import struct
@@ -54,6 +54,7 @@ def _packets(connection: Connection) -> Iterator[tuple[float, bytes]]:
         at = piece.at
         for start in range(0, len(piece.data), SEGMENT_BYTES):
             yield at, segment(piece.from_client, PSH | ACK, piece.data[start : start + SEGMENT_BYTES])
+            yield at, segment(not piece.from_client, ACK)
     yield at, segment(True, FIN | ACK)
     yield at, segment(False, FIN | ACK)
     yield at, segment(True, ACK)
