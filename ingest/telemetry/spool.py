@@ -120,9 +120,9 @@ class Spool:
         os.close(self._descriptor)
 
 
-def remove_half_made(folder: Path) -> None:
-    """Deletes the files of writers that were killed while they made a spool: nothing was recorded in them yet."""
-    for path in folder.glob(f"*{MAKING}"):
+def remove_half_made(folder: Path, table: str) -> None:
+    """Deletes what writers left that were killed while they made a spool: nothing was recorded in it yet."""
+    for path in folder.glob(f"{table}.*{MAKING}"):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > MAKING_S:
                 path.unlink()

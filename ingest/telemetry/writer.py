@@ -141,7 +141,6 @@ class TelemetryWriter:
     # --- The thread ---
 
     def _run(self) -> None:
-        remove_half_made(spool_folder(self._lake))
         for feed in self._feeds.values():
             self._guard(self._claim_abandoned, feed)
         answered = request_time(self._lake)
@@ -263,7 +262,9 @@ class TelemetryWriter:
 
     def _claim_abandoned(self, feed: Feed) -> None:
         """Takes over every spool of the table whose writer is gone: this node's former run, or another node's."""
-        for path in sorted(spool_folder(self._lake).glob(f"{feed.table.name}.*{SUFFIX}")):
+        folder = spool_folder(self._lake)
+        remove_half_made(folder, feed.table.name)
+        for path in sorted(folder.glob(f"{feed.table.name}.*{SUFFIX}")):
             try:
                 spool = Spool.claim(path)
             except OSError as error:

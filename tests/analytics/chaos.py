@@ -158,15 +158,19 @@ class Chaos:
 
         Not amid a transaction: who stands still there stops everybody who wants to write to SQLite.
         """
-        run.pause()
-        while self._written_to():
-            run.resume()
-            time.sleep(self.random.uniform(0, 0.1))
-            run.pause()
+        wait_for(lambda: self._paused(run), timeout_s=ENDED_S, what=f"{run.name} is outside of transactions")
         self.age()
         self.change()
         self.run().end()
         run.resume()
+
+    def _paused(self, run: Run) -> bool:
+        """False, and it goes on, where that would be amid a transaction."""
+        run.pause()
+        if not self._written_to():
+            return True
+        run.resume()
+        return False
 
     def _somewhere(self, run: Run) -> None:
         """Waits until it is somewhere between its beginning and the end of its work: where, is what is random."""
@@ -201,7 +205,7 @@ class Chaos:
         return []
 
     def _written_to(self) -> bool:
-        """Whether someone is in a transaction that writes; it may end within a second, if whoever it is runs."""
+        """Whether someone stays in a transaction that writes; whoever runs has a second to end it."""
         with closing(sqlite3.connect(self.data / DATABASE, 1)) as database:
             try:
                 database.execute("BEGIN IMMEDIATE")

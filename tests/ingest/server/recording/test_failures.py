@@ -146,6 +146,10 @@ async def test_a_folder_that_can_not_be_written_to(recorded: Recorded, obstacle:
     assert failed["code"] in (code, FAILED)
 
 
+EACH_TIME_S = 1e-9
+"""As `sync_s`: whatever is written is brought to the disk."""
+
+
 class HangingDisk:
     """fsync returns when it is let go, as on a disk that hangs."""
 
@@ -160,6 +164,9 @@ class HangingDisk:
         self.released.wait(20)
         self._fsync(descriptor)
 
+    async def wait_hanging(self) -> None:
+        assert await asyncio.to_thread(self.hangs.wait, 5), "nothing was brought to it"
+
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[HangingDisk]:
@@ -170,11 +177,11 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[HangingDisk]:
 
 async def test_a_disk_that_hangs_holds_up_nobody_and_no_memory(recorded: Recorded, hanging: HangingDisk) -> None:
     queue = QueueLimits(messages=100_000, size_bytes=400_000, seconds=60)
-    server = await recorded.serve(sync_s=1e-9, stall_s=0.2, queue=queue)
+    server = await recorded.serve(sync_s=EACH_TIME_S, stall_s=0.2, queue=queue)
     assert server.recorders is not None
     async with OnAir(server.addresses[0][1]) as air:
         await air.send()
-        assert await asyncio.to_thread(hanging.hangs.wait, 5)
+        await hanging.wait_hanging()
         server.take_loop_delay()
         (recorder,) = server.recorders._recorders
         waiting = []
@@ -201,7 +208,7 @@ async def test_what_waits_for_a_disk_that_hangs_is_bounded_for_all_recordings(
     recorded: Recorded, hanging: HangingDisk
 ) -> None:
     most = 1_000_000
-    server = await recorded.serve(sync_s=0.001, memory_bytes=most, threads=1)
+    server = await recorded.serve(sync_s=EACH_TIME_S, memory_bytes=most, threads=1)
     recorders = server.recorders
     assert recorders is not None
     async with AsyncExitStack() as stack:
@@ -211,9 +218,8 @@ async def test_what_waits_for_a_disk_that_hangs_is_bounded_for_all_recordings(
             await publisher.connect("live")
             streams.append(await publisher.publish(f"cam{number}", "record"))
             await send_headers(publisher, streams[-1])
-        while not hanging.hangs.is_set():
-            await send_pictures(publishers[0], streams[0], 0, 1)
-            await asyncio.sleep(0.01)
+        await send_pictures(publishers[0], streams[0], 0, 1)
+        await hanging.wait_hanging()
         for publisher, stream_id in zip(publishers, streams, strict=True):
             await send_pictures(publisher, stream_id, 0, 1)
 
@@ -248,7 +254,7 @@ async def test_a_disk_that_hangs_does_not_hold_up_the_stop(recorded: Recorded, h
         await recorded.until("started")
         await air.publisher.delete_stream(air.stream_id)
         async with asyncio.timeout(5):
-            await asyncio.to_thread(hanging.hangs.wait, 5)
+            await hanging.wait_hanging()
             await server.stop(grace_s=0.5)
     assert recorded.told("closed") == []
 
