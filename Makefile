@@ -1,5 +1,6 @@
 # make run: set everything up and run the embedded server.   make test: set everything up and run all tests.
-# make check: linters, types, import rules, tests.   make bench, make soak.   make lock ARGS=--upgrade: pin anew.
+# make quick: linters, types, and the tests nearest to a change.   make check: linters, types, import rules, all tests.
+# make bench, make soak.   make lock ARGS=--upgrade: pin anew.
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,10 +15,10 @@ SOURCES := rtmpweb dashboard analytics ingest tests bench
 # With more than there are cores, real encoders and browsers wait so long for theirs that they give up.
 WORKERS ?= 2
 
-.PHONY: help run test check bench soak screenshots lock packages
+.PHONY: help run test quick check bench soak screenshots lock packages
 
 help:
-	@sed -n '1,2s/^# //p' Makefile
+	@sed -n '1,3s/^# //p' Makefile
 
 run: $(BASE) $(VENDOR)
 	@exec $(BIN)/python manage.py serve
@@ -26,6 +27,10 @@ run: $(BASE) $(VENDOR)
 test: $(DEV) $(VENDOR) packages
 	@$(BIN)/python -m tests.suite $(WORKERS) $(ARGS); code=$$?; \
 	if [ -n "$(EXIT_FILE)" ]; then echo $$code > "$(EXIT_FILE)"; else exit $$code; fi
+
+# SINCE: a commit; without one, what is not committed yet, or else the last commit.
+quick: $(DEV) $(VENDOR)
+	@$(BIN)/python -m tests.suite.quick $(SINCE)
 
 check: $(DEV)
 	$(BIN)/ruff check .

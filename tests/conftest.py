@@ -118,9 +118,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
     return ByGroup(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what runs in both forms, and begins with what takes longest."""
+    """Marks what runs in both forms, and begins with what takes longest: last of all plugins, as pytest-django has an
+    order of its own, which stays within each group.
+    """
     for item in items:
         if asks_database(item) and not ONE_FORM & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.both_forms)

@@ -151,7 +151,7 @@ async def test_a_call_that_fails(
 
     @procedure(limit_s=0.05)
     async def slow(context: CallContext, *_: Any) -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     @procedure
     async def unsendable(context: CallContext, *_: Any) -> object:

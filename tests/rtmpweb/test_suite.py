@@ -1,5 +1,6 @@
 """`make test`: what could not be tested is said where one looks, at the end."""
 
+import json
 import re
 import tempfile
 from concurrent.futures import Future
@@ -7,31 +8,110 @@ from pathlib import Path
 
 import pytest
 
-from tests import suite
 from tests.e2e import rounds
 from tests.e2e.rounds import Plan, Round, Rounds
-from tests.suite import STAGES, Stage
+from tests.suite import quick, stages
+from tests.suite.stages import STAGES, Stage
+from tests.suite.waits import long_waits
 from tests.tools import find_tool, require_tool
 
 QUICK = "tests/rtmpweb/test_test_settings.py::test_the_data_folder_is_this_runs_own"
 
 
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where the durations are kept; of another run than the one that this test is in."""
+    monkeypatch.setenv("TESTS_KEPT", str(tmp_path / "durations.jsonl"))
+    return tmp_path / "durations.jsonl"
+
+
 def test_a_stage_that_cant_run_is_named_and_counted_at_the_end(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kept: Path
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(
-        suite,
-        "STAGES",
-        (
-            Stage("The first", "not soak", needs=("redis-server",)),
-            Stage("The last", "not soak"),
-        ),
-    )
-    assert suite.main("1", [QUICK, "-q", "-p", "no:cacheprovider"]) == 0
+    both = (Stage("The first", "not soak", needs=("redis-server",)), Stage("The last", "not soak"))
+    assert stages.main("1", [QUICK, "-q"], both) == 0
     last = capfd.readouterr().out.partition("The last:")[2]
     assert "needs redis-server (Debian packages)\n  the whole stage: The first" in last
     assert "1 passed, 1 skipped" in last.rstrip().splitlines()[-1]
+
+
+SLOW = """
+import pytest
+
+def test_long() -> None: ...
+
+@pytest.mark.slow("it is what is tested")
+def test_long_for_a_reason() -> None: ...
+"""
+
+
+def test_what_takes_long_without_a_reason_fails_and_the_costs_are_told(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, kept: Path
+) -> None:
+    file = tmp_path / "test_slow.py"
+    file.write_text(SLOW)
+    monkeypatch.setenv("TESTS_LONGEST_S", "1e-9")
+    given = [str(file), "-q", f"--rootdir={tmp_path}", "-p", "no:cacheprovider"]
+    assert stages.main("2", given, (Stage("The only one", "not soak"),)) == 1
+    said = capfd.readouterr().out
+    assert "The call took 0.0 s" in said
+    told = said.partition("what the tests cost")[2]
+    assert re.search(r"\d s of processor time .* 2 tests: The only one", told)
+    assert "it is what is tested:\n  test_slow.py::test_long_for_a_reason\n" in told
+    assert "1 failed, 1 passed" in told.rstrip().splitlines()[-1]
+    assert re.search(r"^FAILED \S*test_slow.py::test_long$", told, re.MULTILINE)
+    lines = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert {line["test"] for line in lines} == {"test_slow.py::test_long", "test_slow.py::test_long_for_a_reason"}
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds"),
+    [
+        ("time.sleep(5)", [5]),
+        ("sleep(4.9)", []),
+        ("page.wait_for_timeout(3000 + 2000)", [5]),
+        ("AWAY_S = 6.0\nawait_ = asyncio.sleep(AWAY_S)", [6]),
+        ("FPS = 25\ntime.sleep(1 / FPS)", []),
+        ("time.sleep(random.uniform(0, 8))", [8]),
+        ("time.sleep(until - 10)", []),
+        ("@pytest.mark.slow('why')\ndef test_it():\n    time.sleep(9)", []),
+        ("pytestmark = [pytest.mark.slow('why')]\ntime.sleep(9)", []),
+    ],
+)
+def test_a_wait_of_a_fixed_length_is_found(tmp_path: Path, code: str, seconds: list[float]) -> None:
+    file = tmp_path / "test_it.py"
+    file.write_text(code)
+    assert [wait.seconds for wait in long_waits(file)] == seconds
+
+
+def test_no_test_waits_long_for_nothing_but_time() -> None:
+    """What goes on for long is in tests/soak, or marked as slow, with the reason."""
+    files = [file for file in Path("tests").rglob("*.py") if not file.is_relative_to("tests/soak")]
+    assert len(files) > 100
+    assert [str(wait) for file in files for wait in long_waits(file)] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "first"),
+    [
+        ("ingest/rtmp/chunks/reader.py", "tests/ingest/rtmp/chunks/test_reader.py"),
+        ("tests/rtmpweb/test_env.py", "tests/rtmpweb/test_env.py"),
+        ("templates/dashboard/system.html", "tests/dashboard/test_system.py"),
+        ("dashboard/alerting/turns.py", "tests/dashboard/alerting/test_alarms.py"),
+        ("rtmpweb/env.py", "tests/rtmpweb/test_env.py"),
+    ],
+)
+def test_the_tests_nearest_to_a_change_come_first(changed: str, first: str) -> None:
+    file = quick.ROOT / changed
+    assert file.exists()
+    found = [str(test.relative_to(quick.ROOT)) for test in quick.tests_near([file])]
+    assert found[0] == first
+    assert len(found) == len(set(found))
+
+
+def test_documents_have_no_tests_of_their_own() -> None:
+    assert quick.tests_near([quick.ROOT / "docs" / "api.md", quick.ROOT / "README.md"]) == []
 
 
 def test_what_measures_time_is_where_its_stage_looks() -> None:

@@ -1,14 +1,13 @@
 """A pytest plugin: adds the reports of the runs before to this one's, so that the last closing line counts all tests.
 
-`-p tests.tally`, and TESTS_TALLY in the environment names the file that passes them on (see tests.suite);
-TESTS_LEFT_OUT names the stages that could not run, as {name: reason}: they are counted and listed as skipped.
+Stages that could not run are counted and listed as skipped.
 """
 
 import json
-import os
-from pathlib import Path
 
 import pytest
+
+from tests.suite.told import told
 
 PASSED_ON = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
 
@@ -17,7 +16,8 @@ PASSED_ON = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):  # A parallel worker: its reports are its parent's as well.
         return
-    file = Path(os.environ["TESTS_TALLY"])
+    suite = told()
+    file = suite.folder / "tally.json"
     for category, kept in (json.loads(file.read_text()) if file.exists() else {}).items():
         reports = [config.hook.pytest_report_from_serializable(config=config, data=report) for report in kept]
         terminalreporter.stats[category] = reports + terminalreporter.stats.get(category, [])
@@ -29,14 +29,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for category in PASSED_ON
     }
     file.write_text(json.dumps({category: reports for category, reports in known.items() if reports}, default=str))
-    for name, reason in json.loads(os.environ.get("TESTS_LEFT_OUT", "{}")).items():
+    for name, reason in suite.left_out.items():
         terminalreporter.stats.setdefault("skipped", []).append(
             pytest.TestReport(
                 nodeid=f"the whole stage: {name}",
-                location=("tests/suite.py", None, name),
+                location=("tests/suite/stages.py", None, name),
                 keywords={},
                 outcome="skipped",
-                longrepr=("tests/suite.py", 0, f"Skipped: {reason}"),
+                longrepr=("tests/suite/stages.py", 0, f"Skipped: {reason}"),
                 when="setup",
             )
         )

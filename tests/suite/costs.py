@@ -1,0 +1,153 @@
+"""A pytest plugin: what each test costs is kept, and one that takes long without a reason fails.
+
+The last stage prints the cost of each stage, the slowest tests of all, and those that may be slow, and why. The seconds
+of every test are in `KEPT`, a line of JSON each: {"stage", "test", "set_up", "call", "tear_down"}.
+"""
+
+import json
+import os
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.suite.told import told
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = Path(os.environ.get("TESTS_KEPT") or ROOT / "var" / "tests" / "durations.jsonl")
+
+LONGEST_S = {"setup": 45.0, "call": float(os.environ.get("TESTS_LONGEST_S") or 10)}
+"""Of a test without `@pytest.mark.slow`, on a machine that has nothing else to do. What is set up serves others too."""
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+SLOWEST = 30
+PHASES = {"setup": "set_up", "call": "call", "teardown": "tear_down"}
+REASON = "slow"
+
+
+def patience() -> float:
+    """By how much everything takes longer than alone: as many as would run now share the processors."""
+    return max(1.0, os.getloadavg()[0] / CORES)
+
+
+# --- In the process that runs a test ---
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    report: pytest.TestReport = yield
+    mark = item.get_closest_marker("slow")
+    if mark is not None:
+        report.user_properties.append((REASON, mark.args[0]))
+    longest_s = LONGEST_S.get(report.when, float("inf"))
+    if mark is None and report.passed and report.duration > longest_s * patience():
+        report.outcome = "failed"
+        report.longrepr = (
+            f"The {report.when} took {report.duration:.1f} s; {longest_s:.0f} s at most on an idle machine "
+            f"(this one: {patience():.1f} times as long). Make it faster, move its long form to tests/soak, or say why "
+            f'it has to be so: @pytest.mark.slow("reason").'
+        )
+    return report
+
+
+# --- In the process that hears of all ---
+
+
+@dataclass
+class Cost:
+    """Of one test; seconds."""
+
+    stage: str
+    test: str
+    set_up: float = 0.0
+    call: float = 0.0
+    tear_down: float = 0.0
+
+    @property
+    def whole(self) -> float:
+        return self.set_up + self.call + self.tear_down
+
+
+@dataclass
+class StageCost:
+    name: str
+    tests: int
+    wall_s: float
+    cpu_s: float
+
+
+@dataclass
+class Costs:
+    """Of one stage."""
+
+    tests: dict[str, Cost] = field(default_factory=dict)
+    reasons: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """{why they may be slow: tests}"""
+
+    def add(self, report: pytest.TestReport) -> None:
+        cost = self.tests.setdefault(report.nodeid, Cost(told().stage, report.nodeid))
+        setattr(cost, PHASES[report.when], round(report.duration, 3))
+        if report.when == "call":
+            for name, reason in report.user_properties:
+                if name == REASON:
+                    self.reasons[str(reason)].append(report.nodeid)
+
+
+COSTS = pytest.StashKey[Costs]()
+
+
+class Listener:
+    def __init__(self, costs: Costs) -> None:
+        self._costs = costs
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._costs.add(report)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow(reason): may take over ten seconds, for a reason that the suite prints")
+    if not hasattr(config, "workerinput"):
+        config.stash[COSTS] = Costs()
+        config.pluginmanager.register(Listener(config.stash[COSTS]))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    suite, costs = told(), config.stash[COSTS]
+    used = os.times()
+    cpu_s = used.user + used.system + used.children_user + used.children_system
+    stage = StageCost(suite.stage, len(costs.tests), time.time() - suite.began, cpu_s)
+    file = suite.folder / "costs.json"
+    kept = json.loads(file.read_text()) if file.exists() else {"stages": [], "tests": [], "reasons": {}}
+    kept["stages"].append(asdict(stage))
+    kept["tests"] += [asdict(cost) for cost in costs.tests.values()]
+    for reason, tests in costs.reasons.items():
+        kept["reasons"].setdefault(reason, []).extend(tests)
+    file.write_text(json.dumps(kept))
+    if suite.is_last:
+        _show(terminalreporter, kept)
+        KEPT.parent.mkdir(parents=True, exist_ok=True)
+        KEPT.write_text("".join(f"{json.dumps(cost)}\n" for cost in kept["tests"]))
+
+
+def _show(reporter: pytest.TerminalReporter, kept: dict[str, Any]) -> None:
+    reporter.section("what the tests cost")
+    for stage in (StageCost(**values) for values in kept["stages"]):
+        used = stage.cpu_s / (stage.wall_s * CORES)
+        time_of = f"{stage.wall_s:5.0f} s, {stage.cpu_s:5.0f} s of processor time ({used:.0%} of {CORES} cores)"
+        reporter.line(f"{time_of}, {stage.tests:5} tests: {stage.name}")
+    reporter.line(f"{sum(stage['wall_s'] for stage in kept['stages']):5.0f} s in all")
+    reporter.section(f"the slowest {SLOWEST}")
+    tests = sorted((Cost(**values) for values in kept["tests"]), key=lambda cost: -cost.whole)
+    for cost in tests[:SLOWEST]:
+        reporter.line(f"{cost.whole:6.1f} s ({cost.set_up:.1f} of it to set up)  {cost.test}")
+    reporter.section("may be slow")
+    for reason, marked in sorted(kept["reasons"].items()):
+        reporter.line(f"{reason}:")
+        for test in sorted(set(marked)):
+            reporter.line(f"  {test}")
