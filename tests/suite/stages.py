@@ -22,6 +22,15 @@ NO_TESTS = 5
 
 PLUGINS = ("tests.suite.tally", "tests.suite.costs")
 
+UNWANTED = (
+    # On a CI server pytest would show values whole, and one of a megabyte would hide what else failed.
+    "CI",
+    "BUILD_NUMBER",
+    # The hundreds of processes that the tests start would each compile the project anew.
+    "PYTHONDONTWRITEBYTECODE",
+)
+"""Of the environment that the suite was started in."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -62,8 +71,7 @@ def run(stage: Stage, workers: str, given: Sequence[str], told: Told) -> int:
     paths = [] if any(Path(argument.partition("::")[0]).exists() for argument in given) else stage.paths
     count = stage.workers or int(workers)
     parallel = ["-n", str(count), "--no-loadscope-reorder"] if count > 1 else []
-    # On a CI server pytest would show values whole, and one of a megabyte would hide what else failed.
-    environment = {name: value for name, value in os.environ.items() if name not in ("CI", "BUILD_NUMBER")}
+    environment = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     plugins = [word for plugin in PLUGINS for word in ("-p", plugin)]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, "--tb=short", "-m", stage.marks, *parallel, *given, *paths],
