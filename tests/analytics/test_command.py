@@ -65,6 +65,7 @@ def test_an_empty_lake_is_no_error(lake: Path, settings: Settings, capsys: pytes
     assert "Read 0 rows, wrote 0 rollups" in capsys.readouterr().out
 
 
+@pytest.mark.both_forms
 def test_retry_forgives_what_failed_and_runs_at_once(
     lake: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -120,6 +120,7 @@ async def sent(path: str, client: Client) -> list[tuple[bytes, int]]:
     return messages
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", PATHS)
 def test_a_file_comes_in_pieces_between_which_the_event_loop_is_free(path: str, stream: Stream, series: None) -> None:
@@ -134,6 +135,7 @@ def test_a_file_comes_in_pieces_between_which_the_event_loop_is_free(path: str, 
     assert all(later > earlier for earlier, later in pairwise(turns)), turns
 
 
+@pytest.mark.both_forms
 def test_rows_are_read_as_they_are_sent() -> None:
     taken = 0
 

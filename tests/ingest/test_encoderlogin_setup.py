@@ -90,6 +90,7 @@ def test_a_password_is_changed_or_stays(manager: Client, stream: Stream) -> None
     assert not fits(login, made.password)
 
 
+@pytest.mark.both_forms
 def test_revoking_is_for_good_and_frees_the_name(manager: Client, stream: Stream) -> None:
     made = encoderlogin.create(stream=stream, user="bob")
     manager.post(reverse(LIST), {"action": "revoke", "_selected_action": [made.login.pk]})

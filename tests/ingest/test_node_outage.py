@@ -16,7 +16,7 @@ from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import locked_database
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, watch
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
 
 
 async def ticking(node: NodeApp, seconds: float) -> None:

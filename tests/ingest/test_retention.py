@@ -13,6 +13,8 @@ from ingest import tasks
 from ingest.models import Attempt, AuditEntry, Ban, Lease, Node, Session, StatusEvent, Stream
 from ingest.services.retention import Pruned, prune
 
+pytestmark = pytest.mark.both_forms
+
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
