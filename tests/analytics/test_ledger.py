@@ -132,6 +132,7 @@ def test_a_day_is_to_do_when_an_hour_of_it_was_done(lake: Path) -> None:
     assert len(Days(since=at(23), until=at(24)).pending()) == 1
 
 
+@pytest.mark.both_forms
 def test_a_day_that_goes_on_rests_between_two_times_unless_somebody_asks_for_it(lake: Path) -> None:
     tomorrow = int((ledger.day_of(timezone.now()) + timedelta(days=1) - DAY) / HOUR)  # It goes on whenever this runs.
     put(lake, tomorrow)

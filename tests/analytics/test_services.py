@@ -266,6 +266,7 @@ def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Se
     assert is_asked_for()
 
 
+@pytest.mark.both_forms
 def test_a_run_tells_what_it_does() -> None:
     run = services.create_run(trigger=PAGE, user=User.objects.create_user("ana"))
     claimed = services.claim(run_id=run.pk)

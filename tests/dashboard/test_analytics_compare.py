@@ -73,7 +73,6 @@ def test_it_is_sorted_by_any_column_and_what_has_no_value_comes_last(viewer: Cli
     assert "sort=health_percent" in heads["health_percent"].address
 
 
-@pytest.mark.both_forms
 def test_keys_have_their_labels_and_never_a_secret(viewer: Client, stream: Stream) -> None:
     labelled, plain = keys.create(stream=stream, label="Studio"), keys.create(stream=stream)
     for value in (str(labelled.key.pk), str(plain.key.pk), "", "987654"):

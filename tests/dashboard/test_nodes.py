@@ -87,7 +87,6 @@ def test_a_node_that_tells_nothing_has_no_figures(viewer: Client) -> None:
     assert viewer.get("/nodes/n2/").status_code == 404
 
 
-@pytest.mark.both_forms
 def test_lists_of_nodes_have_pages(viewer: Client) -> None:
     for number in range(3):
         make_node(f"n{number}")

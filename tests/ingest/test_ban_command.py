@@ -54,7 +54,6 @@ def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
     assert not Ban.objects.exists()
 
 
-@pytest.mark.both_forms
 def test_a_network_is_named_as_it_is_listed() -> None:
     run("ban", "add", "2001:db8:1:2::/64")
     assert run_json("ban", "lift", "2001:db8:1:2::/64") == {"lifted": 1}

@@ -36,7 +36,6 @@ def in_state(state: str) -> Any:
     return Node.objects.filter(name=NODE, state=state).exists
 
 
-@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 async def test_a_drained_node_refuses_ends_and_resumes(process: HistoryWriter, key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as late:
@@ -120,6 +119,7 @@ class TestServices:
         nodes.started(name=NODE, address="", now=now, process_since=now + timedelta(seconds=1))
         assert nodes.drain(name=NODE) is None
 
+    @pytest.mark.both_forms
     def test_a_draining_node_that_was_taken_for_dead_still_drains(self) -> None:
         now = timezone.now()
         Node.objects.create(name=NODE, state="draining")

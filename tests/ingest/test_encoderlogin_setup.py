@@ -147,7 +147,7 @@ def test_a_chosen_password_and_a_new_one(application: Application, monkeypatch: 
     ("arguments", "said"),
     [
         (("create", "live/new", "--user", "b@b"), "letters, digits"),
-        (("create", "live/new", "--user", "taken"), "already"),
+        pytest.param(("create", "live/new", "--user", "taken"), "already", marks=pytest.mark.both_forms),
         (("create", "nowhere/new", "--user", "bob"), "no application"),
         (("revoke", "bob"), "no encoder's log-in"),
     ],

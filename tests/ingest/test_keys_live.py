@@ -105,7 +105,6 @@ async def test_networks(process: HistoryWriter, stream: Stream, networks: list[s
     assert allowed or "may not be used from the address 127.0.0.1" in str(found)
 
 
-@pytest.mark.both_forms
 async def test_a_key_was_last_used_when_its_session_ended(process: HistoryWriter, key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder:
         await live(encoder, key.secret)

@@ -52,7 +52,6 @@ async def ended(session: Session, reason: EndReason, seconds: float = 5) -> Sess
     return session
 
 
-@pytest.mark.both_forms
 async def test_an_encoder_that_comes_back_gets_its_stream_and_keeps_its_players(
     process: HistoryWriter, key: NewKey
 ) -> None:

@@ -67,7 +67,6 @@ def _refusal(actor: Actor) -> str:
     return str(problem.value)
 
 
-@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_one_waits_for_another_and_not_for_ever(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = {"expected": 0, "done": 0}

@@ -318,6 +318,7 @@ def test_every_few_minutes_what_is_due_is_looked_for() -> None:
     assert (row.interval.every, row.interval.period) == (300, "seconds")
 
 
+@pytest.mark.both_forms
 def test_a_plan_whose_report_fails_keeps_no_other_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     from analytics.reports import tasks
 

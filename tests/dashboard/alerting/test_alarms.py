@@ -130,7 +130,6 @@ def test_no_issue_is_missed_among_many(publisher: Told, webhook: Webhook) -> Non
     assert "health.cleared" not in told()
 
 
-@pytest.mark.both_forms
 def test_rules_choose_by_check_level_and_stream(publisher: Told, stream: Stream) -> None:
     other = Stream.objects.create(application=stream.application, name="cam-9")
     rule(name="of another").streams.add(other)

@@ -183,6 +183,7 @@ def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, st
     assert "redirects" in row.error
 
 
+@pytest.mark.both_forms
 def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook, stream: Stream) -> None:
     Webhook.objects.filter(pk=webhook.pk).update(url="http://127.0.0.1:9/")
     for _ in range(delivering.AT_ONCE + 3):

@@ -116,6 +116,7 @@ def test_one_address_that_is_refused_does_not_hold_up_others(mailbox: MailReceiv
     assert "no such user" in row.error
 
 
+@pytest.mark.both_forms
 def test_without_a_server_it_says_so(publisher: Told) -> None:
     publisher.opened()
     run()
