@@ -272,7 +272,6 @@ def test_many_hours_of_one_look_are_one_bar(viewer: Client) -> None:
     assert [bar.look for bar in health.bars] == ["none", "bad", "none", "good"]
 
 
-@pytest.mark.both_forms
 def test_a_page_asks_the_database_as_often_for_many_as_for_few(viewer: Client, stream: Stream) -> None:
     def asked(url: str) -> int:
         with CaptureQueriesContext(connection) as queries:

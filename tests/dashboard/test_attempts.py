@@ -75,6 +75,7 @@ def viewing(transactional_db: None) -> Client:
     return client_of(make_user("viewer"))
 
 
+@pytest.mark.both_forms
 async def test_what_is_refused_is_told_at_once_and_names_no_secret(viewing: Client) -> None:
     async with opened("/ws/attempts/", viewing) as page:
         assert (await said(page))["kind"] == "snapshot"
@@ -86,7 +87,6 @@ async def test_what_is_refused_is_told_at_once_and_names_no_secret(viewing: Clie
     assert "some-imported-key" not in json.dumps(told)
 
 
-@pytest.mark.both_forms
 async def test_of_a_flood_pages_are_told_a_few_a_second(viewing: Client, clock: Clock) -> None:
     async with opened("/ws/attempts/", viewing) as page:
         await said(page)

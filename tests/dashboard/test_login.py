@@ -70,7 +70,6 @@ def test_success_forgets_the_failures(client: Client, db: None) -> None:
     assert try_login(client, PASSWORD) == 302
 
 
-@pytest.mark.both_forms
 def test_an_address_that_goes_through_users_waits_even_if_it_owns_an_account(db: None) -> None:
     make_user("viewer")
     for index in range(60):

@@ -259,7 +259,6 @@ def broken_database(transactional_db: None, tmp_path: Any) -> Iterator[None]:
     connection.settings_dict["NAME"] = name
 
 
-@pytest.mark.both_forms
 def test_a_page_without_the_database_says_since_when(client: Client, broken_database: None) -> None:
     client.cookies["sessionid"] = "a-session-of-a-logged-in-operator"
     for path in ("/", "/system/", "/admin/", "/attempts/"):

@@ -122,7 +122,6 @@ async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stre
         assert "Too many wrong keys, tokens or passwords" in await play(port, f"cam1?token={token}")
 
 
-@pytest.mark.both_forms
 async def test_a_lifted_ban_is_over_within_2_s(process: HistoryWriter, key: NewKey) -> None:
     async with listening() as port:
         await guess(port, 3)
