@@ -9,11 +9,8 @@ from django.conf import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.leftovers import settle
-from tests.migrated import Migrated, asks_database, empties_database
+from tests.migrated import Migrated, empties_database
 from tests.tools import MISSING
-
-ONE_FORM = {"one_form", "spark", "browser", "serve", "production", "soak"}
-"""Marks of tests that are not run again on PostgreSQL and Redis: most start processes that have a form of their own."""
 
 GROUPS = {
     "tests/e2e/test_dashboard": "pages",
@@ -120,11 +117,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what runs in both forms, and begins with what takes longest: last of all plugins, as pytest-django has an
-    order of its own, which stays within each group.
+    """Begins with what takes longest: last of all plugins, as pytest-django has an order of its own, which stays within
+    each group.
     """
-    for item in items:
-        if asks_database(item) and not ONE_FORM & {mark.name for mark in item.iter_markers()}:
-            item.add_marker(pytest.mark.both_forms)
     order = {name: place for place, name in enumerate(dict.fromkeys(GROUPS.values()))}
     items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))

@@ -65,6 +65,7 @@ def test_an_empty_lake_is_no_error(lake: Path, settings: Settings, capsys: pytes
     assert "Read 0 rows, wrote 0 rollups" in capsys.readouterr().out
 
 
+@pytest.mark.both_forms
 def test_retry_forgives_what_failed_and_runs_at_once(
     lake: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +87,7 @@ def test_retry_forgives_what_failed_and_runs_at_once(
     assert [entry.target for entry in entries][1:] == [f"run {former.pk}"]
 
 
+@pytest.mark.both_forms
 def test_recompute_wants_a_time(lake: Path, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     settings.LAKE_DIR = lake
     with pytest.raises(CommandError, match="--to"):

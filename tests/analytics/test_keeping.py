@@ -129,6 +129,7 @@ def test_a_session_is_read_from_it_as_before(lake: Path) -> None:
     assert (before.files, after.files) == (3, 1)
 
 
+@pytest.mark.both_forms
 def test_nobody_else_works_on_it_meanwhile(lake: Path) -> None:
     for number, part in enumerate(minutes_of("one", 2)):
         put(lake, f"edge-20260329T120000-{number:06d}", part)
@@ -159,6 +160,7 @@ def test_an_hour_that_may_still_grow_is_left_alone(lake: Path) -> None:
     assert list(compactable(lake, START + 2 * HOUR)) == [START]
 
 
+@pytest.mark.both_forms
 def test_samples_go_by_whole_days_when_they_are_done(lake: Path) -> None:
     for hour in (0, 12, 24):
         put(lake, "edge-1-0", [sample(0)], DAY + hour * HOUR)
@@ -197,6 +199,7 @@ def folder(lake: Path, table: str, start: datetime) -> Path:
     return made
 
 
+@pytest.mark.both_forms
 def test_hours_go_with_their_day_and_minutes_before_them(lake: Path) -> None:
     put(lake, "edge-1-0", [sample(0)])
     note_done(lake)

@@ -19,7 +19,7 @@ from ingest.models import Application, Stream
 from tests.dashboard.conftest import client_of, make_user
 from tests.dashboard.rollups import USUAL, make_rollup
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 START = datetime(2026, 3, 29, 12, tzinfo=UTC)
 START_US = int(START.timestamp()) * 1_000_000

@@ -47,12 +47,14 @@ def publish(lake: Path, lock: Lock, word: str) -> None:
         publishing.publish(lake, out, lock, HOUR)
 
 
+@pytest.mark.both_forms
 def test_what_is_new_replaces_what_was_there(lake: Path, lock: Lock) -> None:
     publish(lake, lock, "first")
     publish(lake, lock, "second")
     assert files(lake) == of("second")
 
 
+@pytest.mark.both_forms
 def test_an_hour_of_which_nothing_was_written_has_no_rows_any_more(lake: Path, lock: Lock) -> None:
     publish(lake, lock, "first")
     with publishing.work_folder(lake, lock) as out:
@@ -60,6 +62,7 @@ def test_an_hour_of_which_nothing_was_written_has_no_rows_any_more(lake: Path, l
     assert files(lake) == []
 
 
+@pytest.mark.both_forms
 def test_who_lost_its_lock_changes_nothing(lake: Path, lock: Lock) -> None:
     Partition.objects.update(locked_until=timezone.now() - timedelta(seconds=1))
     publish(lake, take(), "newer")

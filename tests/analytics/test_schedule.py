@@ -20,6 +20,7 @@ def no_other_entries() -> None:
     CrontabSchedule.objects.all().delete()
 
 
+@pytest.mark.both_forms
 def test_an_entry_is_made_once_and_brought_up_to_date() -> None:
     keep(NAME, **WEEKLY, day_of_week="1", time_zone="Europe/Berlin")
     entry = PeriodicTask.objects.get()
@@ -32,6 +33,7 @@ def test_an_entry_is_made_once_and_brought_up_to_date() -> None:
     assert CrontabSchedule.objects.count() == 1, "the former one has gone"
 
 
+@pytest.mark.both_forms
 def test_one_that_is_as_it_should_be_is_left_alone() -> None:
     keep(NAME, **WEEKLY, time_zone="America/New_York")
     changed, entry = PeriodicTasks.last_change(), PeriodicTask.objects.get()
@@ -40,6 +42,7 @@ def test_one_that_is_as_it_should_be_is_left_alone() -> None:
     assert PeriodicTask.objects.get().date_changed == entry.date_changed
 
 
+@pytest.mark.both_forms
 def test_entries_of_the_same_time_share_a_crontab_which_goes_with_the_last() -> None:
     keep(NAME, **WEEKLY)
     keep("another", **WEEKLY)

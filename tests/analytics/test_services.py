@@ -38,6 +38,7 @@ def queued() -> int:
     return waiting("analytics")
 
 
+@pytest.mark.both_forms
 def test_asking_queues_one_run_and_a_second_asker_gets_the_same() -> None:
     user = User.objects.create_user("ana")
     before = queued()
@@ -50,6 +51,7 @@ def test_asking_queues_one_run_and_a_second_asker_gets_the_same() -> None:
     assert services.active_run() == run
 
 
+@pytest.mark.both_forms
 def test_a_request_that_no_worker_took_is_sent_again_when_asked_again() -> None:
     run = services.start_run(trigger=PAGE)
     AnalyticsRun.objects.update(requested_at=timezone.now() - services.RESEND_AFTER * 2)
@@ -58,6 +60,7 @@ def test_a_request_that_no_worker_took_is_sent_again_when_asked_again() -> None:
     assert queued() == before + 1
 
 
+@pytest.mark.both_forms
 def test_one_run_at_a_time_and_each_is_claimed_once() -> None:
     first, second = (services.create_run(trigger=PAGE) for _ in range(2))
     assert services.claim(run_id=first.pk)
@@ -68,6 +71,7 @@ def test_one_run_at_a_time_and_each_is_claimed_once() -> None:
     assert services.claim(run_id=second.pk) == second
 
 
+@pytest.mark.both_forms
 def test_a_run_whose_process_was_lost_ends_and_the_next_may_begin() -> None:
     lost, following = (services.create_run(trigger=PAGE) for _ in range(2))
     assert services.claim(run_id=lost.pk)
@@ -92,6 +96,7 @@ def test_a_queue_out_of_reach_fails_the_run_and_says_so() -> None:
     assert (run.state, run.error_code) == ("failed", "queue")
 
 
+@pytest.mark.both_forms
 def test_what_a_queue_has_lost_is_sent_again_each_minute() -> None:
     schedule = import_module("analytics.migrations.0003_take_up")
     schedule.remove(apps, None)
@@ -118,6 +123,7 @@ def test_what_a_queue_has_lost_is_sent_again_each_minute() -> None:
     assert queued() == before + 2
 
 
+@pytest.mark.both_forms
 def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
     """Not for ever: what killed one may kill the next."""
     for repeated in (True, False):
@@ -129,6 +135,7 @@ def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
         assert AnalyticsRun.objects.filter(state="queued").exists() == repeated
 
 
+@pytest.mark.both_forms
 def test_what_a_lost_run_had_locked_is_there_for_the_next_at_once() -> None:
     ledger.note_pending(Grain.HOUR, [HOUR])
     run = services.start_run(trigger=PAGE)
@@ -225,6 +232,7 @@ def test_nobody_is_asked_for_a_run_again_that_needs_java_to_be_installed() -> No
     assert not is_asked_for()
 
 
+@pytest.mark.both_forms
 def test_what_failed_is_asked_for_again_without_waiting() -> None:
     user = User.objects.create_user("ana")
     failed = services.create_run(trigger=PAGE, kind="hourly", since=HOUR, until=HOUR + timedelta(hours=3))
@@ -244,6 +252,7 @@ def test_what_failed_is_asked_for_again_without_waiting() -> None:
     assert other.state == "pending"
 
 
+@pytest.mark.both_forms
 def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Settings) -> None:
     settings.LAKE_DIR = lake
     for hour in (11, 12, 13):
@@ -257,6 +266,7 @@ def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Se
     assert is_asked_for()
 
 
+@pytest.mark.both_forms
 def test_a_run_tells_what_it_does() -> None:
     run = services.create_run(trigger=PAGE, user=User.objects.create_user("ana"))
     claimed = services.claim(run_id=run.pk)
@@ -269,6 +279,7 @@ def test_a_run_tells_what_it_does() -> None:
     assert (third.level, third.text) == ("error", "It broke")
 
 
+@pytest.mark.both_forms
 def test_old_runs_go_with_their_lines_and_the_ledger_stays() -> None:
     now = timezone.now()
     for days in (89, 91):
@@ -290,6 +301,7 @@ def test_an_empty_lake_is_done_without_spark(lake: Path, monkeypatch: pytest.Mon
     assert (run.state, run.done, run.expected, run.rows_read) == ("done", 0, 0, 0)
 
 
+@pytest.mark.both_forms
 def test_the_migration_schedules_an_hourly_run_once() -> None:
     celery_app.loader.import_default_modules()  # As a worker does: what beat sends must be a task it knows.
     PeriodicTask.objects.all().delete()

@@ -47,6 +47,7 @@ def audited() -> list[tuple[str, str, str]]:
     return [(row.actor, row.action, row.target) for row in AuditEntry.objects.order_by("pk")]
 
 
+@pytest.mark.both_forms
 def test_a_note_is_an_event_of_who_publishes_beyond_the_nodes_own_numbers(operator: Client, stream: Stream) -> None:
     make_session(stream, age_s=900, ended_ago_s=600)
     session = make_session(stream)
@@ -82,6 +83,7 @@ def test_a_note_says_something_and_is_short(operator: Client, stream: Stream, no
     assert events() == []
 
 
+@pytest.mark.both_forms
 def test_an_acknowledgement_is_of_one_opening_and_no_worse_level(operator: Client, stream: Stream) -> None:
     session = make_session(stream)
 
@@ -111,6 +113,7 @@ def test_an_acknowledgement_is_of_one_opening_and_no_worse_level(operator: Clien
     assert audited() == [("omar", "issue.acknowledge", "live/cam-1")] * 3
 
 
+@pytest.mark.both_forms
 def test_a_mute_holds_for_its_time_or_until_it_is_lifted(operator: Client, stream: Stream) -> None:
     make_session(stream)
     assert post(operator, f"{API}/mute", {"check": "starving", "hours": 8, "note": "Rehearsal"}).status_code == 201
@@ -167,6 +170,7 @@ def test_a_tokens_acts_bear_its_name(db: None, stream: Stream) -> None:
     assert str(answer.json()["detail"]["by"]).startswith("token ")
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 async def test_open_pages_hear_of_an_act_at_once() -> None:
     def make() -> tuple[Stream, list[Client]]:
@@ -202,6 +206,7 @@ async def test_open_pages_hear_of_an_act_at_once() -> None:
         assert [held["by"] for held in whole["mutes"]] == ["olga"]
 
 
+@pytest.mark.both_forms
 def test_two_at_once_get_numbers_of_their_own(stream: Stream) -> None:
     session = make_session(stream)
     for name in ("omar", "olga"):

@@ -52,6 +52,7 @@ def test_an_empty_history_says_what_to_do(analyst: Client, viewer: Client) -> No
     assert 'id="run-now"' not in text(viewer)
 
 
+@pytest.mark.both_forms
 def test_the_latest_stream_is_shown_with_its_figures(viewer: Client, stream: Stream) -> None:
     Stream.objects.filter(pk=stream.pk).update(target_kbps=3000)
     make_stream("older")
@@ -91,6 +92,7 @@ def test_the_period_before_is_compared_in_words(viewer: Client) -> None:
     assert tiles["Mean recovery"] == "10\u00a0s less"
 
 
+@pytest.mark.both_forms
 def test_the_median_of_a_period_is_that_of_all_its_samples(viewer: Client) -> None:
     make_rollup(1, values=[100.0] * 60, video_kbps_p50=100.0)
     make_rollup(2, values=[900.0] * 40, video_kbps_p50=900.0)

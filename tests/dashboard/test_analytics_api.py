@@ -17,6 +17,7 @@ pytestmark = pytest.mark.django_db
 URL = "/api/v1/rollups"
 
 
+@pytest.mark.both_forms
 def test_streams_are_listed_unasked(viewer: Client) -> None:
     first, second = make_rollup(2), make_rollup(1)
     make_rollup(1, name="another")

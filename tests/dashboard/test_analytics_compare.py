@@ -58,6 +58,7 @@ def test_the_last_day_is_summed_by_hour(viewer: Client) -> None:
     assert line.figures.live_ms == 3
 
 
+@pytest.mark.both_forms
 def test_it_is_sorted_by_any_column_and_what_has_no_value_comes_last(viewer: Client) -> None:
     day("short", live_ms=1, targeted_ms=100, below_ms=50)
     day("long", live_ms=3, targeted_ms=100, below_ms=10)

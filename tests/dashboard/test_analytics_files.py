@@ -14,6 +14,7 @@ from tests.dashboard.rollups import make_rollup
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.both_forms
 def test_the_csv_holds_every_figure_oldest_first(viewer: Client) -> None:
     rollups = [make_rollup(2), make_rollup(1, audio_kbps_p50=128.25)]
     make_rollup(1, name="another")

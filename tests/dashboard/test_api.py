@@ -238,6 +238,7 @@ def test_sessions_are_newest_first_filtered_and_paged(
     assert ids(get(viewer, "/sessions", **query)) == [str(rows[index].pk) for index in expected]
 
 
+@pytest.mark.both_forms
 def test_since_is_included_until_is_not_and_a_time_without_a_zone_is_utc(viewer: Client, stream: Stream) -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
     rows = [make_session(stream, started_at=noon + timedelta(hours=hours)) for hours in range(3)]
@@ -292,6 +293,7 @@ def test_attempts(viewer: Client, query: dict[str, Any], expected: list[str]) ->
     assert all(item.keys() >= ATTEMPT for item in listing["items"])
 
 
+@pytest.mark.both_forms
 def test_an_attempt_that_came_again(viewer: Client) -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
     Attempt.objects.create(

@@ -75,6 +75,7 @@ def viewing(transactional_db: None) -> Client:
     return client_of(make_user("viewer"))
 
 
+@pytest.mark.both_forms
 async def test_what_is_refused_is_told_at_once_and_names_no_secret(viewing: Client) -> None:
     async with opened("/ws/attempts/", viewing) as page:
         assert (await said(page))["kind"] == "snapshot"
@@ -96,6 +97,7 @@ async def test_of_a_flood_pages_are_told_a_few_a_second(viewing: Client, clock: 
     assert len(told) == 2 * recorder.PAGE_ATTEMPTS_S
 
 
+@pytest.mark.both_forms
 def test_filters_join(viewer: Client) -> None:
     now = timezone.now()
     make_attempt(reason="busy", app="cams", name="cam-1", at=now - timedelta(hours=2))
@@ -117,6 +119,7 @@ def test_a_filter_that_is_none_filters_nothing(viewer: Client, query: str) -> No
     assert reasons(viewer, query) == ["key_unknown"]
 
 
+@pytest.mark.both_forms
 def test_reasons_are_counted_with_all_that_a_row_stands_for(viewer: Client) -> None:
     make_attempt(count=1200)
     make_attempt(reason="busy", count=3)
@@ -130,6 +133,7 @@ def test_reasons_are_counted_with_all_that_a_row_stands_for(viewer: Client) -> N
     assert '<a class="chip plain" href="?reason=key_unknown">Key unknown <b>1,200</b></a>' in page
 
 
+@pytest.mark.both_forms
 def test_a_row_leads_to_its_stream_and_to_what_else_its_key_was_refused_for(viewer: Client, stream: Stream) -> None:
     key: StreamKey = keys.create(stream=stream, label="studio").key
     make_attempt(name="cam-1", stream=stream, key=key)

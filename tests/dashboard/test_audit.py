@@ -223,6 +223,7 @@ def test_what_a_form_of_the_admin_changes_is_told_from_what_to_what(boss: Client
     assert AuditEntry.objects.count() == 1
 
 
+@pytest.mark.both_forms
 def test_users_and_their_roles_are_told_without_passwords(boss: Client) -> None:
     secret = "quite-a-battery-staple"
     boss.post(
@@ -255,6 +256,7 @@ def test_users_and_their_roles_are_told_without_passwords(boss: Client) -> None:
     assert AuditEntry.objects.count() == 4
 
 
+@pytest.mark.both_forms
 def test_actions_of_the_admin_leave_one_entry_each(boss: Client, settings: Any, tmp_path: Any) -> None:
     settings.RECORDINGS_DIR = tmp_path
     there = furnish()
@@ -301,6 +303,7 @@ def admin_models() -> set[Any]:
 # --- Commands ---
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_commands_say_who_ran_them(stream: Stream, settings: Any, tmp_path: Any, capsys: Any) -> None:
     settings.RECORDINGS_DIR = tmp_path
@@ -340,6 +343,7 @@ def test_commands_say_who_ran_them(stream: Stream, settings: Any, tmp_path: Any,
 # --- The page, its export and the API ---
 
 
+@pytest.mark.both_forms
 def test_the_page_filters_and_exports(boss: Client) -> None:
     there = furnish()
     boss.post(f"/keys/{there['key']}/change", {"label": "=rack", "max_kbps": "800"})

@@ -86,6 +86,7 @@ async def test_an_unknown_stream_is_4404(browser: Client) -> None:
 # --- A stream's page ---
 
 
+@pytest.mark.both_forms
 async def test_a_streams_page_gets_samples_and_events_first(browser: Client, cam: Stream) -> None:
     at = time.time()
     session = await sync_to_async(make_session)(cam)
@@ -112,6 +113,7 @@ async def test_a_streams_page_gets_samples_and_events_first(browser: Client, cam
         assert await page.receive_from(timeout=5) == text
 
 
+@pytest.mark.both_forms
 async def test_it_hears_nothing_twice(browser: Client, cam: Stream) -> None:
     at = time.time()
     session = await sync_to_async(make_session)(cam)
@@ -181,6 +183,7 @@ async def test_who_loses_the_right_is_closed_within_the_recheck(
         assert await page.receive_nothing(0.2)
 
 
+@pytest.mark.both_forms
 async def test_a_recheck_sends_the_whole_picture_again(
     browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +244,7 @@ class AwayStore(MemoryLiveStore):
         return await RedisLiveStore("redis://127.0.0.1:1/0").aread()
 
 
+@pytest.mark.both_forms
 async def test_without_the_live_store_a_page_is_told_to_come_later(
     browser: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -252,6 +256,7 @@ async def test_without_the_live_store_a_page_is_told_to_come_later(
     await wall.disconnect()
 
 
+@pytest.mark.both_forms
 async def test_a_page_outlives_the_live_store(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened("/ws/live/", browser) as wall:
         await said(wall)

@@ -63,13 +63,13 @@ def series(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PATHS = (
-    "/sessions/export.csv",
+    pytest.param("/sessions/export.csv", marks=pytest.mark.both_forms),
     "/sessions/export.json",
     "/sessions/{session}/samples.csv",
     "/api/v1/sessions/{session}/samples?format=csv",
     "/api/v1/sessions/{session}/events?format=csv",
     "/audit/export?format=csv",
-    "/audit/export?format=json",
+    pytest.param("/audit/export?format=json", marks=pytest.mark.both_forms),
     "/analytics/rollups.csv?stream=live/cam-1&range=90d&grain=hour",
     "/analytics/rollups.json?stream=live/cam-1&range=90d&grain=hour",
 )

@@ -91,6 +91,7 @@ def test_every_error_has_its_advice() -> None:
     assert set(ADVICE) == set(AnalyticsRun.ErrorCode.values)
 
 
+@pytest.mark.both_forms
 def test_filters_and_pages(viewer: Client) -> None:
     for _ in range(30):
         make_run()
@@ -102,6 +103,7 @@ def test_filters_and_pages(viewer: Client) -> None:
     assert viewer.get(f"{URL}?state=x&trigger=%00&days=9&page=z").status_code == 200
 
 
+@pytest.mark.both_forms
 def test_the_ledger_says_how_each_hour_stands(viewer: Client) -> None:
     make_hour(0, state="running")
     make_hour(1)

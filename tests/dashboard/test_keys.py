@@ -32,6 +32,7 @@ def create(client: Client, **fields: Any) -> Any:
     return client.post("/keys/create", {"stream": "live/cam-1", "label": "OB van", **fields}, headers=BY_SCRIPT)
 
 
+@pytest.mark.both_forms
 def test_a_key_is_made_with_its_stream_and_shown_once(manager: Client, stream: Stream) -> None:
     answer = create(
         manager,
@@ -107,6 +108,7 @@ def test_a_rotated_key_works_on_for_its_grace(manager: Client, stream: Stream) -
     assert "rotated already" in str(again.json())
 
 
+@pytest.mark.both_forms
 def test_a_key_is_changed_disabled_and_revoked(manager: Client, stream: Stream) -> None:
     key = keys.create(stream=stream, label="studio").key
     url = f"/keys/{key.pk}"
@@ -131,6 +133,7 @@ def test_a_key_is_changed_disabled_and_revoked(manager: Client, stream: Stream) 
     }
 
 
+@pytest.mark.both_forms
 def test_the_list_says_each_state(manager: Client, stream: Stream) -> None:
     now = timezone.now()
     live = keys.create(stream=stream, label="on air").key
@@ -154,6 +157,7 @@ def test_the_list_says_each_state(manager: Client, stream: Stream) -> None:
 # --- The API ---
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_the_api_makes_rotates_and_revokes(client: Client, stream: Stream) -> None:
     headers = api_token("key manager")

@@ -32,6 +32,7 @@ def test_it_leads_to_no_other_site(client: Client, db: None) -> None:
     assert answer["Location"] == "/"
 
 
+@pytest.mark.both_forms
 def test_ten_failures_lock_the_pair_of_address_and_user_only(client: Client, db: None) -> None:
     make_user("viewer")
     make_user("viewer", name="noor")
@@ -58,6 +59,7 @@ def test_upper_and_lower_case_are_one_user_to_the_count(client: Client, db: None
     assert "Too many failed tries" in text_after(client, PASSWORD)
 
 
+@pytest.mark.both_forms
 def test_success_forgets_the_failures(client: Client, db: None) -> None:
     make_user("viewer")
     for _ in range(9):

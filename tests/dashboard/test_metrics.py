@@ -71,6 +71,7 @@ def test_openmetrics_is_spoken_too(client: Client, stream: Stream) -> None:
     assert "rtmpweb_stream_players" in {family.name for family in families}
 
 
+@pytest.mark.both_forms
 def test_counts_of_sessions_and_refusals(client: Client, stream: Stream) -> None:
     make_session(stream)
     make_session(stream, kind="play")
@@ -119,6 +120,7 @@ def test_open_issues_are_counted_by_check_and_level(client: Client, stream: Stre
     }
 
 
+@pytest.mark.both_forms
 def test_alerts_and_deliveries_are_counted(client: Client, stream: Stream) -> None:
     rule = AlertRule.objects.create(name="bad streams")
     now = timezone.now()
@@ -153,6 +155,7 @@ def test_no_metric_comes_twice_and_each_says_what_it_is(client: Client, stream: 
         assert len(set(labels)) == len(labels)
 
 
+@pytest.mark.both_forms
 def test_a_second_scraper_costs_no_collection(
     client: Client, stream: Stream, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
@@ -162,6 +165,7 @@ def test_a_second_scraper_costs_no_collection(
         scrape(client, **token)
 
 
+@pytest.mark.both_forms
 def test_while_redis_is_away_the_parts_are_still_told(client: Client, db: None) -> None:
     livestore._store = livestore.RedisLiveStore("redis://127.0.0.1:1/0")
     found = scrape(client)

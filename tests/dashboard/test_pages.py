@@ -207,6 +207,7 @@ def test_attempts_are_filtered_and_paged(viewer: Client, attempts: None, query: 
     assert shown(viewer, query) == expected
 
 
+@pytest.mark.both_forms
 def test_what_a_peer_sent_is_escaped(viewer: Client, attempts: None) -> None:
     page = viewer.get("/attempts/?address=198.51.100.1").content.decode()
     assert "cam2&lt;b&gt;" in page
@@ -264,6 +265,7 @@ async def test_healthz_is_answered_by_address_while_pages_want_an_allowed_host(
     assert (await async_client.get("/login/", headers=by_address)).status_code == 400
 
 
+@pytest.mark.both_forms
 def test_healthz_says_that_the_database_is_away(client: Client, transactional_db: None) -> None:
     async_to_sync(get_livestore().put_node)(figures(), [])
     name = connection.settings_dict["NAME"]

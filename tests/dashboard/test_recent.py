@@ -1,5 +1,6 @@
 """The last minute of live streams, with which the wall's sparklines begin."""
 
+import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
@@ -29,6 +30,7 @@ def put(stream: Stream, samples: list[CompactSample]) -> None:
         async_to_sync(get_livestore().append_samples)({stream.pk: one})
 
 
+@pytest.mark.both_forms
 def test_live_streams_come_with_their_last_minute_and_no_more(viewer: Client, stream: Stream) -> None:
     put(stream, [sample(NOW - age, 1000.0 + age) for age in (90, 65, 64, 1, 0)])
     async_to_sync(get_livestore().put_node)(figures(), [snapshot(stream)])

@@ -58,6 +58,7 @@ def test_without_reports_and_plans_the_page_says_how_they_come(viewer: Client, a
     assert "Make the first report" in text(analyst)
 
 
+@pytest.mark.both_forms
 def test_reports_are_shown_newest_first_with_what_became_of_them(viewer: Client) -> None:
     now = timezone.now()
     plan = make_plan()
@@ -72,6 +73,7 @@ def test_reports_are_shown_newest_first_with_what_became_of_them(viewer: Client)
         assert words in page
 
 
+@pytest.mark.both_forms
 def test_filters(viewer: Client) -> None:
     plan = make_plan()
     weekly = make_report(plan=plan)
@@ -85,6 +87,7 @@ def test_filters(viewer: Client) -> None:
     assert "No report matches" in text(viewer, f"{URL}?kind=monthly")
 
 
+@pytest.mark.both_forms
 def test_pages_of_the_archive_keep_the_filters(viewer: Client) -> None:
     for number in range(51):
         make_report(made_at=timezone.now() - timedelta(hours=number))
@@ -305,6 +308,7 @@ def test_a_report_is_made_for_the_last_period_or_the_one_with_a_day(analyst: Cli
     assert entry.detail == {"report": made.pk}
 
 
+@pytest.mark.both_forms
 def test_a_report_is_made_of_a_stream_s_last_broadcast(analyst: Client, stream: Stream) -> None:
     wish = {"kind": "broadcast", "time_zone": "UTC", "scope": "live/cam-1"}
 

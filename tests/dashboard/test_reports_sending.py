@@ -20,6 +20,7 @@ def send(client: Client, report: Report, first: int, count: int) -> tuple[int, s
     return answer.status_code, answer.content.decode()
 
 
+@pytest.mark.both_forms
 def test_an_account_sends_to_so_many_addresses_an_hour() -> None:
     ana = client_of(make_user("analyst", name="ana"))
     report = make_report()

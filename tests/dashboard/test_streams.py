@@ -9,6 +9,8 @@ from ingest.livestore import LiveView
 from ingest.models import Node, Stream
 from tests.dashboard.conftest import figures, snapshot
 
+pytestmark = pytest.mark.both_forms
+
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_two_nodes_that_know_a_stream_the_publishers_is_shown(stream: Stream, order: int) -> None:

@@ -63,6 +63,7 @@ def close_to(moment: Any) -> Any:
 # --- Processes ---
 
 
+@pytest.mark.both_forms
 def test_a_process_that_was_heard_of_is_in_order_since_its_start(client: Client, db: None) -> None:
     row = alive(DEFAULT)
     found = parts(client)[DEFAULT]
@@ -70,6 +71,7 @@ def test_a_process_that_was_heard_of_is_in_order_since_its_start(client: Client,
     assert since(found).timestamp() == close_to(row.started_at)
 
 
+@pytest.mark.both_forms
 def test_one_that_is_silent_is_down_since_it_was_heard_of(client: Client, settled: None, db: None) -> None:
     row = alive(BEAT, seen_s=60)
     found = parts(client)[BEAT]
@@ -129,6 +131,7 @@ def test_the_media_listener(client: Client, settled: None, db: None, settings: A
     assert (found["state"], "RTMPWEB_MEDIA" in found["detail"]) == ("ok", True)
 
 
+@pytest.mark.both_forms
 def test_media_nodes(client: Client, settled: None, db: None) -> None:
     assert parts(client)["nodes"]["state"] == "down"
     node("a", state=Node.State.DRAINING)
@@ -222,6 +225,7 @@ def test_the_page_lists_every_part(viewer: Client, settled: None) -> None:
     assert '<div class="banner down" data-kind="nodes"' in viewer.get("/attempts/").content.decode()
 
 
+@pytest.mark.both_forms
 def test_every_page_counts_the_streams_in_bad_health(viewer: Client, stream: Stream) -> None:
     assert viewer.get("/system/alarms").json()["bad_streams"] == 0
     assert "data-bad-count hidden" in viewer.get("/sessions/").content.decode()
@@ -277,6 +281,7 @@ def test_a_script_without_the_database_gets_the_same_as_json(client: Client, bro
         assert "detail" not in part, "anybody may see this answer: no names"
 
 
+@pytest.mark.both_forms
 def test_without_redis_an_operator_can_still_log_in(client: Client, db: None, settings: Settings) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     settings.CACHES = settings.CACHES | {

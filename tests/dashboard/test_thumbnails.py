@@ -18,6 +18,7 @@ def kept(stream: Stream) -> None:
     async_to_sync(get_livestore().put_thumbnail)(stream.path, PICTURE)
 
 
+@pytest.mark.both_forms
 def test_who_may_view_has_it(kept: None, viewer: Client) -> None:
     assert reverse("dashboard:thumbnail", args=["live", "cam-1"]) == PATH
     answer = viewer.get(PATH)
@@ -50,6 +51,7 @@ def test_nobody_else_has_it(kept: None, client: Client) -> None:
     assert client_of(make_user()).get(PATH).status_code == 403
 
 
+@pytest.mark.both_forms
 def test_who_looks_at_it_watches_the_stream(kept: None, viewer: Client, client: Client) -> None:
     watched = async_to_sync(get_livestore().awatched)
     client.get(PATH)

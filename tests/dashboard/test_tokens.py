@@ -68,6 +68,7 @@ def test_the_digest_hangs_on_the_pepper(db: None, settings: pytest.FixtureReques
     assert status(made.secret) == 401
 
 
+@pytest.mark.both_forms
 def test_its_use_is_noted_at_most_once_a_minute(db: None) -> None:
     made = tokens.create(name="ci", role="viewer")
     start = timezone.now()
@@ -146,6 +147,7 @@ def test_the_admin_revokes_and_changes_nothing_else(db: None) -> None:
     assert status(made.secret) == 401
 
 
+@pytest.mark.both_forms
 def test_the_admin_says_when_a_name_is_taken(db: None) -> None:
     user = make_user("admin")
     user.is_staff = True

@@ -38,6 +38,7 @@ def cam() -> Stream:
     return make_stream("cam-1")
 
 
+@pytest.mark.both_forms
 async def test_the_wall_gets_a_snapshot_then_what_changed_unaltered(browser: Client, cam: Stream) -> None:
     idle = await sync_to_async(make_stream)("idle")
     at = time.time()
@@ -53,6 +54,7 @@ async def test_the_wall_gets_a_snapshot_then_what_changed_unaltered(browser: Cli
         assert await wall.receive_from(timeout=5) == text
 
 
+@pytest.mark.both_forms
 async def test_an_update_before_the_snapshot_is_neither_lost_nor_a_step_back(browser: Client, cam: Stream) -> None:
     at = time.time()
     await put(at, snapshot(cam, fps=30.0))
@@ -110,6 +112,7 @@ async def test_what_a_browser_says_is_ignored(browser: Client) -> None:
         assert await wall.receive_from(timeout=5) == text
 
 
+@pytest.mark.both_forms
 async def test_what_an_operator_does_reaches_the_wall(user: User, browser: Client, cam: Stream) -> None:
     session = await sync_to_async(make_session)(cam)
     opened_at = time.time() - 60
@@ -134,6 +137,7 @@ async def test_what_an_operator_does_reaches_the_wall(user: User, browser: Clien
 # --- What gets lost ---
 
 
+@pytest.mark.both_forms
 async def test_a_page_that_missed_an_update_gets_the_whole_picture(
     browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +161,7 @@ async def test_a_page_that_missed_an_update_gets_the_whole_picture(
         assert await wall.receive_from(timeout=5) == text
 
 
+@pytest.mark.both_forms
 async def test_two_nodes_updates_are_no_gap_in_each_others(
     browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

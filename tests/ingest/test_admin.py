@@ -56,6 +56,7 @@ def secret_on(page: str) -> str:
 # --- Roles ---
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_the_migration_made_the_roles() -> None:
     assert set(Group.objects.values_list("name", flat=True)) >= set(roles.ROLES)
@@ -82,6 +83,7 @@ def test_what_roles_may(role: str, kicks: bool, keys_: bool, sets_up: bool) -> N
     assert not user.has_perm("ingest.delete_session")
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_granting_again_changes_nothing() -> None:
     before = set(Group.objects.values_list("name", "permissions__codename"))
@@ -131,6 +133,7 @@ def test_a_time_limit_that_would_end_every_publisher_is_refused(
 # --- Keys ---
 
 
+@pytest.mark.both_forms
 def test_a_key_is_seen_once(manager: Client, stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     response = manager.post(reverse(ADD_KEY), form(stream))
@@ -243,6 +246,7 @@ def test_a_keys_limit_and_last_use(manager: Client, stream: Stream) -> None:
     assert "now: it is live" not in manager.get(reverse(KEYS)).content.decode()
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("state", ["active", "expired", "disabled", "revoked"])
 def test_keys_by_state(manager: Client, stream: Stream, state: str) -> None:
     made = {
@@ -290,6 +294,7 @@ def test_history_is_read_only_even_for_a_superuser(admin_client: Client, model: 
     assert type(row).objects.count() == 1
 
 
+@pytest.mark.both_forms
 def test_filters_of_sessions_and_attempts(operator: Client, history: Session) -> None:
     sessions_url, attempts_url = reverse("admin:ingest_session_changelist"), reverse("admin:ingest_attempt_changelist")
 
@@ -333,6 +338,7 @@ def ban(db: None) -> Ban:
     return bans.impose(address="192.0.2.7", seconds=600, now=timezone.now(), guesses=10, node="node-a")
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("role", [roles.OPERATOR, roles.KEY_MANAGER, roles.ADMIN])
 def test_a_ban_is_lifted(ban: Ban, role: str) -> None:
     client = member(role)

@@ -206,6 +206,7 @@ def test_a_disabled_stream(key: NewKey) -> None:
     assert refusal(lambda: publish(as_name(key.secret))).reason == "stream_disabled"
 
 
+@pytest.mark.both_forms
 def test_a_second_publisher_is_busy(key: NewKey) -> None:
     first = publish(as_name(key.secret))
     second = as_name(keys.create(stream=key.key.stream).secret)
@@ -219,12 +220,14 @@ def test_a_second_publisher_is_busy(key: NewKey) -> None:
     assert Session.objects.get().ended_at is None
 
 
+@pytest.mark.both_forms
 def test_a_name_is_free_when_its_session_ended(key: NewKey) -> None:
     first = publish(as_name(key.secret))
     sessions.end(session=first.session, reason="tcp_reset")
     assert publish(as_name(key.secret)).fencing == first.fencing + 1
 
 
+@pytest.mark.both_forms
 def test_a_lease_that_nobody_renewed_is_taken_and_its_session_ends(key: NewKey) -> None:
     first = publish(as_name(key.secret))
     second = publish(as_name(key.secret), now=NOW + timedelta(seconds=11))
@@ -241,6 +244,7 @@ def open_app(db: None) -> Application:
     return Application.objects.create(name="bench", publish_policy="open")
 
 
+@pytest.mark.both_forms
 @pytest.mark.usefixtures("open_app")
 def test_an_open_application_makes_streams_as_they_come() -> None:
     grant = publish(as_name("cam7", app="bench"))
@@ -300,6 +304,7 @@ def test_an_application_that_is_not_there_plays_nothing() -> None:
     assert refusal(play).reason == "unknown_app"
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["nul", "surrogate"])
 def test_what_no_database_takes_is_the_name_of_nothing(stream: Stream, text: str) -> None:
     def connect() -> None:

@@ -39,15 +39,18 @@ def written(process: HistoryWriter, *rows: AttemptRow) -> list[tuple[float, floa
     ]
 
 
+@pytest.mark.both_forms
 def test_one_attempt(process: HistoryWriter) -> None:
     assert written(process, ROW) == [(0, 0, 1)]
 
 
+@pytest.mark.both_forms
 def test_the_same_again_is_counted(process: HistoryWriter) -> None:
     assert written(process, ROW, after(3), after(10), after(70)) == [(0, 70, 4)]
     assert written(process, after(131)) == [(0, 70, 4), (131, 131, 1)]  # More than a minute after the last.
 
 
+@pytest.mark.both_forms
 def test_a_check_each_10_s_all_day_is_a_row_an_hour(process: HistoryWriter) -> None:
     checks = [after(second, action="connect", name="", reason="tcp_reset") for second in range(0, 86_400, 10)]
     waiting = Waiting()
@@ -124,6 +127,7 @@ def test_a_transaction_that_is_repeated_for_long_is_no_flood(process: HistoryWri
     assert set(Attempt.objects.values_list("name", flat=True)) == {row.name for row in rows}
 
 
+@pytest.mark.both_forms
 def test_a_transaction_that_failed_counts_nothing(process: HistoryWriter) -> None:
     assert written(process, ROW) == [(0, 0, 1)]
     failures = iter([True, True])
@@ -155,6 +159,7 @@ class Lake:
         self.events.append(record)
 
 
+@pytest.mark.both_forms
 async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(
     process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

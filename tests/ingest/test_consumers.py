@@ -23,6 +23,7 @@ from tests.redis_server import RedisServer
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.both_forms
 async def test_a_session_from_connect_to_end(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
     await encoder.status("NetConnection.Connect.Success", stream_id=0)
     answer = await encoder.publish(key.secret)
@@ -183,6 +184,7 @@ async def test_an_encoder_may_publish_again_at_once(
     assert (lease.session_id, lease.fencing) == (None, 2)
 
 
+@pytest.mark.both_forms
 async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher_is_live(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:
@@ -201,6 +203,7 @@ async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher
 # --- Stops ---
 
 
+@pytest.mark.both_forms
 async def test_a_kick_closes_the_connection_and_says_by_whom(
     encoder: Connection, process: HistoryWriter, key: NewKey, django_user_model: Any
 ) -> None:
@@ -255,6 +258,7 @@ def redis_layer(process: HistoryWriter, settings: Any, tmp_path: Path) -> Iterat
     channel_layers.backends.clear()
 
 
+@pytest.mark.both_forms
 async def test_a_connection_outlives_its_channel_layer(
     redis_layer: RedisServer, process: HistoryWriter, key: NewKey, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -105,6 +105,7 @@ async def test_connections_without_room_are_one_attempt(process: HistoryWriter) 
 
 @pytest.mark.django_db
 class TestServices:
+    @pytest.mark.both_forms
     def test_a_drain_belongs_to_its_process(self) -> None:
         now = timezone.now()
         Node.objects.create(name=NODE, state="up")
@@ -118,6 +119,7 @@ class TestServices:
         nodes.started(name=NODE, address="", now=now, process_since=now + timedelta(seconds=1))
         assert nodes.drain(name=NODE) is None
 
+    @pytest.mark.both_forms
     def test_a_draining_node_that_was_taken_for_dead_still_drains(self) -> None:
         now = timezone.now()
         Node.objects.create(name=NODE, state="draining")
@@ -144,6 +146,7 @@ class TestServices:
         with pytest.raises(CommandError, match=said):
             run(*words)
 
+    @pytest.mark.both_forms
     def test_one_that_is_gone_is_forgotten_and_history_keeps_it(self) -> None:
         node = Node.objects.create(name="node-b", state="down")
         Session.objects.create(kind="play", app="live", name="cam1", node=node, ended_at=timezone.now())
@@ -152,6 +155,7 @@ class TestServices:
         assert node.stopped_at == node.seen_at
         assert node.sessions.count() == 1
 
+    @pytest.mark.both_forms
     def test_list(self) -> None:
         for name in ("node-e", "node-c", "node-b", "node-d"):
             Node.objects.create(name=name, state="down")

@@ -161,6 +161,7 @@ async def test_users_that_there_are_cannot_be_told_from_others(process: HistoryW
     assert {len(salt) for salt in salts} == {16}
 
 
+@pytest.mark.both_forms
 async def test_an_answer_is_good_once(process: HistoryWriter, login: NewPassword) -> None:
     async with listening() as port:
         answer = await Encoder(port, "bob", login.password).query()
@@ -219,6 +220,7 @@ def test_a_challenge_that_was_given_to_somebody_else(
     assert refused.value.reason == "login_challenge"
 
 
+@pytest.mark.both_forms
 def test_any_node_may_judge(process: HistoryWriter, login: NewPassword, application: Application) -> None:
     """For a while; its clock may be a little behind."""
     now = timezone.now()

@@ -90,6 +90,7 @@ def test_a_password_is_changed_or_stays(manager: Client, stream: Stream) -> None
     assert not fits(login, made.password)
 
 
+@pytest.mark.both_forms
 def test_revoking_is_for_good_and_frees_the_name(manager: Client, stream: Stream) -> None:
     made = encoderlogin.create(stream=stream, user="bob")
     manager.post(reverse(LIST), {"action": "revoke", "_selected_action": [made.login.pk]})
@@ -146,7 +147,7 @@ def test_a_chosen_password_and_a_new_one(application: Application, monkeypatch: 
     ("arguments", "said"),
     [
         (("create", "live/new", "--user", "b@b"), "letters, digits"),
-        (("create", "live/new", "--user", "taken"), "already"),
+        pytest.param(("create", "live/new", "--user", "taken"), "already", marks=pytest.mark.both_forms),
         (("create", "nowhere/new", "--user", "bob"), "no application"),
         (("revoke", "bob"), "no encoder's log-in"),
     ],

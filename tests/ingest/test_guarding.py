@@ -131,6 +131,7 @@ async def test_a_lifted_ban_is_over_within_2_s(process: HistoryWriter, key: NewK
         assert await until_it_says(port, key.secret, "live") < 2.5
 
 
+@pytest.mark.both_forms
 async def test_another_nodes_ban_holds_here_within_2_s_and_ends_by_itself(process: HistoryWriter, key: NewKey) -> None:
     async with listening() as port:
         assert await publish(port, key.secret) == "live"
@@ -139,6 +140,7 @@ async def test_another_nodes_ban_holds_here_within_2_s_and_ends_by_itself(proces
         assert await until_it_says(port, key.secret, "live") < 5
 
 
+@pytest.mark.both_forms
 async def test_a_node_that_starts_knows_the_bans(process: HistoryWriter, key: NewKey) -> None:
     await impose()
     async with listening() as port:
@@ -162,7 +164,6 @@ async def test_without_bans_wrong_keys_stay_wrong(process: HistoryWriter, key: N
         assert await publish(port, key.secret) == "live"
 
 
-@pytest.mark.one_form
 async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
     process: HistoryWriter, key: NewKey, settings: Any
 ) -> None:

@@ -45,6 +45,7 @@ def attempt(name: str, stream: int | None = None) -> AttemptRow:
     return AttemptRow(NOW, "publish", "live", name, "192.0.2.7", "OBS", "node-a", "key_unknown", "", "", stream)
 
 
+@pytest.mark.both_forms
 def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Session) -> None:
     for sequence in range(1, 501):
         process.put(event(session.pk, sequence))
@@ -55,6 +56,7 @@ def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Sessio
     assert list(codes) == [f"code {sequence}" for sequence in range(1, 501)]
 
 
+@pytest.mark.both_forms
 def test_an_end_is_written_once_and_frees_the_lease(process: HistoryWriter, session: Session) -> None:
     process.put(end(session.pk))
     process.put(end(session.pk, "tcp_reset"))
@@ -66,6 +68,7 @@ def test_an_end_is_written_once_and_frees_the_lease(process: HistoryWriter, sess
     assert Lease.objects.get().session is None
 
 
+@pytest.mark.both_forms
 def test_repeating_a_batch_changes_nothing(process: HistoryWriter, session: Session) -> None:
     for _ in range(2):
         process.put(event(session.pk, 1))
@@ -74,6 +77,7 @@ def test_repeating_a_batch_changes_nothing(process: HistoryWriter, session: Sess
     assert StatusEvent.objects.count() == 1
 
 
+@pytest.mark.both_forms
 def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWriter, session: Session) -> None:
     with locked_database():
         for sequence in range(1, 11):
@@ -88,6 +92,7 @@ def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWrite
     assert session.end_reason == "client_unpublish"
 
 
+@pytest.mark.both_forms
 def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWriter, session: Session) -> None:
     process.put(event(session.pk, 1))
     process.put(event(uuid.uuid4(), 1))
@@ -100,6 +105,7 @@ def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWri
     assert session.ended_at is not None
 
 
+@pytest.mark.both_forms
 def test_a_stream_that_is_deleted_while_its_player_is_written_is_left_out(
     process: HistoryWriter, stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,6 +129,7 @@ def waits_for_a_lock() -> bool:
         return bool(cursor.fetchone()[0])
 
 
+@pytest.mark.both_forms
 def test_what_was_refused_of_a_stream_that_was_deleted_is_written_without_it(
     process: HistoryWriter, stream: Stream
 ) -> None:
@@ -135,6 +142,7 @@ def test_what_was_refused_of_a_stream_that_was_deleted_is_written_without_it(
     assert (list(found), process.dropped) == ([(stream.pk, key.pk), (None, None)], 0)
 
 
+@pytest.mark.both_forms
 def test_a_fault_of_the_connection_is_not_the_end_of_history(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +181,7 @@ def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, st
     assert Session.objects.get(kind="play").end_reason == "client_unpublish"
 
 
+@pytest.mark.both_forms
 def test_an_undone_admission_leaves_nothing(process: HistoryWriter, session: Session) -> None:
     process.put(DiscardRow(session.pk))
     assert process.flush(5)
@@ -180,6 +189,7 @@ def test_an_undone_admission_leaves_nothing(process: HistoryWriter, session: Ses
     assert Lease.objects.get().session is None
 
 
+@pytest.mark.both_forms
 def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:
     """A known stream's name is shown; what is a key is masked, imported ones too."""
     imported = keys.create(stream=stream, secret="oldserver-key-1").secret
@@ -194,6 +204,7 @@ def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:
     assert names[2] == f"{generated[:7]}…"
 
 
+@pytest.mark.both_forms
 def test_closing_writes_what_is_left(session: Session) -> None:
     writer = HistoryWriter()
     for sequence in range(1, 301):
@@ -202,6 +213,7 @@ def test_closing_writes_what_is_left(session: Session) -> None:
     assert StatusEvent.objects.count() == 300
 
 
+@pytest.mark.both_forms
 def test_shared_objects_are_written_apart_from_sessions(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def session(stream: Stream) -> Session:
     return Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, node=node, started_at=NOW)
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("error", [InternalError, ProgrammingError])
 def test_a_database_that_takes_no_writes_is_waited_for(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
@@ -44,6 +45,7 @@ def test_a_database_that_takes_no_writes_is_waited_for(
     assert (session.end_reason, process.dropped) == ("tcp_reset", 0)
 
 
+@pytest.mark.both_forms
 def test_a_missing_table_is_waited_for(process: HistoryWriter, session: Session) -> None:
     with missing_table("ingest_statusevent"):
         process.put(EventRow(session.pk, 1, NOW, "onstatus"))
@@ -93,6 +95,7 @@ def test_one_address_can_fill_little_of_it(session: Session) -> None:
     assert sum(Attempt.objects.values_list("count", flat=True)) == 1000
 
 
+@pytest.mark.both_forms
 def test_bans_are_kept(session: Session) -> None:
     writer = HistoryWriter(max_waiting=5)
     with locked_database():

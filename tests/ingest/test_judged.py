@@ -44,6 +44,7 @@ async def told(node: NodeApp, key: NewKey, *ticks: dict[str, Any]) -> list[Statu
     return [event async for event in events]
 
 
+@pytest.mark.both_forms
 async def test_what_an_issue_was_and_how_long(node: NodeApp, process: HistoryWriter, key: NewKey) -> None:
     opened, cleared, _ = await told(node, key, {"issues": [issue(since=1_700_000_000.0)]}, {"issues": []})
     assert (opened.kind, opened.level, opened.code) == ("health.opened", "warning", "bitrate_low")

@@ -36,6 +36,7 @@ def refused(text: str, table: Path) -> str:
     return str(error.value)
 
 
+@pytest.mark.both_forms
 def test_a_table(table: Path) -> None:
     table.write_text(f"\ufeff{TABLE}")  # With the mark by which spreadsheets begin their UTF-8.
     made = run_json("streamkey", "import", str(table))
@@ -103,6 +104,7 @@ def test_what_is_wrong_is_said(table: Path, lines: str, said: str) -> None:
     assert "hidden" not in error.replace("live/hidden-key", "")
 
 
+@pytest.mark.both_forms
 def test_a_key_that_is_there_already(table: Path, stream: Stream) -> None:
     keys.create(stream=stream, secret="oldserver-key-2")
     table.write_text(TABLE)
@@ -119,6 +121,7 @@ def test_a_file_that_cannot_be_read(table: Path) -> None:
         run("streamkey", "import", str(table))
 
 
+@pytest.mark.both_forms
 def test_thousands_at_once(table: Path, application: Application, django_assert_max_num_queries: object) -> None:
     lines = [f"live/cam{number % 50},oldserver-key-{number}" for number in range(2000)]
     table.write_text("\n".join(["app/name,key", *lines]))

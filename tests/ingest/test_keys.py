@@ -86,6 +86,7 @@ def test_networks(networks: list[str], address: str, allowed: bool) -> None:
     assert keys.allows(key=StreamKey(allowed_networks=networks), address=address) is allowed
 
 
+@pytest.mark.both_forms
 def test_a_network_with_host_bits_is_refused(stream: Stream) -> None:
     with pytest.raises(ValidationError):
         keys.create(stream=stream, allowed_networks=["192.0.2.7/24"])
@@ -98,6 +99,7 @@ def test_an_imported_key_keeps_no_beginning(stream: Stream) -> None:
     assert keys.find(secret="oldserver-key-1") == made.key
 
 
+@pytest.mark.both_forms
 def test_a_secret_belongs_to_one_key(stream: Stream, key: NewKey) -> None:
     with pytest.raises(KeyTaken):
         keys.create(stream=stream, secret=key.secret)
@@ -149,6 +151,7 @@ def test_rotation_brings_no_revoked_key_back(key: NewKey) -> None:
     assert keys.state(key=StreamKey.objects.get()) == "revoked"
 
 
+@pytest.mark.both_forms
 def test_a_key_is_rotated_once(key: NewKey) -> None:
     read_before = StreamKey.objects.get(pk=key.key.pk)
     keys.rotate(key=key.key, grace=timedelta(hours=1))

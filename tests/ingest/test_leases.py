@@ -11,6 +11,8 @@ from ingest.models import Lease, Node, Session, Stream
 from ingest.services import leases, nodes, sessions
 from ingest.services.leases import Claim
 
+pytestmark = pytest.mark.both_forms
+
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 

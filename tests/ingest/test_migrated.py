@@ -5,6 +5,8 @@ from django.db import DatabaseError, connection
 
 from ingest import migrated
 
+pytestmark = pytest.mark.both_forms
+
 
 @pytest.mark.parametrize(
     ("statement", "lacks"),

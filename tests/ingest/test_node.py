@@ -24,12 +24,14 @@ from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.both_forms
 async def test_a_node_is_up_seen_and_down(node: NodeApp) -> None:
     await is_up()
     await node.stop()
     assert (await Node.objects.aget(name=NODE)).state == "down"
 
 
+@pytest.mark.both_forms
 async def test_what_a_former_process_left_is_closed(process: HistoryWriter, stream: Stream) -> None:
     row = await Node.objects.acreate(name=NODE)
     left = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=row)
@@ -76,6 +78,7 @@ async def test_a_node_whose_name_another_process_may_have_says_so(
     assert warnings[0].startswith(f"A node {NODE} was up 3 s ago.")
 
 
+@pytest.mark.both_forms
 async def test_leases_are_renewed(node: NodeApp, key: NewKey) -> None:
     await is_up()
     encoder, _ = await published(key)
@@ -87,6 +90,7 @@ async def test_leases_are_renewed(node: NodeApp, key: NewKey) -> None:
     await encoder.disconnect()
 
 
+@pytest.mark.both_forms
 async def test_a_lease_that_expired_while_the_database_was_away_is_renewed(node: NodeApp, key: NewKey) -> None:
     await is_up()
     encoder, _ = await published(key)
@@ -99,6 +103,7 @@ async def test_a_lease_that_expired_while_the_database_was_away_is_renewed(node:
     await encoder.disconnect()
 
 
+@pytest.mark.both_forms
 async def test_a_lease_that_another_publisher_took_ends_the_session_as_replaced(node: NodeApp, key: NewKey) -> None:
     """Even where the node finds the lease gone before it reads why."""
     await is_up()
@@ -110,6 +115,7 @@ async def test_a_lease_that_another_publisher_took_ends_the_session_as_replaced(
     await encoder.disconnect()
 
 
+@pytest.mark.both_forms
 async def test_a_publishers_silence_is_told_while_it_lasts(node: NodeApp, key: NewKey) -> None:
     await is_up()
     encoder, session_id = await published(key)
@@ -143,6 +149,7 @@ async def test_a_node_that_starts_anew_forgets_what_its_former_process_told(node
     await successor.stop()
 
 
+@pytest.mark.both_forms
 async def test_a_lost_lease_ends_the_session(node: NodeApp, key: NewKey) -> None:
     await is_up()
     encoder, session_id = await published(key)
@@ -179,6 +186,7 @@ def disable_application(key: StreamKey) -> None:
     Application.objects.update(enabled=False)
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize(
     "act",
     [revoke_by_command, disable_key, let_it_expire, rotate_it, delete_key, disable_stream, disable_application],
@@ -204,6 +212,7 @@ async def test_a_key_in_its_grace_goes_on(node: NodeApp, key: NewKey) -> None:
     await encoder.disconnect()
 
 
+@pytest.mark.both_forms
 async def test_a_stop_that_only_the_database_knows(node: NodeApp, key: NewKey) -> None:
     await is_up()
     encoder, session_id = await published(key)
@@ -215,6 +224,7 @@ async def test_a_stop_that_only_the_database_knows(node: NodeApp, key: NewKey) -
 # --- Trouble ---
 
 
+@pytest.mark.both_forms
 async def test_ticks_go_on_while_the_database_is_locked(node: NodeApp, key: NewKey) -> None:
     await is_up()
     encoder, _ = await published(key)

@@ -32,6 +32,7 @@ async def in_state(node: NodeApp, state: str) -> None:
             await ticking(node, 0.1)
 
 
+@pytest.mark.both_forms
 async def test_the_players_of_a_node_that_was_taken_for_dead_end(
     node: NodeApp, process: HistoryWriter, stream: Stream
 ) -> None:
@@ -51,6 +52,7 @@ async def test_the_players_of_a_node_that_was_taken_for_dead_end(
     assert (await Session.objects.aget()).end_reason == "node_lost"
 
 
+@pytest.mark.both_forms
 async def test_a_drain_that_could_not_be_written_is_written_later(node: NodeApp, process: HistoryWriter) -> None:
     await is_up()
     with locked_database():
@@ -82,6 +84,7 @@ async def test_an_outage_is_said_once(node: NodeApp, process: HistoryWriter, cap
     ]
 
 
+@pytest.mark.both_forms
 async def test_a_sample_of_no_session_spoils_no_tick(node: NodeApp) -> None:
     receive = await watch("live")
     await node.tick(at=1.0, samples=[replace(SAMPLE, session="nonsense", idle_ms=5000)])

@@ -34,6 +34,7 @@ STARVING: Issue = {
 }
 
 
+@pytest.mark.both_forms
 async def test_the_wall_gets_what_changed_and_what_is_gone(node: NodeApp) -> None:
     receive = await watch("live")
     one, two = snapshot(1), snapshot(2, name="cam2")
@@ -50,6 +51,7 @@ async def test_the_wall_gets_what_changed_and_what_is_gone(node: NodeApp) -> Non
     assert (third["streams"], third["gone"]) == ([], [2])
 
 
+@pytest.mark.both_forms
 async def test_a_streams_page_gets_its_samples(node: NodeApp) -> None:
     receive = await watch("stream.1")
     await node.tick(at=100.0, streams=[snapshot(1), snapshot(2)], samples=[SAMPLE, replace(SAMPLE, stream=2)])
@@ -80,6 +82,7 @@ async def test_what_json_cannot_say_does_not_reach_pages(node: NodeApp) -> None:
     assert metadata["framerate"] is None
 
 
+@pytest.mark.both_forms
 async def test_the_live_store_holds_the_last_tick(node: NodeApp) -> None:
     store = livestore.get_livestore()
     await node.tick(at=100.0, streams=[snapshot(1)], samples=[SAMPLE])
@@ -90,6 +93,7 @@ async def test_the_live_store_holds_the_last_tick(node: NodeApp) -> None:
     assert store.read() == livestore.LiveView([], [])
 
 
+@pytest.mark.both_forms
 async def test_a_live_store_that_is_away_is_told_of_once(
     node: NodeApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -107,6 +111,7 @@ async def test_a_live_store_that_is_away_is_told_of_once(
     assert len(caplog.records) == 2
 
 
+@pytest.mark.both_forms
 async def test_events_reach_the_streams_page(node: NodeApp, key: NewKey) -> None:
     receive = await watch(f"stream.{key.key.stream_id}")
     encoder, session_id = await published(key)

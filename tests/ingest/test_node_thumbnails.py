@@ -59,6 +59,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[int]":
     return found
 
 
+@pytest.mark.both_forms
 async def test_a_picture_is_kept_and_named_in_the_next_snapshot(node: NodeApp, kept: "asyncio.Queue[int]") -> None:
     assert await shown(node, SESSION) is None
     for at_ms in (5000, 10_000):

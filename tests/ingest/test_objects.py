@@ -61,6 +61,7 @@ def kept(name: str = "chat") -> dict[str, bytes]:
     return objects.unpack(found.data) if found else {}
 
 
+@pytest.mark.both_forms
 async def test_a_persistent_object_outlives_its_server(room: Application, process: HistoryWriter) -> None:
     """With every kind of value, and its version. A temporary one of the name doesn't."""
     values = {"list": [1.0, {"a": None}], "bytes": b"\x00\xff", "point": amf3.Object("Point", {"x": 1}, sealed=["x"])}
@@ -82,6 +83,7 @@ async def test_a_persistent_object_outlives_its_server(room: Application, proces
         assert temporary.properties == {}
 
 
+@pytest.mark.both_forms
 async def test_what_changes_is_written_while_it_is_used(room: Application, process: HistoryWriter) -> None:
     async with listening(deadlines=QUICK) as port, sharing(port) as [client]:
         await client.set("a", 1.0)
@@ -109,6 +111,7 @@ async def test_an_object_comes_back_before_it_is_written(room: Application, proc
     assert process.dropped == 0
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("fault", ["slow", "broken"])
 async def test_a_database_that_fails_refuses_new_ones_and_nothing_else(
     room: Application,
@@ -143,6 +146,7 @@ async def test_a_write_that_fails_is_tried_again(
     assert caplog.text.count("History waits for the database") == 1
 
 
+@pytest.mark.both_forms
 async def test_nodes_change_properties_apart(room: Application, process: HistoryWriter) -> None:
     """Each has its own object; in the database both are one, the later change of a property counts."""
     async with (

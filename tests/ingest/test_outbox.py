@@ -69,6 +69,7 @@ def write(process: HistoryWriter, *rows: Any) -> None:
     assert process.flush(20)
 
 
+@pytest.mark.both_forms
 def test_a_begin_and_an_end_are_told_with_what_is_known(process: HistoryWriter, session: Session) -> None:
     write(process, started(session), end(session))
     begin, over = OutboxEvent.objects.order_by("at")
@@ -93,6 +94,7 @@ def test_a_begin_and_an_end_are_told_with_what_is_known(process: HistoryWriter, 
     assert (over.stream, over.session, over.taken_at) == (session.stream, session, None)
 
 
+@pytest.mark.both_forms
 def test_whatever_is_written_again_is_told_once(process: HistoryWriter, session: Session) -> None:
     for _ in range(2):
         write(process, started(session), judged(session, 2), end(session))
@@ -107,11 +109,13 @@ def test_players_and_tests_tell_nothing(process: HistoryWriter, stream: Stream) 
     assert told() == []
 
 
+@pytest.mark.both_forms
 def test_an_admission_that_is_undone_tells_neither(process: HistoryWriter, session: Session) -> None:
     write(process, DiscardRow(session.pk), started(session), end(session))
     assert told() == []
 
 
+@pytest.mark.both_forms
 def test_a_node_that_died_before_it_told_a_begin_tells_no_end(process: HistoryWriter, session: Session) -> None:
     assert sessions.end(session=session.pk, reason="node_lost")
     write(process, started(session))  # Had it waited for the database.
@@ -136,6 +140,7 @@ def at_once(*works: Callable[[], object]) -> None:
         thread.join(20)
 
 
+@pytest.mark.both_forms
 def test_ends_at_once_are_told_once(process: HistoryWriter, stream: Stream) -> None:
     for _ in range(5):
         session = make_session(stream)
@@ -144,6 +149,7 @@ def test_ends_at_once_are_told_once(process: HistoryWriter, stream: Stream) -> N
     assert sorted(told()) == ["publish"] * 5 + ["unpublish"] * 5
 
 
+@pytest.mark.both_forms
 def test_a_begin_and_an_end_at_once_are_both_told_or_neither(process: HistoryWriter, stream: Stream) -> None:
     for _ in range(10):
         session = make_session(stream)
@@ -154,6 +160,7 @@ def test_a_begin_and_an_end_at_once_are_both_told_or_neither(process: HistoryWri
         assert of.count() in (0, 2)
 
 
+@pytest.mark.both_forms
 def test_issues_are_told_with_their_figures(process: HistoryWriter, session: Session) -> None:
     write(process, judged(session, 2), judged(session, 3, "cleared", at_s=30))
     opened, cleared = OutboxEvent.objects.order_by("at")
@@ -197,6 +204,7 @@ def test_of_what_is_beyond_that_alerts_hear_how_each_check_stands(process: Histo
     assert len(told()) == most
 
 
+@pytest.mark.both_forms
 def test_what_became_of_a_recording_is_told_once(process: HistoryWriter, session: Session) -> None:
     event: Any = {
         "type": "rtmp.record",
@@ -221,6 +229,7 @@ def test_what_became_of_a_recording_is_told_once(process: HistoryWriter, session
     assert row.payload["recording"]["duration_ms"] == 4000
 
 
+@pytest.mark.both_forms
 async def test_a_real_admission_tells_its_begin_and_one_end(
     encoder: Connection, key: Any, process: HistoryWriter
 ) -> None:
@@ -234,6 +243,7 @@ async def test_a_real_admission_tells_its_begin_and_one_end(
     assert not any(key.secret in payload for payload in payloads)
 
 
+@pytest.mark.both_forms
 async def test_an_admission_that_came_too_late_tells_nothing(
     encoder: Connection, key: Any, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

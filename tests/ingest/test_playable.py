@@ -67,6 +67,7 @@ def test_a_recording_that_is_wanted_has_to_be_there(stream: Stream) -> None:
     assert caught.value.code == "NetStream.Play.StreamNotFound"
 
 
+@pytest.mark.both_forms
 def test_the_newest_that_is_complete(stream: Stream) -> None:
     make = partial(recorded, stream.application, "cam1", stream=stream)
     being_recorded = make(state=RECORDING)

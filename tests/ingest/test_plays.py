@@ -42,7 +42,6 @@ async def disconnect(*connections: Connection) -> None:
         await each.disconnect()
 
 
-@pytest.mark.one_form
 async def test_a_herd_of_players_is_let_in(process: HistoryWriter, stream: Stream) -> None:
     """As at a broadcast's start, all at once. Whoever is accepted had its decision within the 2 s that one may take."""
 
@@ -62,6 +61,7 @@ async def test_a_herd_of_players_is_let_in(process: HistoryWriter, stream: Strea
     assert not await Attempt.objects.aexists()
 
 
+@pytest.mark.both_forms
 async def test_a_player_is_let_in_while_nothing_can_be_written(process: HistoryWriter, stream: Stream) -> None:
     (player,) = await connected(1)
     with locked_database():
@@ -77,6 +77,7 @@ async def test_a_player_is_let_in_while_nothing_can_be_written(process: HistoryW
     assert [code async for code in codes] == ["session.started", "session.ended"]
 
 
+@pytest.mark.both_forms
 async def test_a_herd_does_not_stand_in_a_publishers_way(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:
@@ -150,6 +151,7 @@ async def test_a_player_is_refused_while_its_session_could_not_be_kept(process: 
     await player.disconnect("rejected")
 
 
+@pytest.mark.both_forms
 async def test_a_player_whose_stream_is_deleted_before_its_row_is_written(
     node: NodeApp, process: HistoryWriter, stream: Stream
 ) -> None:
@@ -189,6 +191,7 @@ def begin(stream: Stream) -> history.BeginRow:
     )
 
 
+@pytest.mark.both_forms
 def test_a_herds_rows_are_written_by_few_statements(process: HistoryWriter, stream: Stream) -> None:
     rows = [begin(stream) for _ in range(40)]
     told = [history.EventRow(row.session, 1, row.at, "session.started") for row in rows]

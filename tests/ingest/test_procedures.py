@@ -269,6 +269,7 @@ async def test_an_answer_is_not_held_up_by_who_else_waits_for_the_layer(process:
         await asyncio.gather(*others, return_exceptions=True)
 
 
+@pytest.mark.both_forms
 async def test_the_project_calls_a_sessions_client(process: HistoryWriter, key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as client:
         told: list[Any] = []

@@ -14,7 +14,7 @@ from tests.ingest.listener import listening
 from tests.ingest.ticks import until
 from tests.production.reconnecting import Publisher
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_form]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 PUBLISHERS = 8
 SECONDS = 6

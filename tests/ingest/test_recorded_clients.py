@@ -23,7 +23,7 @@ from tests.ingest.ticks import until
 from tests.media import Packet, is_run_of, make_clip, of_kind, read_packets
 from tests.tools import NOBODY, require_tool
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_form]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 FFMPEGS = {"debian": "ffmpeg", "imageio": imageio_ffmpeg.get_ffmpeg_exe()}
 RUN_S = 40

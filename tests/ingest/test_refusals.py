@@ -81,6 +81,7 @@ async def test_a_connection_that_comes_to_nothing_is_one_attempt(process: Histor
 # --- The database is slow or broken ---
 
 
+@pytest.mark.both_forms
 async def test_a_locked_database_refuses_and_never_admits(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:
@@ -98,6 +99,7 @@ async def test_a_locked_database_refuses_and_never_admits(
     assert not await Lease.objects.filter(session__isnull=False).aexists()
 
 
+@pytest.mark.both_forms
 async def test_what_the_database_does_too_late_is_undone(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:
@@ -117,6 +119,7 @@ async def test_what_the_database_does_too_late_is_undone(
     await encoder.disconnect("rejected")
 
 
+@pytest.mark.both_forms
 async def test_a_kick_does_not_wait_behind_a_validation(
     encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
 ) -> None:
@@ -152,6 +155,7 @@ async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_came_too
     await encoder.disconnect("rejected")
 
 
+@pytest.mark.both_forms
 async def test_a_database_that_hangs_leaves_nothing_behind(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:
@@ -172,6 +176,7 @@ async def test_a_database_that_hangs_leaves_nothing_behind(
         await each.disconnect()
 
 
+@pytest.mark.both_forms
 async def test_what_waits_for_a_database_that_hangs_is_bounded(
     process: HistoryWriter, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +215,7 @@ async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
     await second.disconnect()
 
 
+@pytest.mark.both_forms
 async def test_a_database_without_tables_is_an_error(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
     with missing_table("ingest_streamkey"):
         answer = await encoder.publish(key.secret)
@@ -219,6 +225,7 @@ async def test_a_database_without_tables_is_an_error(encoder: Connection, proces
     assert (await Attempt.objects.aget()).reason == "database_error"
 
 
+@pytest.mark.both_forms
 async def test_a_connection_that_the_database_closed_is_an_error(
     encoder: Connection, process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def session(started: datetime, ended: datetime | None, events: int = 2) -> Sessi
     return made
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_old_attempts_and_bans_go() -> None:
     attempt(days(31))
@@ -46,6 +47,7 @@ def test_old_attempts_and_bans_go() -> None:
     assert Ban.objects.get() == long_ban
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_old_sessions_go_with_their_events_but_no_open_one(stream: Stream) -> None:
     node = Node.objects.create(name="node-a")
@@ -59,6 +61,7 @@ def test_old_sessions_go_with_their_events_but_no_open_one(stream: Stream) -> No
     assert Lease.objects.get().session is None
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_old_entries_of_the_audit_log_go() -> None:
     for age in (401, 399):
@@ -68,6 +71,7 @@ def test_old_entries_of_the_audit_log_go() -> None:
     assert AuditEntry.objects.get().at == days(399)
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_nought_keeps_for_ever() -> None:
     attempt(days(5000))
@@ -77,6 +81,7 @@ def test_nought_keeps_for_ever() -> None:
     assert Attempt.objects.count() == 1
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_what_takes_too_long_is_left_for_the_next_run() -> None:
     for _ in range(3):
@@ -119,6 +124,7 @@ def test_others_write_meanwhile() -> None:
     assert max(waits) < 0.5  # Two loaded cores; a deletion of all at once takes longer.
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db
 def test_the_nightly_task() -> None:
     attempt(days(365 * 20))

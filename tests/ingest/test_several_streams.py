@@ -112,6 +112,7 @@ async def notify(encoder: RtmpClient, procedure: str, stream_id: int, *arguments
     await encoder.flush()
 
 
+@pytest.mark.both_forms
 async def test_every_way_to_end_said_at_once_ends_a_session_once(secrets: dict[str, str]) -> None:
     """And the message stream can be used again, as long as it isn't deleted."""
     secret = secrets["low"]

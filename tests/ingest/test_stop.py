@@ -23,6 +23,7 @@ from tests.rtmp_client import RtmpClient
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.both_forms
 async def test_a_stop_without_the_database_says_what_was_not_written(
     process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -64,6 +64,7 @@ def renewed(seconds: float) -> None:
 # --- The same key ---
 
 
+@pytest.mark.both_forms
 def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey) -> None:
     silent_since(1)
     grant = publish(key.secret, 4.2)
@@ -103,6 +104,7 @@ def test_a_publisher_that_is_live_keeps_its_stream(held: Session, key: NewKey) -
     assert Lease.objects.get().session_id == held.pk
 
 
+@pytest.mark.both_forms
 def test_a_publisher_that_speaks_again_keeps_its_stream(held: Session, key: NewKey) -> None:
     silent_since(1)
     assert again(key.secret, 3, asked=3) == 4
@@ -112,6 +114,7 @@ def test_a_publisher_that_speaks_again_keeps_its_stream(held: Session, key: NewK
     assert is_refused(key.secret, 6.5, asked=3)
 
 
+@pytest.mark.both_forms
 def test_a_node_that_no_longer_renews_is_waited_for_until_its_lease_expires(held: Session, key: NewKey) -> None:
     """As when it was killed: nobody tells of the silence then."""
     renewed(1)
@@ -151,6 +154,7 @@ def publish_here(secret: str, now: float, *, asked: float) -> Grant:
     )
 
 
+@pytest.mark.both_forms
 def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSession, key: NewKey) -> None:
     here.silent_since = at(1)
     with pytest.raises(NotYet) as caught:
@@ -162,6 +166,7 @@ def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSessi
     assert replaced.silent_s == pytest.approx(3.2)
 
 
+@pytest.mark.both_forms
 def test_a_publisher_that_speaks_keeps_its_stream_though_the_database_was_not_told(
     here: ActiveSession, key: NewKey
 ) -> None:
@@ -181,6 +186,7 @@ def test_another_key_does_not_wait(held: Session, stream: Stream) -> None:
     assert is_refused(other.secret, 9)
 
 
+@pytest.mark.both_forms
 def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> None:
     Application.objects.update(publish_policy="open")
     first = publish("cam7")
@@ -193,6 +199,7 @@ def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> 
 # --- The stream's policy ---
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("same_key", [True, False])
 def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key: NewKey, same_key: bool) -> None:
     Stream.objects.update(takeover="replace")
@@ -220,6 +227,7 @@ def test_no_policy_makes_up_for_a_key_that_does_not_work(held: Session, stream: 
     assert Lease.objects.get().session_id == held.pk
 
 
+@pytest.mark.both_forms
 def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) -> None:
     Stream.objects.update(takeover="replace")
     sessions.request_stop(session_id=held.pk, note="Wrong scene.")
@@ -230,6 +238,7 @@ def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) 
 # --- What nodes tell ---
 
 
+@pytest.mark.both_forms
 def test_silences_are_told_in_one_statement(stream: Stream, django_assert_num_queries: object) -> None:
     held = []
     for number in range(20):

@@ -110,6 +110,7 @@ async def test_a_stream_that_takes_the_newer_changes_its_publisher_at_once(
         assert session.end_description == "Taken over from 127.0.0.1."
 
 
+@pytest.mark.both_forms
 async def test_another_node_learns_of_a_takeover_without_the_channel_layer(
     process: HistoryWriter, stream: Stream, key: NewKey
 ) -> None:
@@ -122,6 +123,7 @@ async def test_another_node_learns_of_a_takeover_without_the_channel_layer(
             await encoder.wait_closed()
 
 
+@pytest.mark.both_forms
 async def test_a_dead_nodes_stream_is_free_when_its_lease_expires(
     process: HistoryWriter, stream: Stream, key: NewKey
 ) -> None:
@@ -141,6 +143,7 @@ async def test_a_dead_nodes_stream_is_free_when_its_lease_expires(
         assert (await Lease.objects.aget()).fencing == 2
 
 
+@pytest.mark.both_forms
 async def test_who_leaves_while_it_waits_leaves_nothing(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:

@@ -40,6 +40,7 @@ def held(key: NewKey) -> Session:
     return Session.objects.get(pk=publish(key.secret, node="node-a", address="192.0.2.7").session)
 
 
+@pytest.mark.both_forms
 def test_the_former_publisher_has_its_stream_again(held: Session, key: NewKey) -> None:
     second = publish(key.secret, 1)
     sessions.discard(session=second.session)
@@ -68,6 +69,7 @@ def test_of_several_the_last_one_has_it_again(held: Session, key: NewKey) -> Non
     assert revocation.due(node="node-b", now=NOW) == []
 
 
+@pytest.mark.both_forms
 def test_who_took_over_meanwhile_keeps_it(held: Session, key: NewKey) -> None:
     second, third = publish(key.secret, 1), publish(key.secret, 2)
     sessions.discard(session=second.session)
@@ -75,6 +77,7 @@ def test_who_took_over_meanwhile_keeps_it(held: Session, key: NewKey) -> None:
     assert revocation.due(node="node-a", now=NOW) == [(held.pk, "replaced")]
 
 
+@pytest.mark.both_forms
 def test_who_is_to_end_anyway_gets_nothing_back(held: Session, key: NewKey) -> None:
     sessions.request_stop(session_id=held.pk)
     sessions.discard(session=publish(key.secret, 1).session)
@@ -82,6 +85,7 @@ def test_who_is_to_end_anyway_gets_nothing_back(held: Session, key: NewKey) -> N
     assert revocation.due(node="node-a", now=NOW) == [(held.pk, "kicked")]
 
 
+@pytest.mark.both_forms
 def test_who_ended_meanwhile_gets_nothing_back(held: Session, key: NewKey) -> None:
     second = publish(key.secret, 1)
     sessions.end(session=held.pk, reason="tcp_reset")
@@ -98,6 +102,7 @@ async def stays(process: HistoryWriter, session_id: str) -> None:
     assert (await Lease.objects.aget()).session_id == session.pk
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_a_takeover_that_comes_too_late_displaces_nobody(

@@ -60,6 +60,7 @@ async def test_players_see_only_the_stream_while_a_trial_is_live(
         sending.cancel()
 
 
+@pytest.mark.both_forms
 async def test_a_newer_trial_of_a_key_takes_the_place_of_the_older_one(process: HistoryWriter, trial: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as older, RtmpClient(port=port) as newer:
         await publish(older, trial.secret)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from django.apps.registry import Apps
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
@@ -10,6 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ingest.models import Application
+
+pytestmark = pytest.mark.both_forms
 
 FORMER = [("ingest", "0004_idle_timeout_validator")]
 """The migrations that the former version ended with."""

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.django_db
 URL = "http://127.0.0.1:8000/"
 
 
+@pytest.mark.both_forms
 def test_an_empty_database_gets_all_that_is_needed_to_begin() -> None:
     made = firststart.make_what_is_missing()
     assert made.password

@@ -25,6 +25,7 @@ def told() -> dict[str, Any]:
         pulse.stop()
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 def test_a_spark_connect_server_is_told_without_its_token(settings: Any) -> None:
     settings.SPARK_REMOTE = "sc://spark.example.org:15009/;token=secret;user_id=me"

@@ -120,6 +120,7 @@ def test_what_was_missed_is_done_once_as_beat_starts(clock: Clock) -> None:
     assert fired(clock, "2026-05-05T12:00Z", beat()) == ["05-04 09:00", "05-05 02:30"]
 
 
+@pytest.mark.both_forms
 def test_beat_that_is_killed_repeats_nothing(clock: Clock) -> None:
     """It has not told the table anything as it ended."""
     daily(clock, "2:30", "UTC", "2026-05-01T00:00Z")
@@ -128,6 +129,7 @@ def test_beat_that_is_killed_repeats_nothing(clock: Clock) -> None:
     assert fired(clock, "2026-05-01T04:00Z", beat()) == []
 
 
+@pytest.mark.both_forms
 def test_a_second_beat_sends_nothing_twice(clock: Clock) -> None:
     daily(clock, "*:10", "UTC", "2026-05-01T00:00Z")
     first, second = beat(), beat()
@@ -153,6 +155,7 @@ def give_it_another(admin: Client) -> None:
     assert admin.post(url, {**form, "headers": "{}", "queue": QUEUE}).status_code == 302
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("edit", [edit_its_crontab, give_it_another])
 def test_an_edit_in_the_admin_counts_at_once_and_from_then_on(
     clock: Clock, client: Client, admin_user: User, edit: Callable[[Client], None]
@@ -192,6 +195,7 @@ def test_an_entry_that_is_turned_off_does_not_go(clock: Clock) -> None:
     assert fired(clock, "2026-05-08T03:00Z", running) == ["05-08 02:30"], "what passed meanwhile was not wanted"
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("refused", ["", "UPDATE"])
 def test_without_the_database_beat_waits_and_sends_then(clock: Clock, refused: str) -> None:
     daily(clock, "2:30", "UTC", "2026-05-01T00:00Z")

@@ -114,11 +114,12 @@ def test_documents_have_no_tests_of_their_own() -> None:
     assert quick.tests_near([quick.ROOT / "docs" / "api.md", quick.ROOT / "README.md"]) == []
 
 
-def test_what_measures_time_is_where_its_stage_looks() -> None:
-    (alone,) = (stage for stage in STAGES if stage.marks == "measures_time")
-    marked = [file for file in Path("tests").rglob("test_*.py") if re.search(r"mark\.measures_time", file.read_text())]
+@pytest.mark.parametrize("mark", ["measures_time", "both_forms"])
+def test_what_is_marked_is_where_its_stage_looks(mark: str) -> None:
+    (stage,) = (stage for stage in STAGES if stage.marks == mark)
+    marked = [file for file in Path("tests").rglob("test_*.py") if re.search(rf"mark\.{mark}\b", file.read_text())]
     assert marked
-    assert [file for file in marked if not any(file.is_relative_to(path) for path in alone.paths)] == []
+    assert [file for file in marked if not any(file.is_relative_to(path) for path in stage.paths)] == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from django.conf import settings
 
 
@@ -16,8 +15,3 @@ def test_a_developers_services_are_not_used() -> None:
     assert not settings.DATABASE_URL
     assert not settings.REDIS_URL
     assert not settings.SPARK_MASTER
-
-
-@pytest.mark.django_db
-def test_who_asks_for_the_database_by_its_mark_alone_runs_in_both_forms(request: pytest.FixtureRequest) -> None:
-    assert request.node.get_closest_marker("both_forms")

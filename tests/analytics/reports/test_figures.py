@@ -15,7 +15,7 @@ from analytics.reports.scopes import Scope
 from analytics.tables import MINUTES, partition_folder
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, rollup
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 Kind = ReportPlan.Kind
 DAY = periods.containing(Kind.DAILY, date(2026, 11, 2), periods.zone_of("UTC"))

@@ -105,6 +105,7 @@ def test_a_disabled_plan_makes_none() -> None:
     assert plans.make_due(plan(is_enabled=False), TUESDAY + 9 * HOUR) == []
 
 
+@pytest.mark.both_forms
 def test_a_report_waits_for_its_hours_asks_for_a_run_and_says_when_it_went_without(lake: Path) -> None:
     row = plan(counts_from=NOON, recipients="ops@example.org")
     hour("live/a", MONDAY)
@@ -132,6 +133,7 @@ def test_once_its_hours_are_computed_it_is_made_at_once(lake: Path) -> None:
     assert report.is_complete
 
 
+@pytest.mark.both_forms
 def test_made_twice_it_is_one_report_with_one_delivery_each() -> None:
     row = plan(counts_from=NOON, recipients="a@example.org\nb@example.org\n\na@example.org")
     (period, _) = next(iter(plans.due(row, TUESDAY + 6 * HOUR)))
@@ -191,6 +193,7 @@ def counted(start: datetime, begin: datetime, name: str = "a", **figures: Any) -
     rollup(f"live/{name}", start, kbps=[6000.0] * 9, dimension=Dimension.BROADCAST, value=value, **values)
 
 
+@pytest.mark.both_forms
 def test_a_broadcast_is_reported_once_it_has_ended_for_good(lake: Path) -> None:
     row = plan(Kind.BROADCAST, counts_from=MONDAY, app="live")
     begin = MONDAY + 20 * HOUR
@@ -248,6 +251,7 @@ def test_half_of_a_broadcast_is_not_reported_and_never_one_twice(lake: Path) -> 
     assert plans.make_due(row, end + 7 * HOUR) == []
 
 
+@pytest.mark.both_forms
 def test_broadcasts_that_are_reported_cost_no_more_look_ups(lake: Path, django_assert_num_queries: Any) -> None:
     row = plan(Kind.BROADCAST, counts_from=MONDAY)
     for name in "abcdef":
@@ -314,6 +318,7 @@ def test_every_few_minutes_what_is_due_is_looked_for() -> None:
     assert (row.interval.every, row.interval.period) == (300, "seconds")
 
 
+@pytest.mark.both_forms
 def test_a_plan_whose_report_fails_keeps_no_other_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     from analytics.reports import tasks
 

@@ -14,7 +14,7 @@ from analytics.models import Report, ReportDelivery, ReportPlan
 from analytics.reports import plans
 from tests.dashboard.documents import make_report
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 DAY = timedelta(days=1)
 

@@ -98,6 +98,7 @@ def test_what_arrives(report: Report, inbox: MailReceiver) -> None:
     assert delivery.sent_at is not None
 
 
+@pytest.mark.both_forms
 def test_it_is_sent_once_to_each(report: Report, inbox: MailReceiver) -> None:
     assert services.send(report, ["a@example.org", "b@example.org", "a@example.org"]) == 2
     assert (send(), send()) == (2, 0)
@@ -106,6 +107,7 @@ def test_it_is_sent_once_to_each(report: Report, inbox: MailReceiver) -> None:
     assert sorted(message["To"] for message in inbox.got) == ["a@example.org", "b@example.org", "c@example.org"]
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 def test_workers_at_the_same_time_send_it_once(report: Report, inbox: MailReceiver) -> None:
     services.send(report, [f"{number}@example.org" for number in range(4)])
@@ -189,6 +191,7 @@ def test_a_refused_address_is_given_up_at_once(report: Report, inbox: MailReceiv
     assert "refuses the address" in gone.error
 
 
+@pytest.mark.both_forms
 def test_one_that_a_lost_worker_had_begun_is_not_sent_twice(report: Report, inbox: MailReceiver) -> None:
     services.send(report, ["ops@example.org"])
     report.deliveries.update(state=State.SENDING, attempts=1, next_at=timezone.now() - timedelta(minutes=4))

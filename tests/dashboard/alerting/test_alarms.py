@@ -41,6 +41,7 @@ def after(**span: float) -> datetime:
     return timezone.now() + timedelta(**span)
 
 
+@pytest.mark.both_forms
 def test_an_issue_is_told_once_and_its_end_once(publisher: Told, webhook: Webhook) -> None:
     watching = rule(emails="a@example.org, b@example.org")
     watching.webhooks.add(webhook)
@@ -103,6 +104,7 @@ def test_the_delay_passes(publisher: Told) -> None:
     assert told() == ["alert.opened"]
 
 
+@pytest.mark.both_forms
 def test_no_issue_is_missed_among_many(publisher: Told, webhook: Webhook) -> None:
     """As where an uplink breaks. Webhooks are told so many a minute; what is bad and lasts is alerted all the same."""
     rule(level="bad")
@@ -241,6 +243,7 @@ def test_an_end_that_was_meant_is_no_alert(publisher: Told, reason: str) -> None
     assert not Alert.objects.exists()
 
 
+@pytest.mark.both_forms
 def test_a_stream_that_should_be_live(stream: Stream) -> None:
     """From 18:00 until 20:00 in Berlin."""
     rule(

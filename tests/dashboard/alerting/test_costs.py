@@ -10,7 +10,7 @@ from django.utils import timezone
 from dashboard.alerting import delivering, showing
 from dashboard.alerting.models import Delivery, Webhook
 
-pytestmark = [pytest.mark.django_db, pytest.mark.one_form]
+pytestmark = pytest.mark.django_db
 
 SMALL = ("delivery_waiting", "delivery_next", "delivery_left", "delivery_dead", "delivery_of_webhook")
 """Indexes of what waits and of what was given up; and of a webhook's deliveries by time, of which the last is asked."""

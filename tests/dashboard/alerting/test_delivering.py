@@ -47,6 +47,7 @@ def test_an_event_arrives_signed_and_whole(webhook: Webhook, receiver: HttpRecei
     assert (row.state, row.attempts, row.status_code, row.response) == ("done", 1, 200, "ok")
 
 
+@pytest.mark.both_forms
 def test_an_event_is_taken_once(webhook: Webhook, stream: Stream) -> None:
     told = live(stream)
     for _ in range(3):
@@ -67,6 +68,7 @@ def test_an_event_is_taken_once(webhook: Webhook, stream: Stream) -> None:
     assert Delivery.objects.count() == 3
 
 
+@pytest.mark.both_forms
 def test_filters_choose(webhook: Webhook, stream: Stream) -> None:
     other = Webhook.objects.create(name="other", url=webhook.url, kinds=["unpublish"])
     elsewhere = Webhook.objects.create(name="elsewhere", url=webhook.url)
@@ -85,6 +87,7 @@ def test_filters_choose(webhook: Webhook, stream: Stream) -> None:
     assert not Delivery.objects.filter(webhook__name="off").exists()
 
 
+@pytest.mark.both_forms
 def test_a_failure_is_tried_again_later_and_keeps_its_id(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream
 ) -> None:
@@ -103,6 +106,7 @@ def test_a_failure_is_tried_again_later_and_keeps_its_id(
     assert receiver.got[0].headers["X-Rtmpweb-Id"] == receiver.got[1].headers["X-Rtmpweb-Id"]
 
 
+@pytest.mark.both_forms
 def test_an_end_waits_for_its_begin_and_others_do_not(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(503), answer(200)]
     told = live(stream)
@@ -119,6 +123,7 @@ def test_an_end_waits_for_its_begin_and_others_do_not(webhook: Webhook, receiver
     assert kinds(receiver) == ["publish", "publish", "publish", "unpublish"]
 
 
+@pytest.mark.both_forms
 def test_after_a_day_it_is_given_up_and_can_be_sent_again(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream
 ) -> None:
@@ -178,6 +183,7 @@ def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, st
     assert "redirects" in row.error
 
 
+@pytest.mark.both_forms
 def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook, stream: Stream) -> None:
     Webhook.objects.filter(pk=webhook.pk).update(url="http://127.0.0.1:9/")
     for _ in range(delivering.AT_ONCE + 3):
@@ -190,6 +196,7 @@ def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook, stream: Stream)
     assert all(row.next_at > timezone.now() + timedelta(seconds=5) for row in untried)
 
 
+@pytest.mark.both_forms
 def test_two_workers_never_send_the_same_at_the_same_time(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream
 ) -> None:
@@ -213,6 +220,7 @@ def test_two_workers_never_send_the_same_at_the_same_time(
     assert set(Delivery.objects.values_list("state", "attempts")) == {("done", 1)}
 
 
+@pytest.mark.both_forms
 def test_what_a_dead_worker_had_claimed_is_sent_by_another(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream
 ) -> None:
@@ -229,6 +237,7 @@ def test_what_a_dead_worker_had_claimed_is_sent_by_another(
     assert (row.state, row.attempts, len(receiver.got)) == ("done", 2, 1)
 
 
+@pytest.mark.both_forms
 def test_a_worker_whose_claim_ran_out_changes_nothing(webhook: Webhook, stream: Stream) -> None:
     live(stream).publish()
     take()
@@ -299,6 +308,7 @@ def test_beat_s_task_has_everything_delivered(
     assert kinds(receiver) == ["publish", "unpublish"]
 
 
+@pytest.mark.both_forms
 def test_what_is_old_goes(webhook: Webhook, receiver: HttpReceiver, stream: Stream, settings: Any) -> None:
     settings.KEEP_HOOKS_DAYS = 7
     live(stream).publish(at=timezone.now() - timedelta(days=8))

@@ -16,6 +16,7 @@ from tests.dashboard.alerting.test_alarms import after, rule, run, told
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.both_forms
 def test_one_alert_that_can_not_be_told_holds_up_no_other(publisher: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     rule()
     publisher.opened("gop_long", at=after(seconds=-9))
@@ -64,6 +65,7 @@ def test_where_one_step_fails_the_others_are_done(
     assert "take failed" in caplog.text
 
 
+@pytest.mark.both_forms
 def test_a_busy_database_is_a_warning_without_a_traceback(
     webhook: Webhook, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_server_that_is_away_is_tried_again_and_nothing_comes_twice(settings: 
         assert sorted(str(message["To"]) for message in back.got) == ["a@example.org", "b@example.org"]
 
 
+@pytest.mark.both_forms
 def test_each_is_claimed_as_it_is_sent_so_that_a_slow_server_gets_none_twice(
     mailbox: MailReceiver, publisher: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +116,7 @@ def test_one_address_that_is_refused_does_not_hold_up_others(mailbox: MailReceiv
     assert "no such user" in row.error
 
 
+@pytest.mark.both_forms
 def test_without_a_server_it_says_so(publisher: Told) -> None:
     publisher.opened()
     run()

@@ -122,6 +122,7 @@ def test_a_rule_that_is_limited_to_streams_lets_go_of_nodes(stream: Stream) -> N
     assert told() == ["alert.opened", "alert.cleared"]
 
 
+@pytest.mark.both_forms
 def test_a_rule_and_a_webhook_whose_only_stream_is_deleted_are_about_none(stream: Stream, webhook: Webhook) -> None:
     watching = rule()
     for scope in (watching, webhook):

@@ -115,6 +115,7 @@ def test_a_url_that_is_none_is_refused(admin: Client, url: str) -> None:
     assert not Webhook.objects.exists()
 
 
+@pytest.mark.both_forms
 def test_a_rule_is_made_changed_and_deleted(admin: Client, stream: Stream) -> None:
     chosen = {"checks": ["starving", "gop_long"], "days": ["5", "6"], "streams": [stream.pk]}
     hours = {"from_time": "22:00", "until_time": "06:00"}
@@ -156,6 +157,7 @@ def test_a_rule_that_makes_no_sense_says_why(admin: Client, change: dict[str, An
     assert words in answer.content.decode()
 
 
+@pytest.mark.both_forms
 def test_a_delivery_that_was_given_up_is_sent_again(
     admin: Client, django_capture_on_commit_callbacks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +206,7 @@ def test_that_no_alert_is_open_does_not_read_as_all_clear(admin: Client, stream:
     assert "1 stream is bad now" in text
 
 
+@pytest.mark.both_forms
 def test_the_api_tells_the_same_without_secrets(client: Client, alert: Alert) -> None:
     webhook = Webhook.objects.create(name="graphics", url="https://hooks.example.org/T0KEN")
     Delivery.objects.create(once="1", number=1, webhook=webhook, kind="publish", series="s", error="No.", attempts=1)

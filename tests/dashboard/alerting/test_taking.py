@@ -13,7 +13,7 @@ from tests.dashboard.alerting.conftest import live
 from tests.dashboard.alerting.test_alarms import rule
 from tests.dashboard.conftest import make_stream
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 
 def take() -> int:

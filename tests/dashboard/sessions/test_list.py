@@ -48,6 +48,7 @@ def several(stream: Stream) -> None:
     make_session(stream, age_s=300, address="198.51.100.4")
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -73,18 +74,21 @@ def test_filters_narrow_one_another(viewer: Client, several: None, query: dict[s
     assert found(viewer, **query) == expected
 
 
+@pytest.mark.both_forms
 def test_a_time_range_is_of_the_begin(viewer: Client, several: None) -> None:
     yesterday = (timezone.now() - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
     assert found(viewer, until=yesterday) == ["2001:db8::1"]
     assert found(viewer, since=yesterday) == ["198.51.100.4", "192.0.2.11", "192.0.2.1"]
 
 
+@pytest.mark.both_forms
 def test_a_deleted_stream_is_found_by_its_whole_path(viewer: Client, stream: Stream) -> None:
     make_session(stream, ended_ago_s=5, address="192.0.2.9")
     stream.delete()
     assert found(viewer, stream="live/cam-1") == ["192.0.2.9"]
 
 
+@pytest.mark.both_forms
 def test_pages_go_on_where_the_one_before_ended(viewer: Client, stream: Stream) -> None:
     """Also over sessions that began in the same moment."""
     began = timezone.now() - timedelta(hours=1)
@@ -127,6 +131,7 @@ def test_empty_lists_say_what_to_do(viewer: Client) -> None:
     assert "No session matches" in viewer.get("/sessions/", {"encoder": "x"}).content.decode()
 
 
+@pytest.mark.both_forms
 def test_the_filter_s_finds_come_as_files(viewer: Client, several: None) -> None:
     Session.objects.filter(encoder="FFmpeg").update(encoder="=cmd()")
     table = list(csv.DictReader(io.StringIO(file_text(viewer.get("/sessions/export.csv", {"stream": "cam-1"})))))
@@ -148,6 +153,7 @@ def test_they_are_for_those_with_a_role(viewer: Client, path: str) -> None:
     assert viewer.post(path).status_code == 405
 
 
+@pytest.mark.both_forms
 def test_a_page_costs_the_same_whatever_it_shows(
     viewer: Client, stream: Stream, django_assert_max_num_queries: Any
 ) -> None:
@@ -157,6 +163,7 @@ def test_a_page_costs_the_same_whatever_it_shows(
         Search.of({"stream": "cam"}).page("")
 
 
+@pytest.mark.both_forms
 def test_a_filter_is_answered_by_an_index(stream: Stream) -> None:
     """On both databases: what a page asks for does not sort or read all of history."""
     plans = {

@@ -96,6 +96,7 @@ def test_why_it_ended_and_its_last_minute(viewer: Client, stream: Stream, measur
     assert said[6][0] == "Lower the bitrate, or use a cable"
 
 
+@pytest.mark.both_forms
 def test_it_is_back_with_the_same_key_and_address(viewer: Client, stream: Stream) -> None:
     key = StreamKey.objects.create(stream=stream, label="Main OBS", digest="d", max_kbps=8000)
     session = make_session(stream, age_s=600, ended_ago_s=338, key=key, end_reason="tcp_reset")
@@ -119,6 +120,7 @@ def test_it_is_not_back(viewer: Client, stream: Stream) -> None:
     )
 
 
+@pytest.mark.both_forms
 def test_one_key_or_the_whole_node(viewer: Client, stream: Stream) -> None:
     session = lost(stream)
     up()
@@ -227,6 +229,7 @@ def test_data_of_the_timeline(viewer: Client, stream: Stream, measured: Measure)
     assert min(gathered["low"]["video_kbps"]) == 0
 
 
+@pytest.mark.both_forms
 def test_samples_and_events_come_as_files(viewer: Client, stream: Stream, measured: Measure) -> None:
     session = lost(stream)
     measured(session, 30)
@@ -247,6 +250,7 @@ def test_samples_and_events_come_as_files(viewer: Client, stream: Stream, measur
     assert viewer.get(f"/api/v1/sessions/{session.pk}/samples", {"points": 1}).status_code == 422
 
 
+@pytest.mark.both_forms
 def test_the_api_s_list_has_the_page_s_filters(viewer: Client, stream: Stream) -> None:
     key = StreamKey.objects.create(stream=stream, label="Main OBS", digest="d")
     session = make_session(stream, age_s=500, ended_ago_s=400, key=key, end_reason="kicked", is_test=True)
@@ -259,6 +263,7 @@ def test_the_api_s_list_has_the_page_s_filters(viewer: Client, stream: Stream) -
     assert viewer.get("/api/v1/sessions", {"reason": "nothing"}).status_code == 422
 
 
+@pytest.mark.both_forms
 def test_a_note_and_an_acknowledgement_are_the_session_s(operator: Client, stream: Stream) -> None:
     session = lost(stream)
     make_session(stream, age_s=5)

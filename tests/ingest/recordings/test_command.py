@@ -113,6 +113,7 @@ def test_add_names_a_file_that_is_not_there(stream: Stream, folder: Path) -> Non
         run("recording", "add", "live/cam1", "/nowhere.flv")
 
 
+@pytest.mark.both_forms
 def test_check_names_what_is_amiss(make: Make, folder: Path) -> None:
     assert "agree" in run("recording", "check")
     lost = make(name="lost")
@@ -126,6 +127,7 @@ def test_check_names_what_is_amiss(make: Make, folder: Path) -> None:
     assert "No row" in text
 
 
+@pytest.mark.both_forms
 def test_check_mends_what_a_dead_node_left(make: Make, folder: Path) -> None:
     row = make(state="recording", ended_at=None, duration_ms=0)
     (folder / row.file).write_bytes(flv(4, finished=False) + b"\x09\x00\x10")

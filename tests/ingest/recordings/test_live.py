@@ -50,6 +50,7 @@ def complete(count: int) -> Any:
     return lambda: Recording.objects.filter(state="complete").count() == count
 
 
+@pytest.mark.both_forms
 async def test_a_recording_has_a_row_and_its_session_has_events(
     process: HistoryWriter, key: NewKey, folder: Path
 ) -> None:
@@ -74,6 +75,7 @@ async def test_a_recording_has_a_row_and_its_session_has_events(
     assert not consumer.WRITING
 
 
+@pytest.mark.both_forms
 async def test_record_replaces_and_append_goes_on(process: HistoryWriter, key: NewKey, folder: Path) -> None:
     async with listening(**quick(folder)) as port:
         await publish(port, key, "record", count=20)
@@ -176,6 +178,7 @@ async def test_a_failure_is_an_event_of_level_error(process: HistoryWriter, key:
     assert await Recording.objects.acount() == 0
 
 
+@pytest.mark.both_forms
 async def test_a_node_closes_at_its_start_what_its_former_process_left(
     process: HistoryWriter, key: NewKey, folder: Path
 ) -> None:

@@ -10,6 +10,8 @@ from django.utils import timezone
 from ingest.models import Recording, Session, Stream
 from ingest.services import recordings
 
+pytestmark = pytest.mark.both_forms
+
 FILE = "live/cam1-20260102T030405Z.flv"
 
 

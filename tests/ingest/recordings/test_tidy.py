@@ -28,6 +28,7 @@ def left(folder: Path) -> set[str]:
     return {row.name for row in rows}
 
 
+@pytest.mark.both_forms
 def test_what_is_old_goes(make: Make, folder: Path) -> None:
     make(name="new", days=9.9)
     make(name="old", days=10.1)
@@ -37,6 +38,7 @@ def test_what_is_old_goes(make: Make, folder: Path) -> None:
     assert left(folder) == {"new", "kept", "running"}
 
 
+@pytest.mark.both_forms
 def test_the_oldest_go_until_the_rest_fits(make: Make, folder: Path) -> None:
     for days, name in enumerate(("a", "b", "c", "d")):
         make(name=name, days=days, size=GIB)
@@ -52,6 +54,7 @@ def test_without_limits_nothing_goes(make: Make, folder: Path) -> None:
     assert left(folder) == {"old"}
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize(("newer", "goes"), [("complete", True), ("recording", False), ("failed", False)])
 def test_a_recording_stays_until_the_one_that_replaces_it_is_complete(
     make: Make, folder: Path, newer: str, goes: bool
@@ -69,6 +72,7 @@ def test_what_was_appended_replaces_nothing(make: Make, folder: Path) -> None:
     assert set(Recording.objects.all()) == set(rows)
 
 
+@pytest.mark.both_forms
 def test_a_node_leaves_those_of_others(make: Make, folder: Path) -> None:
     for name in ("mine", "theirs"):
         make(name=name, days=9, node=Node.objects.create(name=name))
@@ -151,6 +155,7 @@ def test_who_opens_a_file_as_it_is_deleted_does_not_write_to_nothing(
         RecordingFile.continuing(folder / row.file)
 
 
+@pytest.mark.both_forms
 def test_what_is_recorded_counts_with_the_size_that_it_has(make: Make, folder: Path) -> None:
     old, running = make(name="old", days=2, size=1000), make(name="running", state="recording", size=0)
     with (folder / running.file).open("wb") as stream:
@@ -159,6 +164,7 @@ def test_what_is_recorded_counts_with_the_size_that_it_has(make: Make, folder: P
     assert not Recording.objects.filter(pk=old.pk).exists()
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 def test_files_go_with_their_application_but_not_what_is_written(make: Make, folder: Path) -> None:
     rows = [make(name="a"), make(name="b", state="recording")]
