@@ -172,7 +172,7 @@ def killed_while_it_computes(lake: Path, *, times: int = 1) -> Iterator[None]:
         killer.join()
 
 
-def test_a_jvm_that_is_killed_costs_one_more_attempt(lake: Path) -> None:
+def test_a_jvm_that_is_killed_costs_one_more_attempt(lake: Path, ends_java: None) -> None:
     put(lake, 12)
     with runner.spark() as session:
         session.range(1).count()
@@ -187,7 +187,7 @@ def test_a_jvm_that_is_killed_costs_one_more_attempt(lake: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark leaves a pipe open.
 def test_a_jvm_that_ends_as_it_starts_is_tried_twice_and_told_of(
-    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Path, tmp_path: Path, ends_java: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(lake, 12)
     runner.stop()
