@@ -22,15 +22,16 @@ ENDED_S = 300.0
 
 def begin(tests: int) -> Background | None:
     """Has another process make the archive beside these tests, in a run that has so many with Spark."""
-    file = settings.JAVA_CLASSES
-    if tests < PAYS_FROM or file.exists() or find_tool("java") is None:
+    from tests.settings import JAVA_CLASSES  # The module begins a run, if nothing has imported it before.
+
+    if tests < PAYS_FROM or JAVA_CLASSES.exists() or find_tool("java") is None:
         return None
     maker = Background(
         "java-classes",
-        [sys.executable, "-m", __name__, str(file)],
-        folder=file.parent,
-        environment={"RTMPWEB_DATA_DIR": str(file.parent / "java-classes"), "SPARK_MASTER": "local[1]"},
-        ready=file.exists,
+        [sys.executable, "-m", __name__, str(JAVA_CLASSES)],
+        folder=JAVA_CLASSES.parent,
+        environment={"RTMPWEB_DATA_DIR": str(JAVA_CLASSES.parent / "java-classes"), "SPARK_MASTER": "local[1]"},
+        ready=JAVA_CLASSES.exists,
     )
     maker.launch()
     return maker

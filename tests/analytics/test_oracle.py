@@ -21,10 +21,10 @@ HOURS = 3
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory, jvm: None) -> Path:
-    """Two hours at once, and after midnight another. As hours of so many samples that Spark compiles what it does."""
+    """Two hours at once, as if their samples were so many that Spark compiles what it does, and one after midnight."""
     lake = tmp_path_factory.mktemp("oracle")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(computing, "FEW_ROWS", 20_000)
+        patch.setattr(computing, "FEW_ROWS", 50_000)
         assert oracle.disordered(lake, streams=24, start=START, hours=HOURS) > 90_000
     return lake
 
