@@ -23,8 +23,8 @@ GROUPS = {
     "tests/production/test_spark.py": "production",
     "tests/rtmpweb/test_serve": "serve",
     "tests/analytics/reports/": "reports",
+    "tests/analytics/test_oracle": "spark",
     "tests/analytics/test_chaos": "chaos",
-    "tests/analytics/test_oracle": "oracle",
     "tests/analytics/test_worker": "worker",
     "tests/analytics/": "spark",
 }

@@ -2,6 +2,8 @@
 
 Meanwhile the lake changes: hours come late and in pieces, files come twice, are corrected and withdrawn. In the end a
 run that nobody disturbs has to leave the very rows that one clean run makes of the same lake.
+
+CHAOS_SEED in the environment repeats what happened: the deeds and their order, though not the very moments.
 """
 
 import json
@@ -31,10 +33,10 @@ from tests.background import Background
 from tests.production.parts import SPARK
 from tests.rtmpweb import processes
 from tests.server_process import wait_for
-from tests.smalldisk import full
+from tests.smalldisk import full, small_disk
 
-START = datetime(2026, 3, 28, 22, tzinfo=UTC)
-"""Two hours before midnight: two days take part."""
+START = datetime(2026, 3, 28, 23, tzinfo=UTC)
+"""An hour before midnight: two days take part."""
 
 BEGUN_S = 120.0
 ENDED_S = 900.0
@@ -42,9 +44,8 @@ TRIES = 4
 """Undisturbed runs until nothing is left to do."""
 
 DATABASE = "rtmpweb.sqlite3"
-KILLS = ("kill_worker", "kill_java")
+KINDS = ("kill_worker", "kill_java", "stand_still")
 FULL = ("fill_disk",)
-TWO = ("stand_still",)
 
 
 class Run(Background):
@@ -286,14 +287,32 @@ def clean_run(chaos: Chaos, database: Path) -> Path:
     return data
 
 
-def endure(chaos: Chaos, database: Path, kinds: tuple[str, ...], times: int) -> None:
-    """Disturbs so many runs, and compares what is there in the end with what a clean run makes. `database`: empty."""
+def endure(folder: Path, *, disk: str, times: int, streams: int, hours: int, files_per_hour: int) -> str:
+    """Disturbs so many runs, and compares what is there in the end with what a clean run makes. What was done.
+
+    `disk`: the size of the one that may run full.
+    """
+    seed = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 32))
+    database, small, logs = folder / "empty.sqlite3", folder / "disk", folder / "logs"
+    small.mkdir()
+    logs.mkdir()
+    empty_database(database)
+    with small_disk(small, disk) as may_be_filled:
+        chaos = Chaos(small, logs, seed, streams=streams, hours=hours, files_per_hour=files_per_hour)
+        try:
+            _endure(chaos, database, KINDS + (FULL if may_be_filled else ()), times)
+        except AssertionError as fault:
+            raise AssertionError(f"seed {seed}, after {dict(chaos.did)}: {fault}") from fault
+    return f"seed {seed}: {dict(chaos.did)}"
+
+
+def _endure(chaos: Chaos, database: Path, kinds: tuple[str, ...], times: int) -> None:
     shutil.copy(database, chaos.data / DATABASE)
     chaos.deliver(0.4)
     tried = 0
     while sum(chaos.did[kind] for kind in kinds) < times:
         tried += 1
-        assert tried < 3 * times, f"hardly any run was caught: {chaos.did}"
+        assert tried <= 3 * times + 3, f"hardly any run was caught: {chaos.did}"
         chaos.disturb(kinds)
     chaos.settle()
     clean = clean_run(chaos, database)

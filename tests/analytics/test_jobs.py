@@ -12,7 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from analytics import ledger
 from analytics.jobs import schemas
+from analytics.jobs.computing import compute_hours
 from analytics.jobs.minutes import doubtful, each_once, minutes
 from analytics.jobs.sessions import session_hours, tail_of
 from analytics.jobs.sketches import gathered, merged, sketches
@@ -20,7 +22,7 @@ from analytics.sketches import points
 from analytics.tables import DAY, HOUR, MINUTES, SESSION_HOURS, table_folder
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry import TelemetryWriter, schema
-from tests.analytics.lakes import HOUR_US, compute
+from tests.analytics.lakes import HOUR_US, broadcast, compute, fill
 from tests.ingest.telemetry.records import NOON, event, sample
 
 pytestmark = pytest.mark.spark
@@ -187,3 +189,13 @@ def test_a_tail_is_what_may_go_on(spark: SparkSession) -> None:
     tail = tail_of(hours)
     declared(tail, schemas.TAIL)
     assert [row["session"] for row in tail.collect()] == ["late"]
+
+
+@pytest.mark.django_db
+def test_an_hour_at_whose_end_nothing_is_on_air_hands_on_as_much_as_none(spark: SparkSession, lake: Path) -> None:
+    fill(lake, list(broadcast("demo", "early", seconds=5, start_us=NOON)))
+    fill(lake, list(broadcast("demo", "late", seconds=5, start_us=NOON + 2 * HOUR_US - 5_000_000)))
+    early, late = ledger.scan(lake).values()
+    tails = compute_hours(spark, lake, [early.input, late.input], lake.parent / "out")
+    assert tails[early.start].tail == "" == ledger.tail_before(early.start), "no hour is made anew on its account"
+    assert tails[late.start].tail

@@ -6,7 +6,7 @@ import pytest
 
 from analytics import runner
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("jvm")]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("ends_java")]
 
 
 def count() -> int:
@@ -23,9 +23,15 @@ def test_a_session_that_its_cluster_has_ended_is_replaced(settings: Any) -> None
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_java_that_is_killed_is_replaced_in_the_same_process(settings: Any, waits: bool) -> None:
-    """Also while its threads are still ending, when nothing can be said of it yet."""
+def test_a_java_that_is_killed_is_replaced_in_the_same_process(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """Also while its threads are still ending, when nothing can be said of it yet.
+
+    The address of Spark Connect is empty, as docker-compose.yml gives it to each process where none is set.
+    """
     settings.SPARK_MASTER = "local[1]"
+    monkeypatch.setenv("SPARK_REMOTE", "")
     assert count() == 5
     process = runner._process()
     assert process
@@ -45,10 +51,3 @@ def test_a_cluster_that_is_not_there_is_named(settings: Any, where: dict[str, st
     setattr(settings, name, address)
     with pytest.raises(runner.SparkLost, match=f"does not answer at 127.0.0.1:1. Check .* {name} says"):
         count()
-
-
-def test_an_empty_address_of_spark_connect_is_none(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docker-compose.yml gives it to each process where none is set."""
-    settings.SPARK_MASTER = "local[1]"
-    monkeypatch.setenv("SPARK_REMOTE", "")
-    assert count() == 5

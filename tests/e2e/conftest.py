@@ -15,14 +15,13 @@ from tests.tools import require_tool
 STREAMS = (
     *("joined", "recorded", "busy", "revoked"),
     *("killed", "killed-twice"),
-    *("on-the-wall", "steady", "told", "charts", "kicked", "rolled-up"),
+    *("on-the-wall", "steady", "told", "charts", "kicked"),
     *("looked-at", "unplayable", "acted-on", "looked-back"),
     *("handshakes", "gathered"),
     *("secret", "cam"),
     *("flv", "watched"),
     *("obs", "obs-dropped"),
     "taken-over",
-    "made-into-a-report",
     *CLOCKS,
 )
 """Those of each file."""

@@ -1,12 +1,10 @@
 """An operator's browser on a real publisher: what the pages show, and how soon."""
 
-import subprocess
 import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-import duckdb
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -14,7 +12,6 @@ from tests.browser import chromium, log_in
 from tests.e2e.programs import Keys, key_url
 from tests.media import make_clip, of_kind, read_packets
 from tests.server_process import ServerProcess, program, wait_for
-from tests.tools import require_tool
 
 pytestmark = [
     pytest.mark.serve,
@@ -177,32 +174,3 @@ def test_a_proxys_error_is_told_as_a_web_process_that_is_down(browser: Browser, 
     other.get_by_role("link").click()
     expect(page.locator("h1")).to_have_text("System")
     page.close()
-
-
-@pytest.mark.spark
-def test_run_now_shows_progress_and_then_the_hours_rollup(
-    page: Page, server: ServerProcess, keys: Keys, short_clip: Path
-) -> None:
-    """The page's figures come from Spark; what it must have found is asked of the same Parquet by DuckDB."""
-    require_tool("java")
-    key = keys["rolled-up"]
-    subprocess.run(publishing(short_clip, key_url(key, server.rtmp, "name")), check=True, timeout=60)
-    server.wait_for_state("live/rolled-up", "offline", timeout_s=20)  # Its last second is among the samples.
-    page.goto(f"{server.http}/analytics/")
-    page.click("#run-now")
-    expect(page.locator("#run[data-active]")).to_be_visible()
-    expect(page.locator("#last-run")).to_be_visible(timeout=120_000)
-    page.goto(f"{server.http}/analytics/?stream=live/rolled-up")
-    expect(page.locator("h1")).to_have_text("rolled-up")
-    expect(page.locator("#rollups")).to_be_visible()
-
-    rollups = server.items("/api/v1/rollups?grain=hour&stream=live/rolled-up")
-    samples = server.folder / "lake" / "samples" / "v=1"
-    columns = ("video_bytes", "audio_bytes", "video_frames", "audio_frames", "keyframes")
-    found = duckdb.execute(
-        f"select {', '.join(f'sum({column})' for column in columns)} from (select distinct on (session, sequence) * "  # noqa: S608
-        f"from read_parquet('{samples}/*/*/*.parquet', union_by_name = true) where app = 'live' and name = 'rolled-up')"
-    ).fetchall()
-    assert [tuple(sum(rollup[column] for rollup in rollups) for column in columns)] == found
-    sent = read_packets(str(short_clip))
-    assert sum(rollup["video_frames"] for rollup in rollups) == len(of_kind(sent, "video"))

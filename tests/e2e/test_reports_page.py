@@ -1,4 +1,6 @@
-"""A report made from what a real encoder published: as page, on paper, as e-mail, PDF and CSV, all by a browser."""
+"""What a real encoder published, with a break: computed as a browser asks, shown, and made into a report, as page, on
+paper, as e-mail, PDF and CSV. The figures are those of the same Parquet by DuckDB.
+"""
 
 import base64
 import csv
@@ -6,17 +8,19 @@ import io
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pypdf
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import chromium, log_in
-from tests.e2e.programs import key_url
+from tests.e2e.programs import Keys, key_url
+from tests.media import of_kind, read_packets
 from tests.receivers import MailReceiver, mail_receiver
 from tests.server_process import ServerProcess, running
 from tests.tools import require_tool
@@ -24,6 +28,7 @@ from tests.tools import require_tool
 pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.spark, pytest.mark.timeout(420)]
 
 STREAM = "live/reported"
+OTHER = "live/rolled-up"
 TO = "ops@example.org"
 
 ASKED = "status of 422"
@@ -48,16 +53,42 @@ def mails() -> Iterator[MailReceiver]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, mails: MailReceiver, short_clip: Path) -> Iterator[ServerProcess]:
-    """With a mail server, and a stream that was published to."""
+def server(tmp_path_factory: pytest.TempPathFactory, mails: MailReceiver) -> Iterator[ServerProcess]:
+    """With a mail server."""
     require_tool("java")
     folder = tmp_path_factory.mktemp("reports") / "var"
     with running(folder, RTMPWEB_EMAIL_URL=f"smtp://127.0.0.1:{mails.port}") as started:
-        url = key_url(started.create_key(STREAM), started.rtmp, "name")
-        command = ["ffmpeg", "-v", "error", "-re", "-i", str(short_clip), "-c", "copy", "-f", "flv", url]
-        subprocess.run(command, check=True, timeout=60)
-        started.wait_for_state(STREAM, "offline", timeout_s=20)
         yield started
+
+
+@pytest.fixture(scope="module")
+def keys(server: ServerProcess) -> Keys:
+    """By the streams' paths."""
+    return server.create_keys([STREAM, OTHER])
+
+
+def publishing(clip: Path, url: str) -> list[str]:
+    return ["ffmpeg", "-v", "error", "-re", "-i", str(clip), "-c", "copy", "-f", "flv", url]
+
+
+def publish(server: ServerProcess, keys: Keys, clip: Path, streams: Sequence[str]) -> None:
+    """The whole clip to each at once; the last second of each is then among the samples."""
+    encoders = [subprocess.Popen(publishing(clip, key_url(keys[path], server.rtmp, "name"))) for path in streams]
+    assert [encoder.wait(60) for encoder in encoders] == [0] * len(streams)
+    for path in streams:
+        server.wait_for_state(path, "offline", timeout_s=20)
+
+
+def samples(server: ServerProcess, stream: str, *expressions: str) -> tuple[Any, ...]:
+    """What DuckDB makes of a stream's samples."""
+    app, _, name = stream.partition("/")
+    files = server.folder / "lake" / "samples" / "v=1" / "*" / "*" / "*.parquet"
+    (row,) = duckdb.execute(
+        f"select {', '.join(expressions)} from (select distinct on (session, sequence) * from "  # noqa: S608
+        f"read_parquet('{files}', union_by_name = true) where app = '{app}' and name = '{name}')"
+    ).fetchall()
+    found: tuple[Any, ...] = row
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +119,36 @@ def saved(page: Page, link: str) -> bytes:
     return Path(downloading.value.path()).read_bytes()
 
 
-def test_a_report_of_what_was_published_is_made_and_looked_at(page: Page, server: ServerProcess) -> None:
+def test_run_now_shows_progress_and_then_the_hours_rollup(
+    page: Page, server: ServerProcess, keys: Keys, short_clip: Path
+) -> None:
     page.goto(f"{server.http}/jobs/")
     expect(page.locator("#runs")).to_contain_text("No job has run yet")
+    publish(server, keys, short_clip, [STREAM, OTHER])
+    page.goto(f"{server.http}/analytics/")
+    page.click("#run-now")
+    expect(page.locator("#run[data-active]")).to_be_visible()
+    expect(page.locator("#last-run")).to_be_visible(timeout=120_000)
+    page.goto(f"{server.http}/analytics/?stream={OTHER}")
+    expect(page.locator("h1")).to_have_text("rolled-up")
+    expect(page.locator("#rollups")).to_be_visible()
+
+    rollups = server.items(f"/api/v1/rollups?grain=hour&stream={OTHER}")
+    columns = ("video_bytes", "audio_bytes", "video_frames", "audio_frames", "keyframes")
+    sums = tuple(sum(rollup[column] for rollup in rollups) for column in columns)
+    assert sums == samples(server, OTHER, *(f"sum({column})" for column in columns))
+    sent = read_packets(str(short_clip))
+    assert sum(rollup["video_frames"] for rollup in rollups) == len(of_kind(sent, "video"))
+
+
+def test_a_report_of_what_was_published_is_made_and_looked_at(
+    page: Page, server: ServerProcess, keys: Keys, short_clip: Path
+) -> None:
+    """Of two sessions a few seconds apart, and of a publish that was refused: the first run has seen but one."""
+    publish(server, keys, short_clip, [STREAM])
+    refused = subprocess.run(publishing(short_clip, f"{server.rtmp}/{STREAM}?key=wrong"), check=False, timeout=60)
+    assert refused.returncode != 0
+    page.goto(f"{server.http}/jobs/")
     page.click("#run-now")
     # The run's page shows by itself how it goes on, and how it ends.
     expect(page.locator("h1")).to_have_text(re.compile(r"Run \d+"))
@@ -182,3 +240,51 @@ def test_on_paper_it_is_the_sheet_alone(page: Page) -> None:
     text = "".join(sheet.extract_text() for sheet in paper.pages)
     assert STREAM in text
     assert "All reports" not in text
+
+
+def test_one_that_a_command_makes_has_the_figures_of_the_samples(
+    server: ServerProcess, mails: MailReceiver, tmp_path: Path
+) -> None:
+    sessions = server.items(f"/api/v1/sessions?kind=publish&name={STREAM.partition('/')[2]}")
+    assert len(sessions) == 2
+    day = min(session["started_at"] for session in sessions)[:10]
+    file = tmp_path / "report.pdf"
+    words = ("report", "make", "daily", "--from", day, "--stream", STREAM, "--output", str(file))
+    server.manage(*words, "--send", "command@example.org")
+    made = max(row["id"] for row in server.items("/api/v1/reports") if row["scope"] == STREAM)
+    status, report = server.request(f"/api/v1/reports/{made}")
+    assert status == 200
+    document = report["document"]
+
+    figures = document["figures"]
+    media = "video_bytes + audio_bytes > 0"
+    live_ms, out_bytes, mean_kbps, p50, player_ms = samples(
+        server,
+        STREAM,
+        f"sum(elapsed_ms) filter ({media})",
+        "sum(out_bytes)",
+        "8 * sum(video_bytes) / sum(elapsed_ms)",
+        "quantile_disc(video_kbps, 0.5)",
+        "sum(players * elapsed_ms)",
+    )
+    assert figures["live_h"] * 3_600_000 == pytest.approx(live_ms)
+    assert figures["delivered_gb"] * 1e9 == pytest.approx(out_bytes)
+    assert figures["mean_kbps"] == pytest.approx(mean_kbps)
+    assert figures["p50"] == pytest.approx(p50, rel=1e-6)
+    assert figures["player_hours"] * 3_600_000 == pytest.approx(player_ms)
+    assert (figures["starts"], figures["broadcasts"], figures["reconnects"]) == (2, 1, 1)
+    assert 0 < figures["mttr_s"] < 300
+    assert figures["accepted"] == 2
+    (row,) = document["streams"]
+    assert (row["stream"], row["reconnects"]) == (STREAM, 1)
+    assert document["completeness"]["done"] == document["completeness"]["expected"] >= 1
+
+    mail = mails.got[-1]
+    assert mail["To"] == "command@example.org"
+    kinds = [part.get_content_type() for part in mail.walk()]
+    assert kinds.count("image/png") == len(document["charts"]) == 1
+    text = mail.get_body(("plain",))
+    assert isinstance(text, EmailMessage)
+    assert STREAM in text.get_content()
+    assert document["period"]["words"] in text.get_content()
+    assert STREAM in "".join(sheet.extract_text() for sheet in pypdf.PdfReader(io.BytesIO(file.read_bytes())).pages)

@@ -25,6 +25,9 @@ pytestmark = [pytest.mark.production, pytest.mark.spark, pytest.mark.timeout(600
 RESULTS = ("analytics_rollup", "analytics_partition", "analytics_analyticsrun")
 
 ENDED_S = 300.0
+WORKER_S = 20.0
+"""How long a session waits for a worker: in the project it is a minute."""
+
 REGISTERED = "Registering app rtmpweb"
 """What the master says of a driver of ours."""
 
@@ -66,41 +69,18 @@ def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnect]:
     server.kill()
 
 
-def forget(production: Production) -> None:
-    with psycopg.connect(production.postgres.url, autocommit=True) as connection:
-        connection.execute(f"TRUNCATE {', '.join(RESULTS)} CASCADE")
-
-
-def computed(production: Production, folder: Path, **where: str) -> list[tuple[Any, ...]]:
-    """The rollups that `analytics run` brings to PostgreSQL, where Spark runs as the settings say."""
-    forget(production)
-    fill(folder / "lake", samples())
-    settings = {**SPARK, "RTMPWEB_LAKE": str(folder / "lake"), **where}
-    production.manage("analytics", "run", "all", environment=settings)
-    rows = "SELECT grain, start, dimension, value, to_jsonb(r) - 'id' FROM analytics_rollup r"
-    return production.rows(f"{rows} ORDER BY 1, 2, 3, 4, app, name")
-
-
-def test_every_spark_computes_the_same(
-    production: Production, connect: SparkConnect, cluster: SparkMaster, tmp_path: Path
-) -> None:
-    expected = computed(production, tmp_path / "here")
-    hours = [value for grain, _, dimension, value, _ in expected if (grain, dimension) == ("hour", "stream")]
-    assert hours == ["live/camera", "live/demo", "live/demo"]
-    assert {grain for grain, *_ in expected} == {"hour", "day"}
-    assert {dimension for _, _, dimension, *_ in expected} >= {"stream", "app", "encoder", "node", "broadcast"}
-    # An empty SPARK_REMOTE, as docker-compose.yml has it.
-    assert computed(production, tmp_path / "cluster", SPARK_MASTER=cluster.url, SPARK_REMOTE="") == expected
-    assert REGISTERED in cluster.log
-    connect.wait_ready()
-    assert computed(production, tmp_path / "connect", SPARK_REMOTE=connect.url) == expected
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    fill(tmp_path / "lake", samples())
+    return tmp_path / "lake"
 
 
 @pytest.fixture
 def cluster_worker(production: Production, cluster: SparkMaster, tmp_path: Path, lake: Path) -> Iterator[Background]:
     """The analytics worker, which gives Spark's work to the cluster; in place of the form's own."""
     production.analytics.stop()
-    where = {**SPARK, "SPARK_MASTER": cluster.url, "RTMPWEB_LAKE": str(lake)}
+    # An empty SPARK_REMOTE, as docker-compose.yml has it.
+    where = {**SPARK, "SPARK_MASTER": cluster.url, "SPARK_REMOTE": "", "RTMPWEB_LAKE": str(lake)}
     worker = Worker("analytics", tmp_path, {**production.environment, **where})
     try:
         worker.start()
@@ -110,18 +90,31 @@ def cluster_worker(production: Production, cluster: SparkMaster, tmp_path: Path,
         production.analytics.start()
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    fill(tmp_path / "lake", samples())
-    return tmp_path / "lake"
+def forget(production: Production) -> None:
+    with psycopg.connect(production.postgres.url, autocommit=True) as connection:
+        connection.execute(f"TRUNCATE {', '.join(RESULTS)} CASCADE")
 
 
-def test_beat_asks_for_a_run_and_the_worker_gives_it_to_the_cluster(
-    production: Production, cluster: SparkMaster, cluster_worker: Background
-) -> None:
-    """From the schedule in PostgreSQL by beat, Redis and the worker's queue to Spark and back to PostgreSQL."""
+def rollups(production: Production) -> list[tuple[Any, ...]]:
+    """What is in PostgreSQL."""
+    rows = "SELECT grain, start, dimension, value, to_jsonb(r) - 'id' FROM analytics_rollup r"
+    return production.rows(f"{rows} ORDER BY 1, 2, 3, 4, app, name")
+
+
+def computed(production: Production, folder: Path, **where: str) -> list[tuple[Any, ...]]:
+    """The rollups that `analytics run` brings to PostgreSQL, where Spark runs as the settings say."""
     forget(production)
-    before = cluster.log.count(REGISTERED)
+    fill(folder / "lake", samples())
+    settings = {**SPARK, "RTMPWEB_LAKE": str(folder / "lake"), **where}
+    production.manage("analytics", "run", "all", environment=settings)
+    return rollups(production)
+
+
+def scheduled(production: Production) -> list[tuple[Any, ...]]:
+    """The rollups of a run for which beat asks: from the schedule in PostgreSQL by Redis and the worker's queue to
+    Spark and back to PostgreSQL.
+    """
+    forget(production)
     production.manage("shell", "--no-imports", "-c", SCHEDULE)
 
     def ended() -> tuple[Any, ...] | None:
@@ -129,9 +122,28 @@ def test_beat_asks_for_a_run_and_the_worker_gives_it_to_the_cluster(
         return found[0] if found else None
 
     assert wait_for(ended, timeout_s=ENDED_S, what="the run has ended") == ("schedule", "done", "")
-    rollups = production.items("/api/v1/rollups?grain=hour&stream=live/demo")
-    assert [rollup["samples"] for rollup in rollups] == [40, 40]
-    assert cluster.log.count(REGISTERED) == before + 1
+    return rollups(production)
+
+
+def test_every_spark_computes_the_same(
+    production: Production,
+    connect: SparkConnect,
+    cluster: SparkMaster,
+    cluster_worker: Background,
+    tmp_path: Path,
+) -> None:
+    """In a command's own process, on a cluster for the worker, and on Spark Connect."""
+    expected = computed(production, tmp_path / "here")
+    hours = [value for grain, _, dimension, value, _ in expected if (grain, dimension) == ("hour", "stream")]
+    assert hours == ["live/camera", "live/demo", "live/demo"]
+    assert {grain for grain, *_ in expected} == {"hour", "day"}
+    assert {dimension for _, _, dimension, *_ in expected} >= {"stream", "app", "encoder", "node", "broadcast"}
+    assert scheduled(production) == expected
+    assert cluster.log.count(REGISTERED) == 1
+    asked = production.items("/api/v1/rollups?grain=hour&stream=live/demo")
+    assert [rollup["samples"] for rollup in asked] == [40, 40]
+    connect.wait_ready()
+    assert computed(production, tmp_path / "connect", SPARK_REMOTE=connect.url) == expected
 
 
 ASKER = """
@@ -139,8 +151,8 @@ import sys
 import django
 django.setup()
 from analytics import cluster, runner
-cluster.WORKER_S = float(sys.argv[1])
-for _ in sys.stdin:
+for line in sys.stdin:
+    cluster.WORKER_S = float(line)
     try:
         with runner.spark() as session:
             print("told", session.range(5).count(), flush=True)
@@ -152,9 +164,9 @@ for _ in sys.stdin:
 class Asker:
     """A process that keeps its session, as the analytics worker's does."""
 
-    def __init__(self, folder: Path, worker_s: int = 60, **where: str) -> None:
+    def __init__(self, folder: Path, **where: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", ASKER, str(worker_s)],
+            [sys.executable, "-c", ASKER],
             cwd=ours.BASE_DIR,
             env={
                 **os.environ,
@@ -168,11 +180,11 @@ class Asker:
             text=True,
         )
 
-    def count(self) -> str:
+    def count(self, worker_s: float = WORKER_S) -> str:
         """What Spark says of five rows, or what is wrong."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write("\n")
+        self.process.stdin.write(f"{worker_s}\n")
         self.process.stdin.flush()
         for line in self.process.stdout:
             if line.startswith("told "):
@@ -185,16 +197,6 @@ class Asker:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.communicate()
-
-
-def test_a_cluster_without_workers_is_told_of(tmp_path: Path) -> None:
-    master = SparkMaster(tmp_path)
-    master.start()
-    try:
-        with Asker(tmp_path, 2, SPARK_MASTER=master.url) as asker:
-            assert asker.count().startswith(f"SparkLost The Spark cluster at 127.0.0.1:{master.port} gave no worker")
-    finally:
-        master.kill()
 
 
 def test_spark_connect_that_was_started_again_is_used_again(connect: SparkConnect, tmp_path: Path) -> None:
@@ -210,17 +212,33 @@ def test_spark_connect_that_was_started_again_is_used_again(connect: SparkConnec
         assert asker.count().startswith("SparkLost Spark does not answer at 127.0.0.1:")
 
 
-def test_a_master_that_was_started_again_is_used_again(cluster: SparkMaster, tmp_path: Path) -> None:
-    with Asker(tmp_path, 20, SPARK_MASTER=cluster.url) as asker:
-        assert asker.count() == "5"
-        cluster.kill()
-        cluster.start()
-        wait_for(lambda: "Registering worker" in cluster.log, timeout_s=60, what="a worker has come back")
+def test_a_cluster_without_workers_is_told_of_and_one_that_was_started_again_is_used_again(tmp_path: Path) -> None:
+    """With one worker, which is enough for it."""
+    master = SparkMaster(tmp_path)
+    worker = SparkWorker(1, master.url, tmp_path)
+    with ExitStack() as ends:
+        ends.callback(master.kill)
+        master.start()
+        asker = ends.enter_context(Asker(tmp_path, SPARK_MASTER=master.url))
+        assert asker.count(worker_s=1).startswith(
+            f"SparkLost The Spark cluster at 127.0.0.1:{master.port} gave no worker"
+        )
+        ends.callback(worker.kill)
+        worker.start()
 
-        def registered() -> bool:
-            """What was given to the session before may go on for a moment, or be taken from it meanwhile."""
+        def counted() -> bool:
+            """On a busy machine an executor may take longer to start than it is waited for."""
             told = asker.count()
             assert told == "5" or told.startswith("SparkLost The Spark cluster")
-            return REGISTERED in cluster.log and told == "5"
+            return told == "5"
 
-        wait_for(registered, timeout_s=ENDED_S, what="it has a session of the new master")
+        wait_for(counted, timeout_s=ENDED_S, what="it has the cluster that has a worker now")
+        master.kill()
+        master.start()
+        wait_for(lambda: "Registering worker" in master.log, timeout_s=60, what="the worker has come back")
+        # What was given to the session before may go on for a moment, or be taken from it meanwhile.
+        wait_for(
+            lambda: counted() and REGISTERED in master.log,
+            timeout_s=ENDED_S,
+            what="it has a session of the new master",
+        )
