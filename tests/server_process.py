@@ -86,10 +86,13 @@ class Installation:
         """`streamkey create`, its URLs pointing at this installation."""
         return self.manage_json("streamkey", "create", path, *options)
 
-    def create_keys(self, paths: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """{path: what `streamkey create PATH` says}, by one process for all, as its start is what takes time."""
+    def create_keys(self, paths: Iterable[str], then: str = "") -> dict[str, dict[str, Any]]:
+        """{path: what `streamkey create PATH` says}, by one process for all, as its start is what takes time.
+
+        `then`: code that this process runs afterwards and that prints nothing.
+        """
         wanted = list(paths)
-        output = self.manage("shell", "--no-imports", "-c", CREATE_KEYS.format(paths=wanted))
+        output = self.manage("shell", "--no-imports", "-c", CREATE_KEYS.format(paths=wanted) + then)
         made = []
         decoder, rest = json.JSONDecoder(), output.strip()
         while rest:
