@@ -23,7 +23,7 @@ from tests.server_process import ServerProcess, program, running, wait_for
 from tests.tools import require_tool
 
 JUDGED_S = 1.5
-"""Beyond a check's hold, for its event: streams are judged once a second."""
+"""For the event after its time has come: streams are judged once a second."""
 SHOWN_S = 3.0
 """After the event, for a page to show it."""
 
@@ -270,14 +270,14 @@ def at_night(
     streams = list(streams)
     with ExitStack() as stack:
         with ThreadPoolExecutor() as pool:
-            clips = {name: pool.submit(clip_of, name, folder) for name in streams}
+            making = {name: pool.submit(clip_of, name, folder) for name in streams}
             server = stack.enter_context(running(folder / "var"))
             keys = server.create_keys((f"live/{name}" for name in streams), then=EXPECT_NO_VIDEO)
-            pool.submit(server.items, "/api/v1/streams")  # Has the token for the API made meanwhile.
-            browser = stack.enter_context(chromium())
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        clips = {name: clip.result() for name, clip in making.items()}
         between = {name: stack.enter_context(Uplink(server.rtmp)) for name in uplinks}
-        night = Night(server, keys, context, {name: clip.result() for name, clip in clips.items()}, between, stack)
+        browser = stack.enter_context(chromium())
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        night = Night(server, keys, context, clips, between, stack)
         for name in streams:
             night.publish(name)
         first = context.new_page()

@@ -24,6 +24,8 @@ pytestmark = [
     pytest.mark.timeout(180),
 ]
 
+TICK_S = 1.0
+"""Streams are judged so often: what is held is held for whole ticks."""
 MEAN_S = 5.0
 """Bitrates are means of so long."""
 SLOW = 0.25
@@ -81,7 +83,7 @@ def test_an_uplink_that_is_too_slow_is_told_as_a_low_bitrate(night: Night) -> No
     try:
         for page in ("", "slow"):
             for level, mean_s in falls_s.items():
-                within_s = max(mean_s, warm_s) + 10
+                within_s = max(mean_s, warm_s) + 10 + TICK_S
                 found = night.issue(page, "slow", "bitrate_low", level, after=cause, within_s=within_s)
     finally:
         night.uplinks["slow"].limit(None)
@@ -157,7 +159,7 @@ def test_audio_that_stops_is_told_and_clears(night: Night) -> None:
 
 def test_a_lifted_throttle_clears_the_low_bitrate(night: Night) -> None:
     for page in ("", "slow"):
-        night.clears(page, "slow", "bitrate_low", after=night.began["slow lifted"], within_s=20 + MEAN_S)
+        night.clears(page, "slow", "bitrate_low", after=night.began["slow lifted"], within_s=MEAN_S + 20 + TICK_S)
 
 
 def test_healthy_streams_raise_nothing(night: Night) -> None:
