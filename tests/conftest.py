@@ -16,11 +16,7 @@ ONE_FORM = {"one_form", "spark", "browser", "serve", "production", "soak"}
 """Marks of tests that are not run again on PostgreSQL and Redis: most start processes that have a form of their own."""
 
 GROUPS = {
-    "tests/e2e/test_dashboard": "pages",
-    "tests/e2e/test_keys": "pages",
-    "tests/e2e/test_sessions": "pages",
-    "tests/e2e/test_stream_page": "pages",
-    "tests/e2e/test_wall": "pages",
+    "tests/e2e/pages/": "pages",
     "tests/e2e/": "e2e",
     "tests/production/test_form.py": "production",
     "tests/production/test_spark.py": "production",
