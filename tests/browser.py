@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.server_process import ServerProcess
 from tests.tools import require_tool
@@ -42,6 +42,18 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@contextlib.contextmanager
+def quiet(context: BrowserContext) -> Iterator[Page]:
+    """A page that fails on any error of its scripts, or of what its policy forbids."""
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(error.stack or str(error)))
+    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    yield opened
+    opened.close()
+    assert faults == []
 
 
 def log_in(page: Page, server: ServerProcess) -> None:

@@ -13,11 +13,7 @@ from tests.migrated import Migrated, empties_database
 from tests.tools import MISSING
 
 GROUPS = {
-    "tests/e2e/test_dashboard": "pages",
-    "tests/e2e/test_keys": "pages",
-    "tests/e2e/test_sessions": "pages",
-    "tests/e2e/test_stream_page": "pages",
-    "tests/e2e/test_wall": "pages",
+    "tests/e2e/pages/": "pages",
     "tests/e2e/": "e2e",
     "tests/production/test_form.py": "production",
     "tests/production/test_spark.py": "production",

@@ -1,12 +1,17 @@
 """A running installation as a script outside the project uses it, and the embedded server as a real process."""
 
 import contextlib
+import fcntl
+import functools
+import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -24,6 +29,8 @@ from django.core.management import call_command
 for path in {paths!r}:
     call_command("streamkey", "create", path, "--json")
 """
+TOKEN = ("apitoken", "create", "tests", "--role", "admin", "--json")
+CREATE_TOKEN = f"call_command(*{TOKEN})\n"
 
 T = TypeVar("T")
 
@@ -58,6 +65,7 @@ class Installation:
         for name in ("DATABASE_URL", "REDIS_URL"):
             if name not in environment:
                 self.environment.pop(name, None)
+        self.database = folder / "rtmpweb.sqlite3"
         self.token = ""
         self._making_token = threading.Lock()
         self.http = ""
@@ -86,16 +94,23 @@ class Installation:
         """`streamkey create`, its URLs pointing at this installation."""
         return self.manage_json("streamkey", "create", path, *options)
 
-    def create_keys(self, paths: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """{path: what `streamkey create PATH` says}, by one process for all, as its start is what takes time."""
+    def create_keys(self, paths: Iterable[str], then: str = "") -> dict[str, dict[str, Any]]:
+        """{path: what `streamkey create PATH` says}, by one process for all, as its start is what takes time.
+
+        It makes the token for the API too, and runs `then`, code that prints nothing.
+        """
         wanted = list(paths)
-        output = self.manage("shell", "--no-imports", "-c", CREATE_KEYS.format(paths=wanted))
-        made = []
-        decoder, rest = json.JSONDecoder(), output.strip()
-        while rest:
-            key, end = decoder.raw_decode(rest)
-            made.append(key)
-            rest = rest[end:].lstrip()
+        with self._making_token:
+            code = CREATE_KEYS.format(paths=wanted) + ("" if self.token else CREATE_TOKEN) + then
+            output = self.manage("shell", "--no-imports", "-c", code)
+            made = []
+            decoder, rest = json.JSONDecoder(), output.strip()
+            while rest:
+                key, end = decoder.raw_decode(rest)
+                made.append(key)
+                rest = rest[end:].lstrip()
+            if not self.token:
+                self.token = made.pop()["token"]
         return dict(zip(wanted, made, strict=True))
 
     def request(self, path: str, *, method: str = "GET", token: str | None = None) -> tuple[int, Any]:
@@ -121,7 +136,7 @@ class Installation:
         """An administrator's token, made when it is first needed, by whichever thread is first."""
         with self._making_token:
             if not self.token:
-                self.token = self.manage_json("apitoken", "create", "tests", "--role", "admin")["token"]
+                self.token = json.loads(self.manage(*TOKEN))["token"]
         return self.token
 
     def items(self, path: str) -> list[dict[str, Any]]:
@@ -202,9 +217,35 @@ class ServerProcess(Installation):
         return code
 
 
+@functools.cache
+def migrated_database() -> Path:
+    """An SQLite file with this version's tables and nothing of an installation's own.
+
+    To make it takes several seconds of a processor, so it is made once for all processes and runs of the tests.
+    """
+    made_by = hashlib.sha256()
+    for file in (*sorted(ROOT.glob("*/migrations/*.py")), ROOT / "requirements" / "base.lock"):
+        made_by.update(file.read_bytes())
+    kept = ROOT / "var" / "tests" / f"migrated-{made_by.hexdigest()[:16]}"
+    kept.mkdir(parents=True, exist_ok=True)
+    whole = kept / "whole.sqlite3"
+    with (kept / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            with tempfile.TemporaryDirectory(dir=kept) as folder:
+                installation = Installation(Path(folder))
+                installation.manage("migrate", "--no-input", "--verbosity", "0")
+                installation.database.rename(whole)
+    return whole
+
+
 @contextlib.contextmanager
 def running(folder: Path, **environment: str) -> Iterator[ServerProcess]:
+    """Its first start, but that the tables are there before; what else a first start makes, it makes."""
     server = ServerProcess(folder, **environment)
+    if "DATABASE_URL" not in environment and not server.database.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(migrated_database(), server.database)
     server.start()
     try:
         yield server

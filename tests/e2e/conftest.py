@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.clips import Clips
 from tests.e2e.clocks import CLOCKS
 from tests.e2e.programs import Keys
 from tests.e2e.rounds import PLANS, Rounds, play_all
-from tests.media import make_clip, make_enhanced_clip
+from tests.media import make_clip
 from tests.server_process import ServerProcess, running
 from tests.tools import require_tool
 
@@ -26,15 +27,6 @@ STREAMS = (
 )
 """Those of each file."""
 
-CODECS = {
-    "hevc-ac3": (["hevc"], ["ac3"]),
-    "h264-eac3": (["h264"], ["eac3"]),
-    "av1-opus": (["av1"], ["opus"]),
-    "vp9-flac": (["vp9"], ["flac"]),
-    "tracks": (["h264", "hevc"], ["aac", "opus"]),
-}
-"""{clip: its video and audio codecs}: those that need Enhanced RTMP."""
-
 
 @pytest.fixture(scope="package")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -51,17 +43,8 @@ def short_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def clips(clip: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By their codecs. `sharp` has keyframes of more bytes than the server puts into a chunk, VVC's encoder takes long
-    for more than the smallest picture.
-    """
-    folder = tmp_path_factory.mktemp("clips")
-    return {
-        "h264-aac": clip,
-        "sharp": make_clip(folder / "sharp.flv", seconds=3, video_kbps=8_000, size="1280x720"),
-        **{name: make_enhanced_clip(folder / f"{name}.flv", *codecs, seconds=5) for name, codecs in CODECS.items()},
-        "vvc-aac": make_enhanced_clip(folder / "vvc.flv", ["vvc"], ["aac"], seconds=5, size="160x90"),
-    }
+def clips(clip: Path, tmp_path_factory: pytest.TempPathFactory) -> Clips:
+    return Clips(clip, tmp_path_factory.mktemp("clips"))
 
 
 @pytest.fixture(scope="package")
@@ -79,7 +62,5 @@ def keys(server: ServerProcess) -> Keys:
 
 
 @pytest.fixture(scope="package")
-def rounds(
-    server: ServerProcess, keys: Keys, clips: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Rounds:
+def rounds(server: ServerProcess, keys: Keys, clips: Clips, tmp_path_factory: pytest.TempPathFactory) -> Rounds:
     return play_all(server, keys, clips, tmp_path_factory.mktemp("rounds"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.clips import Clips
 from tests.e2e.programs import PLAYERS, PUBLISHERS, Keys, key_url, playing
 from tests.media import Packet, read_packets
 from tests.server_process import ServerProcess, wait_for
@@ -23,7 +24,7 @@ class Plan:
     form: str = "name"
     """How the key is given: see `programs.key_url`."""
     clip: str = "h264-aac"
-    """One of `conftest.clips`."""
+    """One of `clips.Clips`."""
 
     @property
     def tools(self) -> list[str]:
@@ -92,7 +93,7 @@ def play_round(server: ServerProcess, key: dict[str, Any], clip: Path, folder: P
     return Round(packets, proxy.connections)
 
 
-def play_all(server: ServerProcess, keys: Keys, clips: dict[str, Path], folder: Path) -> Rounds:
+def play_all(server: ServerProcess, keys: Keys, clips: Clips, folder: Path) -> Rounds:
     """All at once, each on a stream of its own."""
     plans = {name: plan for name, plan in PLANS.items() if all(map(find_tool, plan.tools))}
     with ThreadPoolExecutor(len(PLANS)) as pool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.clips import Clips
 from tests.e2e.programs import PUBLISHERS, Keys, key_url
 from tests.e2e.rounds import PLANS, Rounds
 from tests.media import is_run_of, of_kind, read_packets
@@ -20,7 +21,7 @@ PLAYED = [(name, player) for name, plan in PLANS.items() for player in plan.play
 
 @pytest.mark.parametrize(("name", "player"), PLAYED)
 def test_players_that_wait_get_every_packet_from_the_first(
-    rounds: Rounds, clips: dict[str, Path], name: str, player: str
+    rounds: Rounds, clips: Clips, name: str, player: str
 ) -> None:
     received = rounds[name].by_player[player]
     sent = read_packets(str(clips[PLANS[name].clip]))

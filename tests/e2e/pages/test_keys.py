@@ -1,14 +1,12 @@
 """A key from its making on the page to an encoder that publishes with it, in a real browser and with a real FFmpeg."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser import chromium, log_in
 from tests.e2e.test_secrets import holders
 from tests.server_process import ServerProcess, program
 from tests.tools import require_tool
@@ -19,26 +17,6 @@ pytestmark = [
     pytest.mark.clients,
     pytest.mark.timeout(180),
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
-    """Logged in as the first start's administrator; fails on any error of its scripts."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    log_in(opened, server)
-    yield opened
-    context.close()
-    assert faults == []
 
 
 def publishing(clip: Path, url: str) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import imageio_ffmpeg
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import chromium, log_in, log_in_as
+from tests.browser import log_in_as, quiet
+from tests.e2e.clips import Clips
 from tests.e2e.programs import Keys, key_url
 from tests.media import make_clip
 from tests.server_process import ServerProcess, program, wait_for
@@ -31,39 +32,14 @@ user.groups.add(Group.objects.get(name="{role}"))
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@contextmanager
-def quiet(context: BrowserContext) -> Iterator[Page]:
-    """A page that fails on any error of its scripts, or of what its policy forbids."""
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    yield opened
-    context.close()
-    assert faults == []
-
-
-@pytest.fixture
-def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
-    with quiet(browser.new_context(viewport={"width": 1280, "height": 900})) as opened:
-        log_in(opened, server)
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def omar(server: ServerProcess) -> None:
     server.manage("shell", "-c", MAKE_USER.format(name="omar", password=PASSWORD, role="operator"))
 
 
 @pytest.fixture(scope="module")
 def rare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its keyframes are 6 s apart: an issue soon after the warm-up."""
-    return make_clip(tmp_path_factory.mktemp("clip") / "rare.flv", seconds=60, video_kbps=300, fps=25, gop=150)
+    """A keyframe every 12 s: an issue as the warm-up is over."""
+    return make_clip(tmp_path_factory.mktemp("clip") / "rare.flv", seconds=12, video_kbps=300, fps=25, gop=300)
 
 
 @contextmanager
@@ -108,9 +84,7 @@ def test_the_preview_plays_and_outlives_its_publisher(
     assert not any(token in server.log for token in tokens)
 
 
-def test_what_the_browser_cannot_play_is_said(
-    page: Page, server: ServerProcess, keys: Keys, clips: dict[str, Path]
-) -> None:
+def test_what_the_browser_cannot_play_is_said(page: Page, server: ServerProcess, keys: Keys, clips: Clips) -> None:
     with published(server, keys["unplayable"], clips["hevc-ac3"]):
         page.goto(f"{server.http}/streams/live/unplayable/")
         expect(page.locator("#preview .say")).to_contain_text("This stream’s picture is H.265")
@@ -123,7 +97,8 @@ def test_what_one_operator_does_another_sees_at_once(
     soon = 5000  # It is well under a second, but the machine may be busy with other tests.
     with (
         published(server, keys["acted-on"], rare) as encoder,
-        quiet(browser.new_context(viewport={"width": 360, "height": 780})) as phone,
+        browser.new_context(viewport={"width": 360, "height": 780}) as of_phone,
+        quiet(of_phone) as phone,
     ):
         log_in_as(phone, server.http, "omar", PASSWORD)
         for each in (page, phone):

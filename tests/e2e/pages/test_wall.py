@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect
 
-from tests.browser import chromium, log_in
 from tests.server_process import ServerProcess, wait_for
 from tests.wallfeed import Node, Wall, finished, issue, made, picture, varied
 
@@ -21,18 +20,9 @@ DROPPED_S = (40, 700)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def context(browser: Browser, server: ServerProcess) -> Iterator[BrowserContext]:
-    """Logged in."""
-    made = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = made.new_page()
-    log_in(page, server)
-    page.close()
+def context(browser: Browser, logged_in: StorageState) -> Iterator[BrowserContext]:
+    """One for all, so that scripts and styles are fetched once."""
+    made = browser.new_context(viewport={"width": 1280, "height": 900}, storage_state=logged_in)
     yield made
     made.close()
 
@@ -370,9 +360,9 @@ def test_at_320_pixels_nothing_is_cut_off_at_the_side(
 
 
 def test_nothing_moves_for_who_wants_less_motion(
-    browser: Browser, context: BrowserContext, server: ServerProcess
+    browser: Browser, logged_in: StorageState, server: ServerProcess
 ) -> None:
-    calm = browser.new_context(reduced_motion="reduce", storage_state=context.storage_state())
+    calm = browser.new_context(reduced_motion="reduce", storage_state=logged_in)
     page = calm.new_page()
     node = Node()
     node.put(*(made(stream) for stream in range(1, 30)))

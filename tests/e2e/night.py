@@ -1,0 +1,293 @@
+"""A night of encoders and networks that fail, on one server, and pages that keep what they showed of it, and when.
+
+Encoders send clips again and again, which were encoded before: coded live they would be as late as the machine is.
+"""
+
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser import chromium, log_in
+from tests.e2e.programs import key_url
+from tests.e2e.throttle import Uplink
+from tests.media import make_clip
+from tests.server_process import ServerProcess, program, running, wait_for
+from tests.tools import require_tool
+
+JUDGED_S = 1.5
+"""For the event after its time has come: streams are judged once a second."""
+SHOWN_S = 3.0
+"""After the event, for a page to show it."""
+
+HEALTHY = ("cbr", "vbr", "ntsc", "sound")
+
+KBPS = 800
+"""Of what `slow`, `silent` and `killed` send."""
+LONG_GOP_S = 11
+LONG_UNTIL_S = 33
+"""Keyframes are so far apart in `gop` until then, 2 s afterwards."""
+AUDIO_UNTIL_S, AUDIO_FROM_S = 12, 22
+"""`mute` has no sound between."""
+
+EXPECT_NO_VIDEO = """
+from ingest.models import Stream
+Stream.objects.filter(name="sound").update(expect_video=False)
+"""
+
+WATCH = """
+    window.seen = [];
+    const last = {};
+    const text = (node) => node ? node.textContent.trim() : "";
+    const look = () => {
+        for (const node of document.querySelectorAll("[data-stream]")) {
+            const path = node.dataset.stream;
+            const isPage = node.id === "stream";
+            const issues = [...(isPage ? document : node).querySelectorAll("li[data-check]")].map((issue) => ({
+                check: issue.dataset.check,
+                level: issue.dataset.level ?? "",
+                text: text(issue),
+                values: [...issue.querySelectorAll("dd")].map(text),
+            }));
+            const signature = JSON.stringify([
+                node.dataset.health, node.dataset.state, issues.map(({ check, level }) => [check, level]),
+            ]);
+            if (signature === last[path]) continue;
+            last[path] = signature;
+            const { health, state } = node.dataset;
+            window.seen.push({ at: Date.now() / 1000, path, health, state, issues });
+        }
+    };
+    setInterval(look, 100);
+"""
+"""Keeps what a page shows of streams, whenever that changes: `seen`."""
+
+
+@dataclass
+class Night:
+    server: ServerProcess
+    keys: dict[str, dict[str, Any]]
+    context: BrowserContext
+    clips: dict[str, Path]
+    """What each stream's encoder sends."""
+    uplinks: dict[str, Uplink]
+    """Between some encoders and the server."""
+    stack: ExitStack
+    faults: list[str] = field(default_factory=list)
+    """Errors of the pages' scripts."""
+    began: dict[str, float] = field(default_factory=dict)
+    """When each stream's session began, and when its cause did: "slow", "slow cause"."""
+    sessions: dict[str, str] = field(default_factory=dict)
+    pages: dict[str, Page] = field(default_factory=dict)
+    """The streams' own; "" is the wall."""
+    programs: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
+
+    def open(self, name: str) -> None:
+        page = self.context.new_page()
+        page.on("pageerror", lambda error: self.faults.append(f"{name}: {error}"))
+        page.on("console", lambda said: self.faults.append(f"{name}: {said.text}") if said.type == "error" else None)
+        page.goto(f"{self.server.http}/streams/live/{name}/" if name else f"{self.server.http}/")
+        page.evaluate(WATCH)
+        self.pages[name] = page
+
+    def publish(self, name: str) -> None:
+        rtmp = self.uplinks[name].url if name in self.uplinks else self.server.rtmp
+        url = key_url(self.keys[f"live/{name}"], rtmp, "query")
+        source = ["-stream_loop", "-1", "-i", str(self.clips[name]), "-c", "copy", *OPTIONS.get(name, ())]
+        command = [require_tool("ffmpeg"), "-nostdin", "-v", "error", "-re", *source, "-f", "flv", url]
+        self.programs[name] = self.stack.enter_context(program(*command))
+
+    def on_air(self, name: str) -> None:
+        """Waits until it is, as encoders do: who is refused, as the database was busy, comes again."""
+
+        def look() -> dict[str, Any] | None:
+            snapshot = self.server.stream(f"live/{name}")
+            if snapshot["state"] != "live" and self.programs[name].poll() is not None:
+                self.publish(name)
+            return snapshot if snapshot["state"] == "live" else None
+
+        snapshot = wait_for(look, timeout_s=60, what=f"{name} is on air")
+        self.began[name] = datetime.fromisoformat(snapshot["since"]).timestamp()
+        self.sessions[name] = snapshot["session_id"]
+
+    def seen(self, page: str, name: str, after: float) -> list[dict[str, Any]]:
+        """What the page has shown of a stream since then."""
+        found: list[dict[str, Any]] = self.pages[page].evaluate("window.seen")
+        return [each for each in found if each["path"] == f"live/{name}" and each["at"] >= after]
+
+    def events(self, name: str, kind: str) -> list[dict[str, Any]]:
+        """Of the stream's session, of kinds that begin so, the latest first."""
+        found = self.server.items(f"/api/v1/sessions/{self.sessions[name]}/events")
+        return [event for event in found if event["kind"].startswith(kind)]
+
+    def issue(self, page: str, name: str, check: str, level: str, *, after: float, within_s: float) -> dict[str, Any]:
+        """The issue, as it was first shown: opened `within_s` and the time to judge, then seen on the page.
+
+        `level` is known on the stream's page, and on the wall by its card; "": any.
+        """
+        opened_at = self._judged("health.opened", name, check, level, after=after, within_s=within_s)
+
+        def look() -> dict[str, Any] | None:
+            for each in self.seen(page, name, after):
+                for issue in each["issues"]:
+                    if issue["check"] == check and level in (issue["level"] or each["health"], ""):
+                        return {**issue, "at": each["at"], "health": each["health"]}
+            return None
+
+        found = wait_for(look, timeout_s=15, what=f"{check} ({level}) of {name} on page {page!r}")
+        late_s = found["at"] - opened_at
+        assert late_s <= SHOWN_S, f"{check} ({level}) of {name} was shown after {late_s:.1f} s, {SHOWN_S} s at most"
+        return found
+
+    def clears(self, page: str, name: str, check: str, *, after: float, within_s: float) -> None:
+        """As `issue`."""
+        cleared_at = self._judged("health.cleared", name, check, "status", after=after, within_s=within_s)
+
+        def look() -> float | None:
+            """Since when it is gone."""
+            for each in self.seen(page, name, cleared_at):
+                if all(issue["check"] != check for issue in each["issues"]):
+                    at: float = each["at"]
+                    return at
+            return None
+
+        late_s = wait_for(look, timeout_s=15, what=f"{check} of {name} clears on page {page!r}") - cleared_at
+        assert late_s <= SHOWN_S, (
+            f"{check} of {name} was shown after {late_s:.1f} s to have cleared, {SHOWN_S} s at most"
+        )
+
+    def _judged(self, kind: str, name: str, check: str, level: str, *, after: float, within_s: float) -> float:
+        """When the server said so."""
+
+        def look() -> float | None:
+            for event in reversed(self.events(name, kind)):
+                at = datetime.fromisoformat(event["at"]).timestamp()
+                if event["code"] == check and level in (event["level"], "") and at >= after:
+                    return at
+            return None
+
+        patience_s = max(1.0, after + within_s - time.time()) + 15
+        at = wait_for(look, timeout_s=patience_s, what=f"{kind}: {check} ({level}) of {name}")
+        late_s, most_s = at - after, within_s + JUDGED_S
+        assert late_s <= most_s, f"{kind}: {check} ({level}) of {name} after {late_s:.1f} s, {most_s:.1f} s at most"
+        return at
+
+    def stays_healthy(self, names: Iterable[str], for_s: float) -> None:
+        """Each since it came on air: no issue by the server's word now and in its events, nor ever on the wall."""
+        names = list(names)
+        last = max(self.began[name] for name in names) + for_s
+        wait_for(lambda: time.time() > last, timeout_s=for_s + 10, what="all were on air for long enough")
+        for name in names:
+            assert self.programs[name].poll() is None
+            snapshot = self.server.stream(f"live/{name}")
+            assert (snapshot["state"], snapshot["health"], snapshot["issues"]) == ("live", "good", []), name
+            assert snapshot["session_id"] == self.sessions[name]
+            assert self.events(name, "health.") == []
+            shown = [each["health"] for each in self.seen("", name, 0.0) if each["state"] == "live"]
+            assert shown
+            assert set(shown) <= {"good", "none"}, name
+
+    def ended(self, name: str, timeout_s: float) -> dict[str, Any]:
+        def look() -> dict[str, Any] | None:
+            session: dict[str, Any] = self.server.request(f"/api/v1/sessions/{self.sessions[name]}")[1]
+            return session if session["ended_at"] else None
+
+        return wait_for(look, timeout_s=timeout_s, what=f"the session of {name} is ended")
+
+    def session_page(self, name: str) -> Page:
+        """From the wall's strip of those that dropped to the session's page."""
+        wall, session = self.pages[""], self.sessions[name]
+        wall.locator(f'[data-dropped="live/{name}"]').wait_for(timeout=15_000)
+        link = wall.locator(f'[data-dropped="live/{name}"] a').get_attribute("href") or ""
+        page = self.context.new_page()
+        page.on("pageerror", lambda error: self.faults.append(f"session of {name}: {error}"))
+        page.goto(self.server.http + link)
+        if session not in page.url:
+            page.locator(f'a[href="/sessions/{session}/"]:visible').first.click()
+        expect(page.locator(f'[data-session="{session}"]').first).to_be_visible()
+        return page
+
+
+def ffmpeg(*options: str) -> None:
+    subprocess.run([require_tool("ffmpeg"), "-nostdin", "-v", "error", "-y", *options], check=True, timeout=120)
+
+
+def pattern(rate: str = "25", source: str = "testsrc2") -> list[str]:
+    return ["-f", "lavfi", "-i", f"{source}=size=320x180:rate={rate}"]
+
+
+TONE = ["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"]
+AUDIO = ["-c:a", "aac", "-b:a", "96k", "-ac", "2"]
+VIDEO = ["-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-pix_fmt", "yuv420p"]
+CONSTANT = ["-b:v", "400k", "-minrate", "400k", "-maxrate", "400k", "-bufsize", "400k", "-x264-params", "nal-hrd=cbr"]
+EVERY_2_S = ["-g", "50", "-keyint_min", "50", "-sc_threshold", "0"]
+CHANGING = [
+    *("-f", "lavfi", "-i"),
+    "mandelbrot=size=320x180:rate=25[far];smptebars=size=320x180:rate=25[bars];"
+    "[far][bars]overlay=enable='lt(mod(t,16),8)':shortest=1,format=yuv420p",
+]
+"""A picture that stands still for eight seconds, then one that moves for as long."""
+KEYFRAMES = [*range(0, LONG_UNTIL_S, LONG_GOP_S), *range(LONG_UNTIL_S, 60, 2)]
+FAR_APART = ["-sc_threshold", "0", "-g", "9999", "-force_key_frames", ",".join(map(str, KEYFRAMES))]
+GAP = f"aselect='lt(t,{AUDIO_UNTIL_S})+gt(t,{AUDIO_FROM_S})'"
+
+ENCODED = {
+    "cbr": [*pattern(), *TONE, *VIDEO, *EVERY_2_S, *CONSTANT, *AUDIO, "-t", "16"],
+    "vbr": [*CHANGING, *TONE, *VIDEO, "-g", "50", "-crf", "23", *AUDIO, "-t", "16"],
+    "ntsc": [*pattern("30000/1001"), *TONE, *VIDEO, "-g", "60", *CONSTANT, *AUDIO, "-t", "16.016"],
+    "sound": [*TONE, *AUDIO, "-t", "16"],
+    "gop": [*pattern(), *TONE, *VIDEO, *FAR_APART, *AUDIO, "-t", "60"],
+    "mute": [*pattern(), *TONE, *VIDEO, "-g", "50", "-af", GAP, *AUDIO, "-t", "60"],
+}
+"""{stream: how FFmpeg codes what it sends}. 16 s are whole groups of pictures and whole frames of sound: from one round
+to the next timestamps go on as within it. `gop` and `mute` have done what they are for before they begin again.
+"""
+OPTIONS = {"mute": ["-max_interleave_delta", "100000"]}
+"""Of the encoder that sends it: sound that is missing holds no pictures up."""
+
+
+def clip_of(name: str, folder: Path) -> Path:
+    clip = folder / f"{name}.flv"
+    if name in ENCODED:
+        ffmpeg(*ENCODED[name], str(clip))
+        return clip
+    return make_clip(clip, seconds=8, video_kbps=KBPS, fps=25, gop=50, size="426x240")
+
+
+@contextmanager
+def at_night(
+    folder: Path, streams: Iterable[str], uplinks: Iterable[str] = (), pages: Iterable[str] = ()
+) -> Iterator[Night]:
+    """All are on air, and the wall is open, as are the pages of some. `uplinks`: whose encoders' networks can fail."""
+    require_tool("ffmpeg")
+    streams = list(streams)
+    with ExitStack() as stack:
+        with ThreadPoolExecutor() as pool:
+            making = {name: pool.submit(clip_of, name, folder) for name in streams}
+            server = stack.enter_context(running(folder / "var"))
+            keys = server.create_keys((f"live/{name}" for name in streams), then=EXPECT_NO_VIDEO)
+        clips = {name: clip.result() for name, clip in making.items()}
+        between = {name: stack.enter_context(Uplink(server.rtmp)) for name in uplinks}
+        browser = stack.enter_context(chromium())
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        night = Night(server, keys, context, clips, between, stack)
+        for name in streams:
+            night.publish(name)
+        first = context.new_page()
+        log_in(first, server)
+        first.close()
+        for name in ("", *pages):
+            night.open(name)
+        for name in streams:
+            night.on_air(name)
+        yield night
+        assert night.faults == []
+        for encoder in night.programs.values():
+            encoder.terminate()  # All at once; the stack waits for each.
