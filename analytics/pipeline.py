@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from celery.exceptions import SoftTimeLimitExceeded
+from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
@@ -37,8 +38,6 @@ AT_ONCE = {Grain.HOUR: 24, Grain.DAY: 16}
 
 ALONE_AFTER = 2
 """What has failed or was lost so often is computed alone: it may be what kills the process."""
-
-HEARTBEAT_S = 5.0
 
 MOST_IN_A_ROW = 10
 """If so many hours fail one after the other, it is hardly theirs: the run ends."""
@@ -265,7 +264,7 @@ def _heartbeat(run: AnalyticsRun) -> Iterator[_Heart]:
     ended, heart = threading.Event(), _Heart()
 
     def beat() -> None:
-        while not ended.wait(HEARTBEAT_S):
+        while not ended.wait(settings.RUN_BEAT_S):
             try:
                 heart.run_is_over = not services.beat(run=run)
                 if lock := heart.lock:

@@ -17,7 +17,7 @@ from kombu.exceptions import ChannelError, OperationalError
 
 from analytics import ledger, locks
 from analytics.java import JavaMissing, find_java
-from analytics.models import HEARTBEAT_LOST, METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
+from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
 from ingest import clean
 from ingest.services.retention import in_pieces
 
@@ -275,7 +275,8 @@ def _end(run: AnalyticsRun, **fields: str) -> bool:
 def sweep() -> None:
     """Ends runs whose process was lost."""
     now = timezone.now()
-    silent = Q(state=State.RUNNING, heartbeat_at__lt=now - HEARTBEAT_LOST)
+    heard = now - timedelta(seconds=settings.RUN_LOST_S)
+    silent = Q(state=State.RUNNING, heartbeat_at__lt=heard)
     unclaimed = Q(state=State.QUEUED, trigger=Trigger.COMMAND, requested_at__lt=now - COMMAND_WAITS)
     for run in AnalyticsRun.objects.filter(silent | unclaimed):
         log.error("Analytics run %d was lost: its last sign of life was at %s.", run.pk, run.heartbeat_at or "no time")

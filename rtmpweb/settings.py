@@ -227,6 +227,21 @@ CELERY_WORKER_MAX_TASKS_PER_CHILD = 200
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 1024 * 1024  # KiB, of the Python process: Java's is bounded by its heap.
 DJANGO_CELERY_BEAT_TZ_AWARE = True
 
+# Signs of life ------------------------------------------------------------
+# In seconds. They are no operator's to set, as they hang together: what beats is late when it missed three beats.
+PROCESS_BEAT_S = 5.0
+"""How often the workers and beat say that they live."""
+PROCESS_LATE_S = 16.0
+"""One that was not heard of for so long does not run: it may miss two beats, and come a little late."""
+STARTING_S = 30.0
+HEARING_S = 12.0
+"""After a web process's start, and after an outage of the database: so long nobody is called late who was not heard of.
+"""
+RUN_BEAT_S = 5.0
+"""How often a run of the analytics says that it lives."""
+RUN_LOST_S = 30.0
+"""A running run that was not heard of for so long has lost its process."""
+
 # Recordings ------------------------------------------------------------
 RECORDINGS_DIR = env.path("RTMPWEB_RECORDINGS", DATA_DIR / "recordings")
 RECORD_ROTATE_S = env.integer("RTMPWEB_RECORD_ROTATE_S", 3600, 0, 7 * 86_400)

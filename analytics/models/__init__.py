@@ -11,12 +11,11 @@ from analytics.models.rollups import (
     Grain,
     Rollup,
 )
-from analytics.models.runs import HEARTBEAT_LOST, AnalyticsRun, RunLine
+from analytics.models.runs import AnalyticsRun, RunLine
 
 __all__ = [
     "FIGURES",
     "GOP_BINS",
-    "HEARTBEAT_LOST",
     "IDENTITY",
     "METRIC_VERSION",
     "AnalyticsRun",

@@ -1,16 +1,11 @@
 """Runs of the Spark jobs, and what each said while it worked."""
 
-from datetime import timedelta
-
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
 from analytics.models.rollups import METRIC_VERSION
-
-HEARTBEAT_LOST = timedelta(seconds=30)
-"""A running run whose heartbeat is older has lost its process."""
 
 
 class AnalyticsRun(models.Model):

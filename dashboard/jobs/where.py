@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
+
 from dashboard.models import Heartbeat
-from dashboard.system.heartbeats import LATE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +20,8 @@ class Place:
 
 def places(now: datetime) -> list[Place]:
     """Of each analytics worker that runs."""
-    alive = Heartbeat.objects.filter(
-        kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=now - timedelta(seconds=LATE_S)
-    )
+    heard = now - timedelta(seconds=settings.PROCESS_LATE_S)
+    alive = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=heard)
     return [
         Place(row.name, row.detail.get("spark", ""), row.detail.get("java_home", ""), row.detail.get("java", ""))
         for row in alive.order_by("name")

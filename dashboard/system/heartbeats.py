@@ -6,16 +6,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import Error, close_old_connections, connections
 from django.utils import timezone
 
 from dashboard.models import Heartbeat
 
 logger = logging.getLogger(__name__)
-
-BEAT_S = 5.0
-LATE_S = 16.0
-"""A process that was not heard of for so long does not run: it may miss two beats, and come a little late."""
 
 FORGOTTEN = timedelta(days=1)
 """Rows of processes that were last heard of this long ago are removed."""
@@ -73,7 +70,7 @@ class Pulse:
                     now=timezone.now(),
                 )
             )
-            if self._ending.wait(BEAT_S):
+            if self._ending.wait(settings.PROCESS_BEAT_S):
                 break
         self._write(lambda: stopped(kinds=self._kinds, name=self._name, now=timezone.now()))
 

@@ -9,19 +9,13 @@ from django.conf import settings
 from analytics.models import AnalyticsRun
 from dashboard.jobs.words import advice as run_advice
 from dashboard.models import Heartbeat
-from dashboard.system.heartbeats import LATE_S
 from dashboard.system.parts import Part, State, failing, in_order, unknown
 from dashboard.system.probes import Rows
 from ingest.contracts import NodeFigures
 from ingest.models import Node
 
-LATE = timedelta(seconds=LATE_S)
 NODE_LATE = timedelta(seconds=8)
 """A node says that it lives every 3 s."""
-
-START = timedelta(seconds=30)
-HEARING = timedelta(seconds=12)
-"""After a start, and after an outage of the database: so long nobody is called late who was not heard of."""
 
 MISSING_WORKER = timedelta(minutes=10)
 MISSING_NODE = timedelta(days=1)
@@ -81,11 +75,12 @@ def _unheard(kind: str, former: Part | None) -> Part:
 def _processes(found: Found, kind: str, former: Part | None) -> Part:
     if found.rows is None or found.database.state != State.OK:
         return _unheard(kind, former)
+    limit = timedelta(seconds=settings.PROCESS_LATE_S)
     rows = [row for row in found.rows.heartbeats if row.kind == kind]
-    alive = [row for row in rows if row.stopped_at is None and found.now - row.seen_at <= LATE]
+    alive = [row for row in rows if row.stopped_at is None and found.now - row.seen_at <= limit]
     if alive:
         late = [
-            row for row in rows if row.stopped_at is None and LATE < found.now - row.seen_at <= LATE + MISSING_WORKER
+            row for row in rows if row.stopped_at is None and limit < found.now - row.seen_at <= limit + MISSING_WORKER
         ]
         if late:
             return failing(

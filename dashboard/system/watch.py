@@ -5,7 +5,7 @@ import shutil
 import threading
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 
 from django.conf import settings
@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from dashboard.streams import by_stream
 from dashboard.system import probes
-from dashboard.system.judge import HEARING, START, Found, judge
+from dashboard.system.judge import Found, judge
 from dashboard.system.parts import WORDS, Part, State, failing, in_order, unknown
 from dashboard.system.probes import NotMigrated, Probe, Rows, read_live, read_rows
 from ingest.contracts import NodeFigures
@@ -129,7 +129,10 @@ class Watch:
             redis=_probed("redis", self._live) if settings.REDIS_URL else None,
             rows=self._database.found,
             nodes=view.nodes if view is not None else None,
-            hearing_until=max(self._began + START, (self._database.since or self._began) + HEARING),
+            hearing_until=max(
+                self._began + timedelta(seconds=settings.STARTING_S),
+                (self._database.since or self._began) + timedelta(seconds=settings.HEARING_S),
+            ),
             disk_free_percent=_disk_free_percent(),
             embedded=not settings.REDIS_URL,
         )

@@ -15,7 +15,7 @@ from django_celery_beat.models import PeriodicTask
 from pytest_django.fixtures import Settings
 
 from analytics import ledger, locks, pipeline, services
-from analytics.models import HEARTBEAT_LOST, AnalyticsRun, Grain, Partition, RunLine
+from analytics.models import AnalyticsRun, Grain, Partition, RunLine
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
 from tests.analytics.lakes import HOUR_US, broadcast, fill
@@ -26,6 +26,8 @@ from tests.tools import hide_java
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PAGE = AnalyticsRun.Trigger.PAGE
+
+LOST = timedelta(seconds=settings.RUN_LOST_S + 1)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +77,7 @@ def test_one_run_at_a_time_and_each_is_claimed_once() -> None:
 def test_a_run_whose_process_was_lost_ends_and_the_next_may_begin() -> None:
     lost, following = (services.create_run(trigger=PAGE) for _ in range(2))
     assert services.claim(run_id=lost.pk)
-    AnalyticsRun.objects.filter(pk=lost.pk).update(heartbeat_at=timezone.now() - HEARTBEAT_LOST - timedelta(seconds=1))
+    AnalyticsRun.objects.filter(pk=lost.pk).update(heartbeat_at=timezone.now() - LOST)
     assert services.claim(run_id=following.pk) == following
     lost.refresh_from_db()
     assert (lost.state, lost.error_code) == ("failed", "lost")
@@ -129,7 +131,7 @@ def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
     for repeated in (True, False):
         (run,) = AnalyticsRun.objects.filter(state="queued") or [services.start_run(trigger=PAGE)]
         services.claim(run_id=run.pk)
-        AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - HEARTBEAT_LOST * 2)
+        AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST * 2)
         services.take_up()
         assert AnalyticsRun.objects.get(pk=run.pk).error_code == "lost"
         assert AnalyticsRun.objects.filter(state="queued").exists() == repeated
@@ -145,7 +147,7 @@ def test_what_a_lost_run_had_locked_is_there_for_the_next_at_once() -> None:
     with pytest.raises(services.Busy):
         services.claim(run_id=following.pk)
     assert locks.take(following, Grain.HOUR, [HOUR]).starts == []
-    AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - HEARTBEAT_LOST * 2)
+    AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST * 2)
     services.claim(run_id=following.pk)
     assert locks.take(following, Grain.HOUR, [HOUR]).starts == [HOUR]
 

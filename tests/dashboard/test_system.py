@@ -15,7 +15,6 @@ from pytest_django import Settings
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
-from dashboard.system import watch
 from dashboard.system.asgi import Watched
 from dashboard.system.heartbeats import Pulse
 from dashboard.system.probes import Probe
@@ -31,10 +30,9 @@ DEFAULT, ANALYTICS, BEAT = Heartbeat.Kind.WORKER_DEFAULT, Heartbeat.Kind.WORKER_
 
 
 @pytest.fixture
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+def settled(settings: Settings) -> None:
     """A web process that has run for long enough to have heard of everybody."""
-    monkeypatch.setattr(watch, "START", timedelta(0))
-    monkeypatch.setattr(watch, "HEARING", timedelta(0))
+    settings.STARTING_S = settings.HEARING_S = 0.0
 
 
 def alive(kind: Heartbeat.Kind, *, name: str = "w@a", seen_s: float = 1, **fields: Any) -> Heartbeat:

@@ -11,11 +11,20 @@ import psycopg
 from tests.background import Background
 from tests.postgres_server import PostgresServer
 from tests.production.parts import Beat, Daphne, MediaNode, Worker
+from tests.production.settings import LONG
 from tests.redis_server import RedisServer
 from tests.server_process import Installation, wait_for
 
 TICK_WAIT_S = 10
 LOG_CHARACTERS = 3000
+
+TAKE_UP_S = 6
+"""Instead of a minute: when beat asks again for runs that a queue or a process has lost."""
+TAKE_UP = """
+    WITH sooner AS (INSERT INTO django_celery_beat_intervalschedule (every, period) VALUES (%s, 'seconds') RETURNING id)
+    UPDATE django_celery_beat_periodictask SET interval_id = sooner.id FROM sooner
+    WHERE task = 'analytics.tasks.take_up' RETURNING name
+"""
 
 
 class Production(Installation):
@@ -36,6 +45,7 @@ class Production(Installation):
             "REDIS_URL": self.redis.url,
             "RTMPWEB_SECRET_KEY": "the secret key of a test, and of nothing else",
             "RTMPWEB_KEY_PEPPER": "the pepper of a test, and of nothing else",
+            "DJANGO_SETTINGS_MODULE": "tests.production.settings",
         }
         super().__init__(data, **(shared | environment))
         self.web = Daphne(folder, self.environment)
@@ -67,6 +77,8 @@ class Production(Installation):
         """All of it; what doesn't need one another starts at once."""
         start_all(self.stores)
         self.manage("migrate", "--no-input", "--verbosity", "0")
+        if not LONG:
+            assert self.rows(TAKE_UP, TAKE_UP_S)
         start_all(self.processes)
         self.wait_ready()
 

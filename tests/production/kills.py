@@ -10,7 +10,7 @@ import random
 import shutil
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -30,6 +30,15 @@ from tests.server_process import Installation, wait_for
 STREAMS = ("one", "two", "three")
 LONGEST_S = 6.0
 """A node lives so long at most, from the moment that it listens."""
+
+
+def lives(kills: int, seed: int) -> list[float]:
+    """Random lengths, in s, in random order; each in a part of LONGEST_S of its own, so that few differ as many do."""
+    of_seed = random.Random(seed)
+    lengths = [(number + of_seed.random()) * LONGEST_S / kills for number in range(kills)]
+    of_seed.shuffle(lengths)
+    return lengths
+
 
 KEPT_UNTIL_S = 2.0
 """Telemetry that was older than this at the kill is kept."""
@@ -70,23 +79,22 @@ class Life:
 
 
 class KilledNode:
-    def __init__(self, prepared: Path, folder: Path, keys: Mapping[str, str], seed: int) -> None:
+    def __init__(self, prepared: Path, folder: Path, keys: Mapping[str, str]) -> None:
         self.data = folder / "data"
         shutil.copytree(prepared, self.data)
         environment = Installation(self.data, RTMPWEB_LOG_LEVEL="WARNING").environment
         self.node = MediaNode("killed", folder, environment)
         self.lake = self.data / "lake"
         self.keys = keys
-        self.random = random.Random(seed)
         self.checked = 0
         """Sessions that lived long enough to have telemetry that must be kept."""
 
-    def run(self, kills: int) -> None:
-        """Raises AssertionError for whatever was left behind."""
+    def run(self, lives: Iterable[float]) -> None:
+        """`lives`: how long each is, in s. Raises AssertionError for whatever was left behind."""
         try:
             self.node.start()
-            for _ in range(kills):
-                life = loops.run(self._live())
+            for length_s in lives:
+                life = loops.run(self._live(length_s))
                 self.node.start()
                 self._check(life)
             assert self.node.stop() == 0
@@ -97,12 +105,12 @@ class KilledNode:
 
     # --- A life ---
 
-    async def _live(self) -> Life:
+    async def _live(self, length_s: float) -> Life:
         began = time.time()
         visits = [partial(self._publish, key) for key in self.keys.values()]
         visits += [partial(self._play, name) for name in self.keys]
         guests = [asyncio.create_task(self._again(visit)) for visit in visits]
-        await asyncio.sleep(self.random.uniform(0, LONGEST_S))  # The moment of the kill is what is random.
+        await asyncio.sleep(length_s)  # The moment of the kill is what is random.
         killed = time.time()
         await asyncio.to_thread(self.node.kill)
         for guest in guests:

@@ -23,7 +23,9 @@ RETRY_S = 1.0
 """What the least patient encoders wait after a refusal."""
 FPS = 10
 SETTLED_S = 15.0
-"""Until all that is kept for clients is there: buffers, connections to the database, threads that ask it."""
+"""Until all that is kept for clients is there: buffers, connections to the database, threads that ask it. Half of a
+shorter time: what comes later is within the bounds below, and a leak would be of each life.
+"""
 MORE_THREADS, MORE_FILES = 8, 8
 """Than at another time: those that ask the database, and answer HTTP, come as they are needed, up to a bound."""
 MOST_LINES = 200

@@ -6,11 +6,12 @@ import pytest
 
 from tests.production.reconnecting import ENDS, reconnect
 
-pytestmark = [pytest.mark.production, pytest.mark.measures_time, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.production, pytest.mark.timeout(240)]
 
-SECONDS = 60
+SECONDS = 14
+"""Some two hundred lives; the latter half of them after what the server holds was looked at first."""
 
 
-def test_a_minute_of_reconnecting_leaves_one_session_each(tmp_path: Path) -> None:
+def test_reconnecting_leaves_one_session_each(tmp_path: Path) -> None:
     ends = reconnect(tmp_path, SECONDS, seed=0)
     assert set(ends) == set(ENDS)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -10,26 +9,14 @@ from playwright.sync_api import Browser, Page
 from tests.browser import log_in_as
 from tests.production.installation import Production
 from tests.production.outages import aftermath
-from tests.production.outages.steady import HostTookTime, Steady
+from tests.production.outages.steady import Steady
 from tests.production.outages.taking import STREAMS, Keys
-
-HERE = Path(__file__).parent
 
 logger = logging.getLogger(__name__)
 
 OTHERS = ("leaving", "kicked", "new", "disk-1", "disk-2", "disk-3")
 
 USER, PASSWORD = "outage", "the password of a test"
-
-
-REPEATED = 2
-"""Times that a measurement is repeated that the machine's host disturbed."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.parent == HERE:
-            item.add_marker(pytest.mark.flaky(reruns=REPEATED, only_rerun=[HostTookTime.__name__]))
 
 
 @pytest.fixture(scope="package")
@@ -43,7 +30,8 @@ def keys(production: Production) -> Keys:
 @pytest.fixture(scope="module")
 def steady(production: Production, keys: Keys) -> Iterator[Steady]:
     """On the first node; they last as long as the file's tests."""
-    with Steady(production.rtmp, {name: keys[name] for name in STREAMS}) as streams:
+    first = next(iter(production.nodes.values()))
+    with Steady(first, {name: keys[name] for name in STREAMS}) as streams:
         yield streams
     for what, window in streams.windows:
         logger.info("%s: %s", what, window)

@@ -1,12 +1,13 @@
 """Streams that are measured all the time: `python -m tests.production.outages.measurer`, a process of its own.
 
-What it is told and what it says are JSON, a line each. First it reads {"server", "app", "keys": {name: key}, "players"}
-and says {"ready": true} when every player has media. Then for each line "window" it tells what came since the window
-before (see `Window`), and at the end of its input it ends its streams.
+What it is told and what it says are JSON, a line each. First it reads {"server", "pid", "app", "keys": {name: key},
+"players"} and says {"ready": true} when every player has media. Then for each line "window" it tells what came since
+the window before (see `Window`), and at the end of its input it ends its streams.
 
 So that a late reading is the server's doing and not its own, it runs before all others where it may, it collects no
 garbage, and it watches itself: a timer tells when its loop stood still, and that time is left out of a delay. So is
-what a virtual machine's host took of its processors meanwhile ("steal" in /proc/stat), whoever was to run then.
+the time in which the node's loop was ready to run and other programs had the processors, as the kernel counts it
+(/proc/PID/schedstat); and what a virtual machine's host took of them ("steal" in /proc/stat), whoever was to run then.
 """
 
 import asyncio
@@ -32,7 +33,9 @@ CHUNK_SIZE = 4096
 NICE = -15
 PULSE_S = 0.001
 STALL_NS = 3_000_000
-"""A pulse that comes later than this was held up."""
+"""A pulse that comes later than this was held up. Delays up to this are not looked at."""
+WAIT_NS = 500_000
+"""Waits for a processor up to this, between two pulses, are left in the delays."""
 LOOKED_AT_NS = 20_000_000
 """Delays over this are looked at one by one."""
 LOOKED_AT = 50
@@ -51,7 +54,8 @@ class Window:
     faults: list[str] = field(default_factory=list)
     """What was missing or out of order, and connections that ended."""
     late_ms: float = 0.0
-    """The worst delay from sending to reading, less what this process slept of it, and what the host stole."""
+    """The worst delay from sending to reading, less what this process stood still of it, what the node waited for a
+    processor, and what the host stole."""
     late_at: float = 0.0
     """When that was, in seconds of the window; 0 when it was too short to be looked at."""
     p99_ms: float = 0.0
@@ -59,6 +63,8 @@ class Window:
     """The worst delay with it."""
     stall_ms: float = 0.0
     """The longest that this process stood still."""
+    waited_ms: float = 0.0
+    """What the node's loop waited for a processor."""
     stolen_ms: float = 0.0
     """What the host took, all processors together."""
 
@@ -98,12 +104,35 @@ class Host:
         return sum(taken for at, taken in self._taken if since <= at <= now + self.TOLD_NS)
 
 
-class Pulse:
-    """Knows when this process's loop stood still."""
+class Turns:
+    """Knows when a process's main thread was ready to run and had no processor. The kernel tells it as it gets one."""
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int) -> None:
+        self.total_ns = 0
+        self.waits: deque[tuple[int, int]] = deque(maxlen=LOOKED_AT)
+        self._file = open(f"/proc/{pid}/schedstat", "rb", buffering=0)  # noqa: SIM115 - as long as the process.
+        self._waited_ns = self._read()
+
+    def _read(self) -> int:
+        self._file.seek(0)
+        return int(self._file.read(64).split()[1])
+
+    def look(self, now: int) -> None:
+        waited_ns = self._read()
+        took = waited_ns - self._waited_ns
+        self._waited_ns = waited_ns
+        self.total_ns += took
+        if took > WAIT_NS:
+            self.waits.append((now - took, now))
+
+
+class Pulse:
+    """Knows when this process's loop stood still, or the node had no processor."""
+
+    def __init__(self, pid: int) -> None:
         self.worst_ns = 0
         self.host = Host()
+        self.turns = Turns(pid)
         self._stalls: deque[tuple[int, int]] = deque(maxlen=LOOKED_AT)
         self._last = time.monotonic_ns()
         self._loop = asyncio.get_running_loop()
@@ -116,12 +145,20 @@ class Pulse:
             self.worst_ns = max(self.worst_ns, now - self._last)
         self._last = now
         self.host.look(now)
+        self.turns.look(now)
         self._loop.call_later(PULSE_S, self._beat)
 
     def stood_ns(self, since: int, now: int) -> int:
-        """How long of the time it stood still."""
-        stalls = [*self._stalls, (self._last, now)] if now - self._last > STALL_NS else self._stalls
-        return sum(max(0, min(end, now) - max(begin, since)) for begin, end in stalls)
+        """How long of the time it stood still, or the node waited for a processor."""
+        self.turns.look(now)
+        spans = [*self._stalls, *self.turns.waits]
+        if now - self._last > STALL_NS:
+            spans.append((self._last, now))
+        stood, counted = 0, since
+        for begin, end in sorted(spans):
+            stood += max(0, min(end, now) - max(begin, counted))
+            counted = max(counted, end)
+        return stood
 
 
 class Watcher(Player):
@@ -145,7 +182,7 @@ class Watcher(Player):
         if last is not None and place != last + 1:
             self.faults.append(f"{self.who}: {place} after {last}")
         self._last = place
-        own = self.pulse.stood_ns(stamp, now)
+        own = self.pulse.stood_ns(stamp, now) if now - stamp > STALL_NS else 0
         self.delays_ns.append(now - stamp)
         self.own_ns.append(own)
         if now - stamp - own > LOOKED_AT_NS:
@@ -162,8 +199,8 @@ class Streams:
         self._began = time.monotonic()
         self._sent = 0
 
-    async def start(self, server: str, app: str, keys: dict[str, str], players: int) -> None:
-        self.pulse = Pulse()
+    async def start(self, server: str, pid: int, app: str, keys: dict[str, str], players: int) -> None:
+        self.pulse = Pulse(pid)
         target = Target.of(server, app)
         for name, key in keys.items():
             publisher = await Publisher.open(target, CHUNK_SIZE)
@@ -210,10 +247,11 @@ class Streams:
             p99_ms=_ms(delays[len(delays) * 99 // 100]) if delays else 0.0,
             raw_ms=_ms(max(raw, default=0)),
             stall_ms=_ms(self.pulse.worst_ns),
+            waited_ms=_ms(self.pulse.turns.total_ns),
             stolen_ms=_ms(self.pulse.host.total_ns),
         )
         self._began, self._sent = now, sent
-        self.pulse.worst_ns = self.pulse.host.total_ns = 0
+        self.pulse.worst_ns = self.pulse.host.total_ns = self.pulse.turns.total_ns = 0
         self.faults.clear()
         for player in self.players:
             player.delays_ns.clear()

@@ -7,16 +7,20 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from ingest.services import leases
 from tests.background import Background
 from tests.production.broadcast import on_air
 from tests.production.installation import Production, start_all
 from tests.production.outages import aftermath
 from tests.production.outages.steady import Steady
+from tests.production.settings import LONG
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import Installation, wait_for
 
-AWAY_S = 30.0
-HANGING_S = 8.0
+AWAY_S = 30.0 if LONG else leases.TTL.total_seconds() + 1
+"""By its end no lease lives that was held when the database went away."""
+HANGING_S = 8.0 if LONG else 6.0
+"""Longer than anybody waits for an answer: see ANSWER_S, and `dashboard.system.probes`."""
 ANSWER_S = 4.0
 """A publisher, and a page, is answered in this time, whatever is away."""
 SEEN_S = 3.0

@@ -73,7 +73,7 @@ def test_the_disk_is_full(
     open_wall(production, page)
     node.start()
     try:
-        with Steady(node.url, {name: keys[name] for name in STREAMS}) as steady:
+        with Steady(node, {name: keys[name] for name in STREAMS}) as steady:
             sessions = aftermath.open_sessions(production, STREAMS)
             with steady.undisturbed("The disk is full"):
                 began = time.time()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page
 
+from tests.production import settings as limits
 from tests.production.installation import Production
 from tests.production.outages.steady import Steady
 from tests.production.outages.taking import AWAY_S, STARTED, Keys, away, check_after, guests, publish
@@ -20,8 +21,8 @@ pytestmark = [pytest.mark.production, pytest.mark.measures_time, pytest.mark.tim
 
 BEGUN_S = 60.0
 DONE_S = 120.0
-LOST_S = 40.0
-"""A run whose process was lost is found to be so after 30 s without a sign of life."""
+LOST_S = limits.RUN_LOST_S + 10.0
+"""A run whose process was lost is found to be so after RUN_LOST_S without a sign of life."""
 
 
 @pytest.fixture(autouse=True)
