@@ -278,13 +278,13 @@ def at_night(
         browser = stack.enter_context(chromium())
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         night = Night(server, keys, context, clips, between, stack)
-        for name in streams:
-            night.publish(name)
         first = context.new_page()
         log_in(first, server)
         first.close()
-        for name in ("", *pages):
+        for name in ("", *pages):  # However long that takes: what a clip is for is in its first half minute.
             night.open(name)
+        for name in streams:
+            night.publish(name)
         for name in streams:
             night.on_air(name)
         yield night
