@@ -307,6 +307,7 @@ def test_a_name_is_never_markup(viewer: Client) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.both_forms
 def test_run_now_queues_a_run_and_the_page_shows_its_progress(analyst: Client) -> None:
     require_tool("java")
     make_broker_folders(celery_app)
