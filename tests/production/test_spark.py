@@ -39,11 +39,12 @@ PeriodicTask.objects.create(name="soon", task="analytics.tasks.scheduled_run", i
 
 
 def samples() -> list[Sample]:
-    """Two streams in two hours of two days."""
+    """Two streams in two hours of two days, which follow one another."""
+    midnight = NOON + 12 * HOUR_US
     return [
-        *broadcast("demo", "a", seconds=40),
-        *broadcast("demo", "b", seconds=40, start_us=NOON + 12 * HOUR_US),
-        *broadcast("camera", "c", seconds=20),
+        *broadcast("demo", "a", seconds=40, start_us=midnight - HOUR_US),
+        *broadcast("demo", "b", seconds=40, start_us=midnight),
+        *broadcast("camera", "c", seconds=20, start_us=midnight - HOUR_US),
     ]
 
 
@@ -82,6 +83,7 @@ def cluster_worker(production: Production, cluster: SparkMaster, tmp_path: Path,
     # An empty SPARK_REMOTE, as docker-compose.yml has it.
     where = {**SPARK, "SPARK_MASTER": cluster.url, "SPARK_REMOTE": "", "RTMPWEB_LAKE": str(lake)}
     worker = Worker("analytics", tmp_path, {**production.environment, **where})
+    worker.nice = 0  # There is nothing beside it that has to go on in real time, and all wait for it.
     try:
         worker.start()
         yield worker
