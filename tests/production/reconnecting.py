@@ -22,10 +22,8 @@ LONGEST_S = 4.0
 RETRY_S = 1.0
 """What the least patient encoders wait after a refusal."""
 FPS = 10
-SETTLED_S = 15.0
-"""Until all that is kept for clients is there: buffers, connections to the database, threads that ask it. Half of a
-shorter time: what comes later is within the bounds below, and a leak would be of each life.
-"""
+SETTLED_LIVES = 2 * PUBLISHERS
+"""Until all that is kept for clients is there: buffers, connections to the database, threads that ask it."""
 MORE_THREADS, MORE_FILES = 8, 8
 """Than at another time: those that ask the database, and answer HTTP, come as they are needed, up to a bound."""
 MOST_LINES = 200
@@ -164,7 +162,9 @@ async def _run(server: ServerProcess, publishers: list[Publisher], names: list[s
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     until = loop.time() + seconds
     tasks = [asyncio.create_task(publisher.run(until, over)) for publisher in publishers]
-    await asyncio.sleep(min(SETTLED_S, seconds / 2))
+    async with asyncio.timeout(seconds):
+        while sum(publisher.ends.total() for publisher in publishers) < SETTLED_LIVES:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
     # The first Parquet file of a process brings Arrow's buffers and threads, which stay.
     assert await asyncio.to_thread(request_flush, server.folder / "lake", wait_s=20)
     await asyncio.to_thread(server.items, "/api/v1/streams")
