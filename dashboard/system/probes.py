@@ -61,6 +61,8 @@ class Probe(Generic[T]):
     def look(self, limit_s: float = LIMIT_S) -> bool:
         """Whether it answered. One that still owes an answer is not asked again."""
         began = timezone.now()
+        if self._pending is not None and self._pending.done() and isinstance(self._pending.exception(), AWAY):
+            self._pending = None  # That was of the look before, and says nothing of now.
         fresh = self._pending is None
         if self._pending is None:
             self._pending = self._thread.submit(self._ask_anew)

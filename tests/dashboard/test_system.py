@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -319,3 +319,24 @@ def test_a_question_that_hangs_is_down_since_it_was_asked() -> None:
     wait_for(lambda: probe.look(1), timeout_s=5, what="it answers again")
     assert probe.up
     assert asked.acquire(blocking=False)
+
+
+def test_a_question_that_failed_late_is_asked_again_by_the_next_look() -> None:
+    """Else what is back would be down for one look more."""
+    failing, asked = threading.Event(), []
+
+    def ask() -> str:
+        asked.append(1)
+        if len(asked) == 1:
+            assert failing.wait(10)
+            raise OperationalError("It went away meanwhile.")
+        return "well"
+
+    probe = Probe("It", ask)
+    assert not probe.look(0.1)
+    assert probe.hangs
+    failing.set()
+    assert probe._pending is not None
+    wait_for(probe._pending.done, timeout_s=5, what="the first question failed")
+    assert probe.look(5)
+    assert probe.found == "well"

@@ -17,10 +17,13 @@ from tests.production.settings import LONG
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import Installation, wait_for
 
-AWAY_S = 30.0 if LONG else leases.TTL.total_seconds() + 1
-"""By its end no lease lives that was held when the database went away."""
+AWAY_S = 30.0 if LONG else 6.0
+"""At least, and for as long as a test looks. Longer than anybody waits for an answer: see ANSWER_S, and
+`dashboard.system.probes`.
+"""
+UNRENEWED_S = 30.0 if LONG else leases.TTL.total_seconds() + 1
+"""Without the database: by its end no lease lives that was held when it went away."""
 HANGING_S = 8.0 if LONG else 6.0
-"""Longer than anybody waits for an answer: see ANSWER_S, and `dashboard.system.probes`."""
 ANSWER_S = 4.0
 """A publisher, and a page, is answered in this time, whatever is away."""
 SEEN_S = 3.0

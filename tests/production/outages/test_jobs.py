@@ -67,7 +67,7 @@ def test_the_workers_are_killed_while_one_computes(
         with steady.undisturbed("The workers are away"):
             lost = ask(production, page)
             wait_for(lambda: java(production), timeout_s=BEGUN_S, what="Spark has started")
-            with away(production.worker, production.analytics, for_s=0):
+            with away(production.worker, production.analytics):
                 began = time.time()
                 assert publish(production, keys["new"]) == STARTED
                 others.leave()
@@ -79,7 +79,6 @@ def test_the_workers_are_killed_while_one_computes(
                 assert "lost" in page.inner_text("#run-failed")
                 assert run_is(production, lost, "failed", within_s=0)[1] == "lost"
                 asked = ask(production, page)
-                assert time.time() - began >= AWAY_S
             run_is(production, asked, "done", within_s=DONE_S)
         check_over(page, "worker_analytics")
         others.check()

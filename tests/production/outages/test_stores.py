@@ -13,6 +13,7 @@ from tests.production.outages.taking import (
     NOT_CONNECTED,
     STARTED,
     UNCHECKED,
+    UNRENEWED_S,
     WRITTEN_S,
     Encoder,
     Keys,
@@ -95,7 +96,7 @@ def test_postgresql_is_away(
     with guests(production, keys) as others, Encoder(production.rtmp) as early:
         assert not early.connect()
         with steady.undisturbed("PostgreSQL is away"):
-            with away(production.postgres):
+            with away(production.postgres, for_s=UNRENEWED_S):
                 assert early.publish(keys["new"]) == UNCHECKED
                 assert publish(production, keys["new"]) == NOT_CONNECTED
                 others.leave()
