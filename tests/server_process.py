@@ -21,6 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, TypeVar
 
+from tests import commands
+
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Ready: dashboard (http://\S+?)/?, (rtmp://[^\s/]+)")
 
@@ -75,14 +77,7 @@ class Installation:
         self, *arguments: str, environment: Mapping[str, str] = MappingProxyType({}), timeout_s: float = 180
     ) -> str:
         """A management command in another process, as an operator's shell would run it."""
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-        )
+        done = commands.run(arguments, {**self.environment, **environment}, timeout_s)
         assert done.returncode == 0, f"manage.py {arguments[0]} failed:\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

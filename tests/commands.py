@@ -1,0 +1,161 @@
+"""Management commands in processes of their own that need not import the project first: it takes them a second each.
+
+For each environment a process imports all, and becomes the parent (`os.fork`) of one process for each command. To the
+command it is `manage.py NAME ...` in an operator's shell: its own process, connections and output, and an exit code.
+
+It runs as `python -m tests.commands`; what it is told and what it answers are JSON, a line each. First its environment,
+which does not stand in /proc, where tests look for what a server left behind; then {"arguments", "output", "errors"},
+the latter being files; its answer is the exit code.
+"""
+
+import atexit
+import io
+import json
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+MOST = 2
+"""Parents that live at a time: those of the environments that were asked last."""
+
+
+class Commands:
+    """The parent of one environment's commands."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._turn = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.commands"],
+            cwd=ROOT,
+            env={"PATH": environment.get("PATH", "")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._tell(dict(environment))
+
+    def run(self, arguments: Sequence[str], timeout_s: float) -> "subprocess.CompletedProcess[str]":
+        """Raises subprocess.TimeoutExpired."""
+        with self._turn, tempfile.TemporaryDirectory(prefix="rtmpweb-command-") as folder:
+            output, errors = Path(folder, "output"), Path(folder, "errors")
+            self._tell({"arguments": list(arguments), "output": str(output), "errors": str(errors)})
+            assert self._process.stdout is not None
+            late = threading.Timer(timeout_s, self._process.kill)
+            late.start()
+            answer = self._process.stdout.readline()
+            late.cancel()
+            if not answer:
+                raise subprocess.TimeoutExpired(list(arguments), timeout_s)
+            return subprocess.CompletedProcess(arguments, int(answer), output.read_text(), errors.read_text())
+
+    def _tell(self, what: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        with self._turn, suppress(BrokenPipeError):
+            self._process.communicate()
+
+
+_open: "OrderedDict[str, Commands]" = OrderedDict()
+_opening = threading.Lock()
+
+
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str], timeout_s: float
+) -> "subprocess.CompletedProcess[str]":
+    """`manage.py ARGUMENTS`: its exit code and what it wrote. Raises subprocess.TimeoutExpired."""
+    return _of(environment).run(arguments, timeout_s)
+
+
+def _of(environment: Mapping[str, str]) -> Commands:
+    name = json.dumps(dict(environment), sort_keys=True)
+    with _opening:
+        found = _open.pop(name, None)
+        if found is None or not found.is_running:
+            found = Commands(environment)
+        _open[name] = found
+        while len(_open) > MOST:
+            _open.popitem(last=False)[1].close()
+    return found
+
+
+@atexit.register
+def close_all() -> None:
+    while _open:
+        _open.popitem()[1].close()
+
+
+# --- The parent ---
+
+
+def main() -> None:
+    told, answers = sys.stdin, os.fdopen(os.dup(1), "w")
+    os.environ.clear()
+    os.environ.update(json.loads(told.readline()))
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
+    for line in told:
+        _prepare()
+        order = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            _become(**order)
+        _, status = os.waitpid(pid, 0)
+        answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        answers.flush()
+
+
+def _prepare() -> None:
+    """Imports what commands need. Nothing of a parent's state may matter to them: no connection, no thread."""
+    if "django" in sys.modules:
+        return
+    with suppress(BaseException):  # A wrong setting is the command's to tell of.
+        import django
+
+        django.setup()
+        import rtmpweb.urls  # noqa: F401 - what Django's checks of each command import
+    assert threading.active_count() == 1, threading.enumerate()
+
+
+def _become(arguments: list[str], output: str, errors: str) -> None:
+    """In the child: the command, to its end."""
+    for number, file, mode in ((0, os.devnull, os.O_RDONLY), (1, output, 0), (2, errors, 0)):
+        handle = os.open(file, mode or os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(handle, number)
+        os.close(handle)
+    sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
+    sys.argv = ["manage.py", *arguments]
+    code = 0
+    try:
+        runpy.run_path(str(ROOT / "manage.py"), run_name="__main__")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)  # noqa: T201
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
