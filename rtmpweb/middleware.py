@@ -1,7 +1,7 @@
 """Static files from the application itself, at no cost to the other requests; whose host is checked."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
@@ -25,6 +25,9 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
     sync_capable = True
     async_capable = True
 
+    found: ClassVar[dict[str, Any]] = {}
+    """{path: file}: they stand in the tree's folders, which are gone through once a process, not once a handler."""
+
     def __init__(self, get_response: Handler) -> None:
         super().__init__(get_response)
         self.is_async = iscoroutinefunction(get_response)
@@ -38,6 +41,13 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
             return passed_on
         response = self.serve(found, request)
         return finished(response) if self.is_async else response
+
+    def add_files_from_finders(self) -> None:
+        if self.found:
+            self.files.update(self.found)
+        else:
+            super().add_files_from_finders()
+            self.found.update(self.files)
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:

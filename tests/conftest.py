@@ -1,22 +1,27 @@
 """What the whole suite shares: how it is spread over parallel workers, and the list of what could not be tested."""
 
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import redis
 from django.conf import settings
+from django.db import connection
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.leftovers import settle
 from tests.migrated import Migrated, empties_database
+from tests.server_process import migrated_database
 from tests.tools import MISSING
 
 GROUPS = {
+    "tests/e2e/test_two_am": "night",
     "tests/e2e/pages/": "pages",
     "tests/e2e/": "e2e",
     "tests/production/test_form.py": "production",
     "tests/production/test_spark.py": "production",
+    "tests/production/outages/": "production",
     "tests/rtmpweb/test_serve": "serve",
     "tests/analytics/reports/": "reports",
     "tests/analytics/test_oracle": "spark",
@@ -51,8 +56,17 @@ def own_redis() -> Iterator["redis.Redis | None"]:
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """PostgreSQL goes with the run: no need to drop a database to which the consumers' threads are still connected."""
-    return bool(settings.DATABASE_URL)
+    """PostgreSQL goes with the run: no need to drop a database to which the consumers' threads are still connected.
+    SQLite's file has its tables from `migrated_database`, and goes with the run's folder.
+    """
+    return True
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
+    """After each parallel worker has got a name of its own: the tables, which take long to make."""
+    if connection.vendor == "sqlite":
+        shutil.copyfile(migrated_database(), connection.settings_dict["TEST"]["NAME"])
 
 
 @pytest.fixture(autouse=True)

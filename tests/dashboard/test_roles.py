@@ -18,6 +18,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, get_resolver, resolve
 
+from analytics.reports import apart
 from dashboard import permissions, routing, tokens
 from tests.dashboard.conftest import client_of, make_user
 from tests.dashboard.house import furnish
@@ -222,8 +223,9 @@ the fixture `there`: app live, stream cam-1 and node n1; what is in braces are i
 
 
 @pytest.fixture
-def there(db: None) -> dict[str, Any]:
-    """What the table's paths name."""
+def there(db: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the table's paths name. A PDF comes of another process, of whom nothing is asked here but who gets it."""
+    monkeypatch.setattr(apart, "pdf", lambda document: b"%PDF")
     return furnish()
 
 

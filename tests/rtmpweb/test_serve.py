@@ -20,7 +20,7 @@ import pytest
 
 from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
-from tests.server_process import READY, ROOT, ServerProcess, wait_for
+from tests.server_process import READY, ROOT, ServerProcess, running, wait_for
 
 pytestmark = [pytest.mark.serve, pytest.mark.timeout(180)]
 
@@ -42,20 +42,26 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 @pytest.fixture(scope="module")
 def used_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder in which a server was started and stopped once."""
-    server = ServerProcess(tmp_path_factory.mktemp("used") / "var")
-    server.start()
-    server.stop()
-    return server.folder
+    with running(tmp_path_factory.mktemp("used") / "var") as server:
+        return server.folder
+
+
+@pytest.fixture(scope="module")
+def started(used_folder: Path) -> Iterator[list[ServerProcess]]:
+    """The servers that `again` has started; the last one may still run."""
+    servers: list[ServerProcess] = []
+    yield servers
+    if servers and servers[-1].process.poll() is None:
+        servers[-1].stop()
 
 
 @pytest.fixture
-def again(used_folder: Path) -> Iterator[ServerProcess]:
-    """A started server, not for the first time."""
-    server = ServerProcess(used_folder)
-    server.start()
-    yield server
-    if server.process.poll() is None:
-        server.stop()
+def again(used_folder: Path, started: list[ServerProcess]) -> ServerProcess:
+    """A started server, not for the first time: the one that the test before it left running, or a new one."""
+    if not started or started[-1].process.poll() is not None:
+        started.append(ServerProcess(used_folder))
+        started[-1].start()
+    return started[-1]
 
 
 def get(server: ServerProcess, path: str) -> tuple[int, dict[str, str], bytes]:
@@ -183,6 +189,21 @@ def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
     assert "Warning" not in again.log
 
 
+def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
+    before = settled_workers(again)
+    assert os.getpriority(os.PRIO_PROCESS, before["analytics"]) > os.getpriority(os.PRIO_PROCESS, before["default"])
+    old_pool = processes.children(before["analytics"])
+    os.kill(before["analytics"], signal.SIGKILL)
+    wait_for(
+        lambda: workers(again).get("analytics") not in (None, before["analytics"]),
+        timeout_s=20,
+        what="the analytics worker runs again",
+    )
+    assert not old_pool & processes.parents().keys()
+    assert workers(again)["default"] == before["default"]
+    assert get(again, "/healthz")[0] == 200
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_a_stop_leaves_nothing_running(again: ServerProcess, number: signal.Signals) -> None:
     settled_workers(again)
@@ -234,21 +255,6 @@ def test_workers_die_with_a_killed_server(again: ServerProcess) -> None:
     again.process.kill()
     again.process.wait()
     assert_nothing_is_left(again, 20)
-
-
-def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
-    before = settled_workers(again)
-    assert os.getpriority(os.PRIO_PROCESS, before["analytics"]) > os.getpriority(os.PRIO_PROCESS, before["default"])
-    old_pool = processes.children(before["analytics"])
-    os.kill(before["analytics"], signal.SIGKILL)
-    wait_for(
-        lambda: workers(again).get("analytics") not in (None, before["analytics"]),
-        timeout_s=20,
-        what="the analytics worker runs again",
-    )
-    assert not old_pool & processes.parents().keys()
-    assert workers(again)["default"] == before["default"]
-    assert get(again, "/healthz")[0] == 200
 
 
 def run_to_its_end(server: ServerProcess) -> "subprocess.CompletedProcess[str]":

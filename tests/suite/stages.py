@@ -61,9 +61,9 @@ STAGES = (
         environment={"TESTS_FORM": "production"},
         needs=("postgres", "redis-server"),
     ),
-    Stage("What measures time, alone", "measures_time", ("tests/production", "tests/e2e")),
+    Stage("What measures time, and mostly waits", "measures_time", ("tests/production", "tests/e2e"), workers=2),
 )
-"""The last has the machine for itself; it also prints what all of them cost, and the closing line."""
+"""The last also prints what all of them cost, and the closing line."""
 
 
 def run(stage: Stage, workers: str, given: Sequence[str], told: Told) -> int:
