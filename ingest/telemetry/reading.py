@@ -21,7 +21,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.fs
 
 from ingest.telemetry.gathering import COLUMNS, IDENTITY, Gathering, Series
@@ -43,7 +42,6 @@ CLOCKS_APART_US = 120_000_000
 NAMED = 3
 """Of the files that can't be read, so many are named."""
 
-FORMAT = ds.ParquetFileFormat()
 DISK = pyarrow.fs.LocalFileSystem()
 SCHEMA = pa.schema([field.with_nullable(True) for field in SAMPLES.schema])
 """Older files lack newer columns: null there."""
@@ -171,9 +169,11 @@ class _Reader:
         return sorted(found, key=lambda path: path.name, reverse=True)
 
     def _file(self, path: Path) -> list[pa.Table]:
+        import pyarrow.dataset as ds  # Loaded only where it is used: it brings pandas, where that is installed.
+
         try:
             self.files += 1
-            fragment = FORMAT.make_fragment(str(path), DISK)
+            fragment = ds.ParquetFileFormat().make_fragment(str(path), DISK)
             scanner = ds.Scanner.from_fragment(
                 fragment, schema=SCHEMA, columns=list(COLUMNS), filter=self._wanted.where, use_threads=False
             )
