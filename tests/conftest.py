@@ -16,18 +16,24 @@ from tests.server_process import migrated_database
 from tests.tools import MISSING
 
 GROUPS = {
-    "tests/e2e/test_two_am": "night",
-    "tests/e2e/pages/": "pages",
-    "tests/e2e/": "e2e",
     "tests/production/test_form.py": "production",
     "tests/production/test_spark.py": "production",
     "tests/production/outages/": "production",
-    "tests/rtmpweb/test_serve": "serve",
-    "tests/analytics/reports/": "reports",
-    "tests/analytics/test_oracle": "spark",
     "tests/analytics/test_chaos": "chaos",
+    "tests/e2e/test_two_am": "night",
+    "tests/e2e/test_reports_page": "made reports",
+    "tests/e2e/pages/": "pages",
+    "tests/e2e/": "e2e",
+    "tests/rtmpweb/test_serve": "serve",
+    "tests/analytics/test_pipeline": "spark",
+    "tests/analytics/test_command": "spark",
+    "tests/analytics/test_checking": "spark",
+    "tests/analytics/test_oracle": "jobs on spark",
+    "tests/analytics/test_jobs": "jobs on spark",
+    "tests/analytics/test_runner": "jobs on spark",
+    "tests/analytics/test_java": "jobs on spark",
     "tests/analytics/test_worker": "worker",
-    "tests/analytics/": "spark",
+    "tests/analytics/reports/": "reports",
 }
 """{how a path begins: the group of tests that share what takes long to start}, the longest first."""
 

@@ -81,6 +81,12 @@ class Installation:
         assert done.returncode == 0, f"manage.py {arguments[0]} failed:\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    def put_tables(self) -> None:
+        """As `migrate` makes them in SQLite, unless they are there."""
+        if not self.database.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(migrated_database(), self.database)
+
     def manage_json(self, *arguments: str) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self.manage(*arguments, "--json"))
         return answer
@@ -238,9 +244,8 @@ def migrated_database() -> Path:
 def running(folder: Path, **environment: str) -> Iterator[ServerProcess]:
     """Its first start, but that the tables are there before; what else a first start makes, it makes."""
     server = ServerProcess(folder, **environment)
-    if "DATABASE_URL" not in environment and not server.database.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(migrated_database(), server.database)
+    if "DATABASE_URL" not in environment:
+        server.put_tables()
     server.start()
     try:
         yield server

@@ -27,6 +27,7 @@ def recording_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
     """One of its own, as it is killed; its application `live` records everything."""
     folder = tmp_path_factory.mktemp("recording") / "var"
     server = ServerProcess(folder, RTMPWEB_RECORDINGS_MIN_FREE_MIB="0")
+    server.put_tables()
     server.start()
     try:
         server.manage("application", "set", "live", "--record", "all")

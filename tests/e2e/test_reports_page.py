@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import chromium, log_in
 from tests.e2e.programs import Keys, key_url
+from tests.e2e.test_secrets import holders
 from tests.media import of_kind, read_packets
 from tests.receivers import MailReceiver, mail_receiver
 from tests.server_process import ServerProcess, running
@@ -137,6 +138,8 @@ def test_run_now_shows_progress_and_then_the_hours_rollup(
     columns = ("video_bytes", "audio_bytes", "video_frames", "audio_frames", "keyframes")
     sums = tuple(sum(rollup[column] for rollup in rollups) for column in columns)
     assert sums == samples(server, OTHER, *(f"sum({column})" for column in columns))
+    assert list((server.folder / "lake" / "rollups").rglob("*.parquet"))
+    assert [holders(server.folder, key["key"]) for key in keys.values()] == [[], []]
     sent = read_packets(str(short_clip))
     assert sum(rollup["video_frames"] for rollup in rollups) == len(of_kind(sent, "video"))
 

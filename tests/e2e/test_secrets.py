@@ -1,4 +1,7 @@
-"""A stream key leaves no trace: not in a log, page, answer of the API, database row or Parquet file."""
+"""A stream key leaves no trace: not in a log, page, answer of the API, database row or Parquet file.
+
+Nor in what the analytics make of them: tests/e2e/test_reports_page.py.
+"""
 
 import asyncio
 import contextlib
@@ -10,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ingest.telemetry import request_flush
 from tests.e2e.programs import PUBLISHERS, Keys, key_url
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import ServerProcess, wait_for
@@ -48,9 +52,8 @@ def test_keys_are_nowhere(server: ServerProcess, keys: Keys, short_clip: Path) -
         capture_output=True,
         check=False,
     )
-    server.manage("analytics", "run", "hourly", "--json")
-    parquet = list((server.folder / "lake").rglob("*.parquet"))
-    assert parquet, "the lake holds what was recorded"
+    assert request_flush(server.folder / "lake", wait_s=20)
+    assert list((server.folder / "lake").rglob("*.parquet")), "the lake holds what was recorded"
     for secret in (key["key"], WRONG):
         assert holders(server.folder, secret) == []
         assert secret not in server.log

@@ -60,7 +60,7 @@ PUBLISHED = (
 def prepare(folder: Path) -> dict[str, Any]:
     """A data folder with its database and a key for each stream, to be copied for each node; the keys."""
     installation = Installation(folder)
-    installation.manage("migrate", "--no-input", "--verbosity", "0")
+    installation.put_tables()
     installation.manage("application", "set", "live")
     return {name: installation.create_key(f"live/{name}")["key"] for name in STREAMS}
 

@@ -52,6 +52,7 @@ async def publish(server: ServerProcess, key: str) -> RtmpClient:
 def test_each_begin_has_one_end_though_server_and_worker_are_killed(tmp_path: Path) -> None:
     """The worker dies while it delivers one publisher's end, the node while another publisher is live."""
     server = ServerProcess(tmp_path / "var", RTMPWEB_WEBHOOK_PRIVATE="1")
+    server.put_tables()
     with http_receiver() as receiver:
         server.start()
         try:

@@ -46,13 +46,8 @@ class Stage:
 
 STAGES = (
     Stage(
-        "SQLite, in memory, and the production form's processes",
-        "not spark and not measures_time and not soak",
-    ),
-    Stage(
-        "Spark, whose Java would keep real encoders and browsers waiting",
-        "spark and not soak",
-        ("tests/analytics", "tests/production", "tests/e2e"),
+        "SQLite, in memory; Spark; the production form's processes",
+        "not measures_time and not soak",
     ),
     Stage(
         "PostgreSQL, Redis",
