@@ -12,8 +12,8 @@ BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
 VENDOR := dashboard/static/vendor/.copied
 SOURCES := rtmpweb dashboard analytics ingest tests bench
-# With more than there are cores, real encoders and browsers wait so long for theirs that they give up.
-WORKERS ?= 2
+# Most tests wait for real programs and real time: with as many as there are cores, these would idle.
+WORKERS ?= 5
 
 .PHONY: help run test quick check bench soak screenshots lock packages
 

@@ -33,9 +33,13 @@ GROUPS = {
     "tests/analytics/test_runner": "jobs on spark",
     "tests/analytics/test_java": "jobs on spark",
     "tests/analytics/test_worker": "worker",
+    "tests/dashboard/test_accessibility": "accessibility",
     "tests/analytics/reports/": "reports",
 }
 """{how a path begins: the group of tests that share what takes long to start}, the longest first."""
+
+LAST = ("tests/ingest/flv/", "tests/ingest/live/", "tests/ingest/rtmp/")
+"""Short files of short tests that wait for nothing: they fill what time the parallel workers have left in the end."""
 
 
 MIGRATED = Migrated()
@@ -137,4 +141,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     each group.
     """
     order = {name: place for place, name in enumerate(dict.fromkeys(GROUPS.values()))}
-    items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))
+    items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order) + item.nodeid.startswith(LAST)))
