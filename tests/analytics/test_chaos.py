@@ -10,7 +10,12 @@ import pytest
 from tests.analytics.chaos import endure
 from tests.tools import require_tool
 
-pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(900),
+    pytest.mark.slow("whole runs of the analytics, each with a Java of its own"),
+]
 
 
 def test_a_disturbed_run_ends_with_the_rows_of_a_clean_one(tmp_path: Path) -> None:

@@ -17,7 +17,12 @@ from analytics.models import Dimension, Grain, Rollup
 from analytics.synthetic import generate
 from tests.ingest.telemetry.records import NOON
 
-pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("jvm")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("jvm"),
+    pytest.mark.slow("Spark plans and computes"),
+]
 
 START = datetime.fromtimestamp(NOON / 1e6, UTC)
 DAY = START.replace(hour=0)

@@ -19,6 +19,7 @@ from tests.tools import hide_java
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.slow("Spark plans and computes")
 @pytest.mark.spark
 @pytest.mark.usefixtures("jvm")
 def test_it_prints_what_was_read_and_written(

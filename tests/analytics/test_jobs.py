@@ -25,7 +25,7 @@ from ingest.telemetry import TelemetryWriter, schema
 from tests.analytics.lakes import HOUR_US, broadcast, compute, fill
 from tests.ingest.telemetry.records import NOON, event, sample
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("Spark plans and computes")]
 
 SECOND_US = 1_000_000
 

@@ -23,7 +23,12 @@ from ingest.telemetry.lake import hour_folder
 from tests.analytics.lakes import HOUR_US, broadcast, fill
 from tests.ingest.telemetry.records import NOON
 
-pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("jvm")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("jvm"),
+    pytest.mark.slow("Spark plans and computes"),
+]
 
 DAY = datetime(2026, 3, 29, tzinfo=UTC)
 TRIGGER = AnalyticsRun.Trigger

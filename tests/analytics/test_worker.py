@@ -18,7 +18,11 @@ from tests.rtmpweb import processes
 from tests.server_process import wait_for
 from tests.tools import require_tool
 
-pytestmark = [pytest.mark.spark, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.slow("whole runs of the analytics, each with a Java of its own"),
+]
 
 DONE_S = 120.0
 GONE_S = 20.0

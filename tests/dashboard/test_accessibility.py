@@ -203,6 +203,7 @@ def test_the_admin_keeps_the_policy(page: Page, house: House, path: str) -> None
     assert_none(visit(page, house.url(path)))
 
 
+@pytest.mark.slow("it opens every page")
 def test_no_page_scrolls_sideways_on_a_small_phone(page: Page, house: House) -> None:
     page.set_viewport_size({"width": 320, "height": 700})
     wide = {}

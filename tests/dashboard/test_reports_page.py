@@ -188,6 +188,7 @@ def test_a_report_of_nothing_is_a_page(viewer: Client) -> None:
     assert "No stream was on air." in page
 
 
+@pytest.mark.slow("a PDF of thousands of streams is drawn")
 def test_of_very_many_streams_the_page_and_the_pdf_show_the_worst(viewer: Client) -> None:
     many = [stream_row(f"live/cam-{number}") for number in range(MOST_ROWS + 5)]
     report = make_report(document(streams=many))

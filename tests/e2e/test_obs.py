@@ -47,6 +47,7 @@ def start(server: ServerProcess, screen: Screen, tmp_path: Path) -> Iterator[Sta
         yield begin
 
 
+@pytest.mark.slow("real programs publish and play, in real time")
 def test_what_it_publishes_reaches_a_player_until_it_stops(
     server: ServerProcess, keys: Keys, start: Start, tmp_path: Path
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_refused_key_is_told_and_not_tried_again(server: ServerProcess, start:
     assert obs.running
 
 
+@pytest.mark.slow("real programs publish and play, in real time")
 def test_it_comes_back_when_the_server_dropped_it(server: ServerProcess, keys: Keys, start: Start) -> None:
     obs = start(keys["obs-dropped"]["key"])
     first = server.wait_for_state("live/obs-dropped", "live")["session_id"]

@@ -74,6 +74,7 @@ def resident_mib(server: ServerProcess) -> float:
     return int(lines["VmRSS"].split()[0]) / 1024
 
 
+@pytest.mark.slow("real programs publish and play, in real time")
 def test_killed_in_the_middle(recording_server: ServerProcess, clip: Path) -> None:
     """The file plays at once; at the next start it is closed, and its row says so."""
     require_tool("ffprobe")
@@ -105,6 +106,7 @@ def test_killed_in_the_middle(recording_server: ServerProcess, clip: Path) -> No
     assert of_kind(read_packets(str(path)), "video") == video
 
 
+@pytest.mark.slow("real programs publish and play, in real time")
 @pytest.mark.browser
 def test_an_operator_takes_it_from_the_page(recording_server: ServerProcess, short_clip: Path, tmp_path: Path) -> None:
     server = recording_server
@@ -183,6 +185,7 @@ def asked_for(server: ServerProcess, url: str) -> Iterator[http.client.HTTPRespo
         connection.close()
 
 
+@pytest.mark.slow("real programs publish and play, in real time")
 def test_a_download_that_nobody_reads_takes_no_memory(recording_server: ServerProcess, short_clip: Path) -> None:
     """Of a file of a GiB, until the server gives such a client up: not because its application was disabled."""
     server = recording_server

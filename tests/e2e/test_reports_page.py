@@ -26,7 +26,14 @@ from tests.receivers import MailReceiver, mail_receiver
 from tests.server_process import ServerProcess, running
 from tests.tools import require_tool
 
-pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.spark, pytest.mark.timeout(420)]
+pytestmark = [
+    pytest.mark.serve,
+    pytest.mark.browser,
+    pytest.mark.clients,
+    pytest.mark.spark,
+    pytest.mark.timeout(420),
+    pytest.mark.slow("whole runs of the analytics, each with a Java of its own"),
+]
 
 STREAM = "live/reported"
 OTHER = "live/rolled-up"

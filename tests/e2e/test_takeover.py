@@ -32,6 +32,7 @@ def on_air(server: ServerProcess, width: int) -> None:
     wait_for(check, timeout_s=20, what=f"pictures of {width} come, and the player is there")
 
 
+@pytest.mark.slow("real programs publish and play, in real time")
 def test_a_player_goes_on_with_the_encoder_that_comes_back(server: ServerProcess, keys: Keys, tmp_path: Path) -> None:
     require_tool("ffmpeg")
     clips = {size: make_clip(tmp_path / f"{size}.flv", seconds=12, size=size, video_kbps=300) for size in SIZES}

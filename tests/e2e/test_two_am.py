@@ -135,6 +135,7 @@ def test_who_takes_care_of_it_says_so_and_sees_it_come_back(night: Night) -> Non
     page.close()
 
 
+@pytest.mark.slow("health is judged by what streams did for seconds")
 def test_keyframes_too_far_apart_are_told_and_clear(night: Night) -> None:
     began = night.began["gop"]
     for page in ("", "gop"):

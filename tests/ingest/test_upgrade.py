@@ -37,6 +37,7 @@ def test_processes_of_the_former_version_can_still_write(db: None) -> None:
         assert cursor.fetchone() == (1,)
 
 
+@pytest.mark.slow("the database is migrated back and forth")
 def test_a_policy_of_recording_is_what_was_on_or_off(transactional_db: None) -> None:
     executor = MigrationExecutor(connection)
     latest = executor.loader.graph.leaf_nodes()  # Of all applications: others stand on it.
@@ -52,6 +53,7 @@ def test_a_policy_of_recording_is_what_was_on_or_off(transactional_db: None) -> 
     assert dict(Application.objects.values_list("name", "record")) == {"studio": "all", "live": "none"}
 
 
+@pytest.mark.slow("the database is migrated back and forth")
 def test_the_sessions_are_written_while_their_indexes_are_built(transactional_db: None) -> None:
     """Also those that a run before left half built."""
     names = ("session_kind_started", "session_address_started", "session_reason_started", "session_ended")

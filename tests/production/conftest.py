@@ -1,7 +1,7 @@
 """One production form for all tests of this folder that a process runs in turn, started when the first asks for it and
 gone after the last, as tests of other folders may follow in the process.
 
-Tests that are marked `measures_time` run alone (`tests/suite.py`): they need the cores.
+Tests that are marked `measures_time` run last (`tests/suite/stages.py`): they need the cores.
 """
 
 from collections.abc import Iterator

@@ -12,7 +12,11 @@ import pytest
 
 from tests.production.kills import KilledNode, lives, prepare
 
-pytestmark = [pytest.mark.production, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.production,
+    pytest.mark.timeout(300),
+    pytest.mark.slow("the whole server starts, or ends, as processes"),
+]
 
 NODES = 2
 KILLS = 4

@@ -9,7 +9,12 @@ import pytest
 
 from tests.production.reconnecting import ENDS, reconnect
 
-pytestmark = [pytest.mark.production, pytest.mark.measures_time, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.production,
+    pytest.mark.measures_time,
+    pytest.mark.timeout(240),
+    pytest.mark.slow("publishers come back hundreds of times"),
+]
 
 SECONDS = 14
 """Some two hundred lives; the latter half of them after what the server holds was looked at first."""

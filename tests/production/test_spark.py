@@ -20,7 +20,12 @@ from tests.production.installation import Production, start_all
 from tests.production.parts import SPARK, SparkConnect, SparkMaster, SparkWorker, Worker
 from tests.server_process import wait_for
 
-pytestmark = [pytest.mark.production, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.production,
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.slow("whole runs of the analytics, each with a Java of its own"),
+]
 
 RESULTS = ("analytics_rollup", "analytics_partition", "analytics_analyticsrun")
 
@@ -201,6 +206,7 @@ class Asker:
         self.process.communicate()
 
 
+@pytest.mark.soak
 def test_spark_connect_that_was_started_again_is_used_again(connect: SparkConnect, tmp_path: Path) -> None:
     if not connect.running:
         connect.launch()
@@ -214,6 +220,7 @@ def test_spark_connect_that_was_started_again_is_used_again(connect: SparkConnec
         assert asker.count().startswith("SparkLost Spark does not answer at 127.0.0.1:")
 
 
+@pytest.mark.soak
 def test_a_cluster_without_workers_is_told_of_and_one_that_was_started_again_is_used_again(tmp_path: Path) -> None:
     """With one worker, which is enough for it."""
     master = SparkMaster(tmp_path)

@@ -151,6 +151,7 @@ def environment(folder: Path, **settings: str) -> dict[str, str]:
     return {**os.environ, "RTMPWEB_DATA_DIR": str(folder), "PYTHONUNBUFFERED": "1", **settings}
 
 
+@pytest.mark.slow("the whole server starts, or ends, as processes")
 @pytest.mark.serve
 def test_celerys_processes_write_the_same_json(tmp_path: Path) -> None:
     """A worker with its pool and its schedule, from the first line to the last."""

@@ -22,7 +22,11 @@ from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
 from tests.server_process import READY, ROOT, ServerProcess, running, wait_for
 
-pytestmark = [pytest.mark.serve, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.serve,
+    pytest.mark.timeout(180),
+    pytest.mark.slow("the whole server starts, or ends, as processes"),
+]
 
 SECOND_START_S = 10
 """In the server's own processor time, which other tests beside this one don't lengthen."""

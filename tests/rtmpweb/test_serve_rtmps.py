@@ -12,7 +12,11 @@ from tests.certificates import make_pair
 from tests.rtmp_client import RtmpClient
 from tests.server_process import ServerProcess, running, wait_for
 
-pytestmark = [pytest.mark.serve, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.serve,
+    pytest.mark.timeout(180),
+    pytest.mark.slow("the whole server starts, or ends, as processes"),
+]
 
 
 def test_a_publisher_through_tls_holds_the_stop_up_until_it_leaves(tmp_path: Path) -> None:

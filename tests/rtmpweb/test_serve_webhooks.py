@@ -12,7 +12,11 @@ from tests.receivers import HttpReceiver, answer, http_receiver
 from tests.rtmp_client import RtmpClient
 from tests.server_process import ServerProcess, wait_for
 
-pytestmark = [pytest.mark.serve, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.serve,
+    pytest.mark.timeout(240),
+    pytest.mark.slow("the whole server starts, or ends, as processes"),
+]
 
 MAKE = """
 from dashboard.alerting.models import Webhook

@@ -108,7 +108,6 @@ class Listener:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow(reason): may take over ten seconds, for a reason that the suite prints")
     if not hasattr(config, "workerinput"):
         config.stash[COSTS] = Costs()
         config.pluginmanager.register(Listener(config.stash[COSTS]))

@@ -58,6 +58,7 @@ def test_the_wall_shows_a_stream_within_two_seconds_and_its_end_within_two(
         expect(card).to_have_count(0, timeout=2000)
 
 
+@pytest.mark.slow("health is judged by what streams did for seconds")
 def test_figures_follow_the_media_within_five_percent(
     page: Page, server: ServerProcess, keys: Keys, clip: Path
 ) -> None:

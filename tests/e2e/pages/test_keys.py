@@ -42,6 +42,7 @@ def step(page: Page, name: str) -> Any:
     return page.locator(f'#steps [data-step="{name}"]')
 
 
+@pytest.mark.slow("health is judged by what streams did for seconds")
 def test_a_key_is_copied_and_its_encoder_fills_the_checklist(
     page: Page, server: ServerProcess, clip: Path, tmp_path: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_key_is_copied_and_its_encoder_fills_the_checklist(
         assert holders(server.folder, secret) == []
 
 
+@pytest.mark.slow("health is judged by what streams did for seconds")
 def test_a_test_is_judged_while_the_stream_is_on_air(page: Page, server: ServerProcess, clip: Path) -> None:
     rtmp, real = make(page, server, "live/both")
     _, trial = make(page, server, "live/both", test_only=True)

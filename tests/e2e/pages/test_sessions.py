@@ -99,6 +99,7 @@ def test_the_page_of_a_session_answers_while_it_lives_and_after(
     assert max(float(row["video_kbps"]) for row in rows) > 0
 
 
+@pytest.mark.slow("real programs publish and play, in real time")
 def test_two_sessions_are_found_chosen_and_compared(page: Page, server: ServerProcess, keys: Keys, clip: Path) -> None:
     ids = [publish_and_kill(server, keys, "killed-twice", clip) for _ in range(2)]
     page.goto(f"{server.http}/sessions/")

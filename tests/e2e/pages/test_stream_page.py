@@ -91,6 +91,7 @@ def test_what_the_browser_cannot_play_is_said(page: Page, server: ServerProcess,
         expect(page.locator("#preview").get_by_role("button", name="Show the preview")).to_be_hidden()
 
 
+@pytest.mark.slow("health is judged by what streams did for seconds")
 def test_what_one_operator_does_another_sees_at_once(
     page: Page, browser: Browser, omar: None, server: ServerProcess, keys: Keys, rare: Path
 ) -> None:

@@ -373,6 +373,7 @@ def test_nothing_moves_for_who_wants_less_motion(
     calm.close()
 
 
+@pytest.mark.slow("a hundred seconds of five hundred streams are drawn")
 def test_five_hundred_streams_are_drawn_as_far_as_they_are_seen(page: Page, server: ServerProcess) -> None:
     """Its figures are told in docs/performance.md; here they have to be within bounds that a busy machine keeps."""
     chance = random.Random(1)

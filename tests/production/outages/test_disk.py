@@ -32,7 +32,11 @@ from tests.server_process import running, wait_for
 from tests.smalldisk import full, small_disk
 from tests.tools import MISSING
 
-pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.production,
+    pytest.mark.timeout(180),
+    pytest.mark.slow("a part is away for as long as it takes to be told of"),
+]
 
 STREAMS = ["disk-1", "disk-2", "disk-3"]
 NODE = "node-small"

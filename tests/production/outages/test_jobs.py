@@ -17,7 +17,12 @@ from tests.rtmpweb import processes
 from tests.server_process import wait_for
 from tests.tools import require_tool
 
-pytestmark = [pytest.mark.production, pytest.mark.measures_time, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.production,
+    pytest.mark.measures_time,
+    pytest.mark.timeout(300),
+    pytest.mark.slow("a part is away for as long as it takes to be told of"),
+]
 
 BEGUN_S = 60.0
 DONE_S = 120.0

@@ -33,7 +33,12 @@ UNHEALTHY_S = 8.0
 
 GOING_ON = "SELECT 1 FROM analytics_analyticsrun WHERE state IN ('queued', 'running')"
 
-pytestmark = [pytest.mark.production, pytest.mark.measures_time, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.production,
+    pytest.mark.measures_time,
+    pytest.mark.timeout(180),
+    pytest.mark.slow("a part is away for as long as it takes to be told of"),
+]
 
 
 def check_unhealthy(production: Production) -> None:

@@ -8,7 +8,12 @@ from tests.production.outages.steady import Steady
 from tests.production.outages.taking import STARTED, STREAMS, Keys, away, check_after, guests, publish, wait_seen
 from tests.production.outages.told import check_over, open_wall
 
-pytestmark = [pytest.mark.production, pytest.mark.measures_time, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.production,
+    pytest.mark.measures_time,
+    pytest.mark.timeout(180),
+    pytest.mark.slow("a part is away for as long as it takes to be told of"),
+]
 
 RECONNECTED_MS = 20_000
 """A page tries again ever later, up to each 15 s."""
