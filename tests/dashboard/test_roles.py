@@ -224,8 +224,9 @@ the fixture `there`: app live, stream cam-1 and node n1; what is in braces are i
 
 @pytest.fixture
 def there(db: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the table's paths name. A PDF comes of another process, of whom nothing is asked here but who gets it."""
-    monkeypatch.setattr(apart, "pdf", lambda document: b"%PDF")
+    """What the table's paths name. PDFs are not drawn: who gets one is what is asked here."""
+    made = apart._made
+    monkeypatch.setattr(apart, "_made", lambda job, given: b"%PDF" if job == "pdf" else made(job, given))
     return furnish()
 
 
