@@ -18,6 +18,9 @@ from tests.tools import find_tool, require_tool
 QUICK = "tests/rtmpweb/test_test_settings.py::test_the_data_folder_is_this_runs_own"
 
 
+PYTEST = "it runs pytest in processes of its own"
+
+
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where the durations are kept; of another run than the one that this test is in."""
@@ -25,6 +28,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "durations.jsonl"
 
 
+@pytest.mark.slow(PYTEST)
 def test_a_stage_that_cant_run_is_named_and_counted_at_the_end(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kept: Path
 ) -> None:
@@ -46,6 +50,7 @@ def test_long_for_a_reason() -> None: ...
 """
 
 
+@pytest.mark.slow(PYTEST)
 def test_what_takes_long_without_a_reason_fails_and_the_costs_are_told(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, kept: Path
 ) -> None:
@@ -63,6 +68,27 @@ def test_what_takes_long_without_a_reason_fails_and_the_costs_are_told(
     assert re.search(r"^FAILED \S*test_slow.py::test_long$", told, re.MULTILINE)
     lines = [json.loads(line) for line in kept.read_text().splitlines()]
     assert {line["test"] for line in lines} == {"test_slow.py::test_long", "test_slow.py::test_long_for_a_reason"}
+
+
+@pytest.mark.slow(PYTEST)
+def test_a_stage_beside_the_last_is_told_before_its_end_and_counted(
+    capfd: pytest.CaptureFixture[str], kept: Path
+) -> None:
+    both = (Stage("The one beside", "not soak", workers=1, is_beside=True), Stage("The last", "not soak"))
+    assert stages.main("1", [QUICK, "-q"], both) == 0
+    said = capfd.readouterr().out
+    assert "1 passed" in said.partition("what the tests cost")[0]
+    assert "2 passed" in said.rstrip().splitlines()[-1]
+    assert re.search(r" 1 tests: The one beside\n.* 1 tests: The last\n", said)
+
+
+@pytest.mark.slow(PYTEST)
+def test_a_failure_of_a_stage_beside_the_last_is_the_suites(tmp_path: Path, kept: Path) -> None:
+    file = tmp_path / "test_it.py"
+    file.write_text("import os\ndef test_it() -> None:\n    assert 'TESTS_FORM' not in os.environ\n")
+    given = [str(file), "-q", f"--rootdir={tmp_path}", "-p", "no:cacheprovider"]
+    beside = Stage("The one beside", "not soak", workers=1, is_beside=True, environment={"TESTS_FORM": "failing"})
+    assert stages.main("1", given, (beside, Stage("The last", "not soak"))) == 1
 
 
 @pytest.mark.parametrize(

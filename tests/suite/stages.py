@@ -1,4 +1,4 @@
-"""The suite's stages, one after the other.
+"""The suite's stages, one after the other but for one that runs beside the next.
 
 pytest's arguments go to each stage; a path among them stands in place of the stage's own. The exit code is the first
 that is not 0. The last line is pytest's, and counts the tests of all stages; one that could not run counts as a skipped
@@ -11,10 +11,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.suite.told import Told
+from tests.suite.told import Told, whole
 from tests.tools import MISSING, PACKAGES, find_tool
 
 NO_TESTS = 5
@@ -42,6 +44,8 @@ class Stage:
     environment: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     """Programs without which there is nothing to run it on."""
+    is_beside: bool = False
+    """It runs while the next one does, which mostly waits; what it prints stands before what that prints at its end."""
 
 
 STAGES = (
@@ -55,6 +59,8 @@ STAGES = (
         ("tests/ingest", "tests/dashboard", "tests/analytics", "tests/rtmpweb"),
         environment={"TESTS_FORM": "production"},
         needs=("postgres", "redis-server"),
+        workers=2,
+        is_beside=True,
     ),
     Stage("What measures time, and mostly waits", "measures_time", ("tests/production", "tests/e2e"), workers=2),
 )
@@ -68,17 +74,25 @@ def run(stage: Stage, workers: str, given: Sequence[str], told: Told) -> int:
     parallel = ["-n", str(count), "--no-loadscope-reorder"] if count > 1 else []
     environment = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     plugins = [word for plugin in PLUGINS for word in ("-p", plugin)]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, "--tb=short", "-m", stage.marks, *parallel, *given, *paths],
-        env=environment | stage.environment | told.as_environment(),
-        check=False,
-    ).returncode
+    command = [sys.executable, "-m", "pytest", *plugins, "--tb=short", "-m", stage.marks, *parallel, *given, *paths]
+    with told.output.open("wb") if told.output else nullcontext() as output:
+        code = subprocess.run(
+            command,
+            env=environment | stage.environment | told.as_environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT if output else None,
+            check=False,
+        ).returncode
+    if told.output:
+        told.output.rename(whole(told.output))
+    return code
 
 
 def main(workers: str, given: Sequence[str], stages: Sequence[Stage] = STAGES) -> int:
-    codes: list[int] = []
+    codes: list[Future[int]] = []
     left_out: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="rtmpweb-suite-") as name:
+    beside: list[Path] = []
+    with tempfile.TemporaryDirectory(prefix="rtmpweb-suite-") as name, ThreadPoolExecutor() as pool:
         folder = Path(name)
         for stage in stages:
             print(f"\n{stage.name}:", flush=True)  # noqa: T201
@@ -87,7 +101,12 @@ def main(workers: str, given: Sequence[str], stages: Sequence[Stage] = STAGES) -
                 left_out[stage.name] = f"{MISSING}{', '.join(PACKAGES[tool] for tool in missing)} (Debian packages)"
                 print(f"not tested on this machine: it {left_out[stage.name]}", flush=True)  # noqa: T201
                 continue
-            told = Told(stage.name, folder, left_out, began=time.time(), is_last=stage is stages[-1])
-            codes.append(run(stage, workers, given, told))
-    ran = [code for code in codes if code != NO_TESTS]
+            output = folder / f"beside-{len(beside)}.txt" if stage.is_beside else None
+            told = Told(stage.name, folder, left_out, time.time(), stage is stages[-1], output, list(beside))
+            codes.append(pool.submit(run, stage, workers, given, told))
+            if output:
+                beside.append(whole(output))
+            else:
+                codes[-1].result()
+    ran = [code.result() for code in codes if code.result() != NO_TESTS]
     return next((code for code in ran if code), 0) if ran else NO_TESTS

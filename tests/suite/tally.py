@@ -1,9 +1,10 @@
 """A pytest plugin: adds the reports of the runs before to this one's, so that the last closing line counts all tests.
 
-Stages that could not run are counted and listed as skipped.
+Stages that could not run are counted and listed as skipped. The last one waits for those that run beside it.
 """
 
 import json
+import time
 
 import pytest
 
@@ -17,6 +18,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if hasattr(config, "workerinput"):  # A parallel worker: its reports are its parent's as well.
         return
     suite = told()
+    for output in suite.beside if suite.is_last else ():
+        while not output.exists():
+            time.sleep(0.1)
+        terminalreporter.write(f"\n\n{output.read_text()}\n")
     file = suite.folder / "tally.json"
     for category, kept in (json.loads(file.read_text()) if file.exists() else {}).items():
         reports = [config.hook.pytest_report_from_serializable(config=config, data=report) for report in kept]

@@ -18,11 +18,21 @@ class Told:
     began: float
     """When the stage did, in seconds since the epoch."""
     is_last: bool
+    output: Path | None
+    """Where what it prints goes, if not to the terminal."""
+    beside: list[Path]
+    """The outputs of the stages that run beside this one, each there when its stage has ended."""
 
     def as_environment(self) -> dict[str, str]:
-        return {VARIABLE: json.dumps({**asdict(self), "folder": str(self.folder)})}
+        return {VARIABLE: json.dumps(asdict(self), default=str)}
 
 
 def told() -> Told:
     found = json.loads(os.environ[VARIABLE])
-    return Told(**{**found, "folder": Path(found["folder"])})
+    paths = {"folder": Path(found["folder"]), "output": found["output"] and Path(found["output"])}
+    return Told(**{**found, **paths, "beside": [Path(name) for name in found["beside"]]})
+
+
+def whole(output: Path) -> Path:
+    """The name of an output when it is whole."""
+    return output.with_suffix(".whole")
