@@ -139,6 +139,7 @@ class SharedObjects:
             if user.allowance.is_passed(user.work, now) and not user.link.ending:
                 most = self._limits.work_per_s
                 description = f"More than {most} messages a second to users of shared objects."
+                self._slices.forget(user.link)  # Its end would do all of it at once.
                 user.link.end("protocol_error", description, tell=False)
 
     # --- What the application keeps ---

@@ -39,6 +39,10 @@ class Slices:
             for work in found:
                 work()
 
+    def forget(self, owner: object) -> None:
+        """Nothing that waits of this one is done."""
+        self._waiting = deque(piece for piece in self._waiting if piece[0] is not owner)
+
     def close(self) -> None:
         """Nothing that waits is done."""
         self._waiting.clear()

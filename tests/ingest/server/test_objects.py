@@ -10,8 +10,15 @@ import pytest
 
 from ingest.live.objects import ObjectLimits
 from ingest.rtmp import Limits, amf0, events
-from ingest.rtmp.messages.shared_object import Release, RequestChange, RequestRemove, SendMessage, Use
-from ingest.server import RtmpServer
+from ingest.rtmp.messages.shared_object import (
+    Release,
+    RequestChange,
+    RequestRemove,
+    SendMessage,
+    SharedObject,
+    Use,
+)
+from ingest.server import RtmpServer, slices
 from ingest.server.connection import Connection
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
@@ -205,6 +212,26 @@ async def test_who_causes_too_much_work_for_others_ends(app: ScriptedApplication
     said = [len(other.messages) for other in others]
     assert said == [said[0]] * 4
     assert 15 <= said[0] <= 25 * (1 + time.monotonic() - began)
+
+
+async def test_nothing_is_done_any_more_of_what_waits_of_who_ends_so(
+    app: ScriptedApplication, serve: Serve, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All comes in one piece, and there is hardly any time for it in a turn of the loop."""
+    monkeypatch.setattr(slices, "SLICE_S", 0.0002)
+    allow(app, "temporary")
+    server = await serve(config={"objects": ObjectLimits(work_per_s=100)})
+    one, *others = [await join(at=server) for _ in range(5)]
+    began = time.monotonic()
+    for number in range(400):
+        one.protocol.send_shared_object(
+            SharedObject(one.name, one.version, False, [SendMessage("say", [float(number)])])
+        )
+    await one.flush()
+    ended = await app.event("rtmp.disconnect", connection=0)
+    assert ended["reason"] == "protocol_error"
+    await others[0].set("a", 1.0)
+    assert 15 <= len(others[0].messages) <= 25 * (1 + time.monotonic() - began)
 
 
 async def test_who_asks_for_a_large_object_again_and_again_ends(
