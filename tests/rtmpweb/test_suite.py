@@ -3,6 +3,7 @@
 import json
 import re
 import tempfile
+import time
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -134,6 +135,15 @@ def test_the_tests_nearest_to_a_change_come_first(changed: str, first: str) -> N
     found = [str(test.relative_to(quick.ROOT)) for test in quick.tests_near([file])]
     assert found[0] == first
     assert len(found) == len(set(found))
+
+
+@pytest.mark.slow(PYTEST)
+def test_when_its_time_is_over_no_quick_test_begins(capfd: pytest.CaptureFixture[str]) -> None:
+    files = [quick.ROOT / QUICK.partition("::")[0]]
+    assert quick.test(files, until=time.time() + 100) == 0
+    assert re.search(r"^\d+ passed in", capfd.readouterr().out, re.MULTILINE)
+    assert quick.test(files, until=time.time()) == 0
+    assert re.search(r"^\d+ skipped in", capfd.readouterr().out, re.MULTILINE)
 
 
 def test_documents_have_no_tests_of_their_own() -> None:

@@ -4,6 +4,7 @@
 that changed.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -12,14 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.suite.stages import NO_TESTS, UNWANTED
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 
-SECONDS = 60
-"""Of it all. When they are over no further test begins: the tests nearest to the change have come first."""
+SECONDS = 45
+"""Until no further test begins: the tests nearest to the change have come first."""
 
 PARALLEL = "2"
-NO_TESTS = 5
 LEFT_OUT = ("spark", "browser", "clients", "serve", "production", "measures_time", "soak")
 """Marks of what starts real programs."""
 
@@ -89,31 +91,37 @@ def run(name: str, command: Sequence[str]) -> Done:
     return Done(name, done.returncode, time.monotonic() - began, done.stdout)
 
 
-def test(files: Sequence[Path], seconds: float) -> int:
+def test(files: Sequence[Path], until: float) -> int:
+    """`until`: seconds since the epoch."""
     names = [str(file.relative_to(ROOT)) for file in files]
     marks = " and ".join(f"not {mark}" for mark in LEFT_OUT)
-    limits = [f"--session-timeout={max(1, round(seconds))}", "--maxfail=5"]
     parallel = ["-n", PARALLEL, "--no-loadscope-reorder"] if len(files) > 1 else []
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-m", marks, *limits, *parallel, *names]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    options = ["-q", "--tb=short", "--maxfail=5", "-p", "tests.suite.hurry", "-m", marks, *parallel]
+    environment = {name: value for name, value in os.environ.items() if name not in UNWANTED}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *names],
+        cwd=ROOT,
+        env=environment | {"TESTS_UNTIL": str(until)},
+        check=False,
+    ).returncode
 
 
 def main(since: str = "") -> int:
-    began = time.monotonic()
-    files = changed(since)
+    until = time.time() + SECONDS
+    tests = tests_near(changed(since))
     failed = False
     with ThreadPoolExecutor(len(CHECKS)) as pool:
-        for done in pool.map(run, CHECKS, CHECKS.values()):
+        checks = [pool.submit(run, name, command) for name, command in CHECKS.items()]
+        if tests:
+            failed = test(tests, until) not in (0, NO_TESTS)
+        else:
+            print("No tests are near what was changed.", flush=True)  # noqa: T201
+        for check in checks:
+            done = check.result()
             failed |= bool(done.code)
             print(f"{done.name}: {'failed' if done.code else 'ok'} ({done.seconds:.0f} s)", flush=True)  # noqa: T201
             if done.code:
                 print(done.output, flush=True)  # noqa: T201
-    tests = tests_near(files)
-    if tests:
-        code = test(tests, began + SECONDS - time.monotonic())
-        failed |= code not in (0, NO_TESTS)
-    else:
-        print("No tests are near what was changed.", flush=True)  # noqa: T201
     return int(failed)
 
 
