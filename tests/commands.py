@@ -23,6 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rtmpweb.leash import die_with_parent
+
 ROOT = Path(__file__).resolve().parent.parent
 
 MOST = 2
@@ -87,9 +89,10 @@ def _of(environment: Mapping[str, str]) -> Commands:
     name = json.dumps(dict(environment), sort_keys=True)
     with _opening:
         found = _open.pop(name, None)
-        if found is None or not found.is_running:
-            found = Commands(environment)
-        _open[name] = found
+        if found is not None and not found.is_running:
+            found.close()
+            found = None
+        _open[name] = found = found or Commands(environment)
         while len(_open) > MOST:
             _open.popitem(last=False)[1].close()
     return found
@@ -133,7 +136,8 @@ def _prepare() -> None:
 
 
 def _become(arguments: list[str], output: str, errors: str) -> None:
-    """In the child: the command, to its end."""
+    """In the child: the command, to its end, or that of its parent, which is killed when the command's time is over."""
+    die_with_parent()
     for number, file, mode in ((0, os.devnull, os.O_RDONLY), (1, output, 0), (2, errors, 0)):
         handle = os.open(file, mode or os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, number)

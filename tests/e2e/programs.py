@@ -74,6 +74,11 @@ def key_url(key: dict[str, Any], rtmp: str, form: str) -> str:
     return {"name": f"{base}/{key['key']}", "query": f"{base}/{name}?key={key['key']}"}[form]
 
 
+def publishing(clip: Path, url: str, *options: str) -> list[str]:
+    """FFmpeg's command. `options`: those of its input."""
+    return ["ffmpeg", "-v", "error", "-re", *options, "-i", str(clip), "-c", "copy", "-f", "flv", url]
+
+
 # --- Players ---
 
 

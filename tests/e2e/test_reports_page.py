@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import chromium, log_in
-from tests.e2e.programs import Keys, key_url
+from tests.e2e.programs import Keys, key_url, publishing
 from tests.e2e.test_secrets import holders
 from tests.media import of_kind, read_packets
 from tests.receivers import MailReceiver, mail_receiver
@@ -73,10 +73,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, mails: MailReceiver) -> Ite
 def keys(server: ServerProcess) -> Keys:
     """By the streams' paths."""
     return server.create_keys([STREAM, OTHER])
-
-
-def publishing(clip: Path, url: str) -> list[str]:
-    return ["ffmpeg", "-v", "error", "-re", "-i", str(clip), "-c", "copy", "-f", "flv", url]
 
 
 def publish(server: ServerProcess, keys: Keys, clip: Path, streams: Sequence[str]) -> None:

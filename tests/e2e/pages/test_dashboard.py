@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import log_in
-from tests.e2e.programs import Keys, key_url
+from tests.e2e.programs import Keys, key_url, publishing
 from tests.media import of_kind, read_packets
 from tests.server_process import ServerProcess, program, wait_for
 
@@ -22,10 +22,6 @@ pytestmark = [
 
 CLIP_S = 8
 """Of `clip`."""
-
-
-def publishing(clip: Path, url: str, *options: str) -> list[str]:
-    return ["ffmpeg", "-v", "error", "-re", *options, "-i", str(clip), "-c", "copy", "-f", "flv", url]
 
 
 def wait_until(moment: float) -> None:
