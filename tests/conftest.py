@@ -1,7 +1,7 @@
 """What the whole suite shares: how it is spread over parallel workers, and the list of what could not be tested."""
 
-import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.leftovers import settle
 from tests.migrated import Migrated, empties_database
-from tests.server_process import migrated_database
+from tests.server_process import copy_tables
 from tests.tools import MISSING
 
 GROUPS = {
@@ -67,7 +67,7 @@ def own_redis() -> Iterator["redis.Redis | None"]:
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
     """PostgreSQL goes with the run: no need to drop a database to which the consumers' threads are still connected.
-    SQLite's file has its tables from `migrated_database`, and goes with the run's folder.
+    SQLite's file has its tables from `copy_tables`, and goes with the run's folder.
     """
     return True
 
@@ -76,7 +76,7 @@ def django_db_keepdb() -> bool:
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     """After each parallel worker has got a name of its own: the tables, which take long to make."""
     if connection.vendor == "sqlite":
-        shutil.copyfile(migrated_database(), connection.settings_dict["TEST"]["NAME"])
+        copy_tables(Path(connection.settings_dict["TEST"]["NAME"]))
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, TypeVar
@@ -85,7 +87,7 @@ class Installation:
         """As `migrate` makes them in SQLite, unless they are there."""
         if not self.database.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(migrated_database(), self.database)
+            copy_tables(self.database)
 
     def manage_json(self, *arguments: str) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self.manage(*arguments, "--json"))
@@ -238,6 +240,14 @@ def migrated_database() -> Path:
                 installation.manage("migrate", "--no-input", "--verbosity", "0")
                 installation.database.rename(whole)
     return whole
+
+
+def copy_tables(database: Path) -> None:
+    """A new SQLite file as `migrate` has it now: beat does not make up for the times that passed since it was made."""
+    shutil.copyfile(migrated_database(), database)
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+        connection.execute("UPDATE django_celery_beat_periodictask SET date_changed = ?", [now])
 
 
 @contextlib.contextmanager
