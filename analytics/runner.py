@@ -31,8 +31,6 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 COMMON = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.shuffle.partitions": "4",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # An hour has many small files: a Spark job to list them takes longer than the driver does.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",

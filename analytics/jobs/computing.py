@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -25,6 +24,7 @@ from analytics.jobs.minutes import doubtful, each_once, minutes
 from analytics.jobs.periods import DAY_US, start_of, text_of
 from analytics.jobs.sessions import TAIL_US, session_hours
 from analytics.jobs.sketches import sketches
+from analytics.jobs.sql import listed, named, query
 from analytics.tables import DAY, HOUR, MINUTES, SESSION_HOURS
 from analytics.work import Computed, HourInput
 from ingest.telemetry.lake import table_folder as nodes_table
@@ -39,12 +39,17 @@ SCHEMAS = {
 HOUR_LENGTH = timedelta(hours=1)
 
 FEW_ROWS = 200_000
-"""Of fewer, Spark takes longer to compile the transforms (cold: 10 s) than to interpret them."""
+"""Of fewer, Spark takes longer to compile the transforms (cold: 10 s) than to interpret them, and longer to divide them
+and to look at what came of each part than to do them in one.
+"""
 
-COMPILED = {
-    True: {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"},
-    False: {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+SUITED = {
+    "spark.sql.codegen.wholeStage": ("false", "true"),
+    "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
+    "spark.sql.shuffle.partitions": ("1", "4"),
+    "spark.sql.adaptive.enabled": ("false", "true"),
 }
+"""Settings of a session: for few rows, and for many."""
 
 
 def compute_hours(session: SparkSession, lake: Path, hours: Sequence[HourInput], out: Path) -> dict[datetime, Computed]:
@@ -52,7 +57,7 @@ def compute_hours(session: SparkSession, lake: Path, hours: Sequence[HourInput],
     rows = {hour.start: _rows((*hour.samples, *hour.events)) for hour in hours}
     _suit(session, sum(rows.values()))
     first, last = hours[0].start, hours[-1].start
-    within = F.col("at_us").between(_micros(first), _micros(last + HOUR_LENGTH) - 1)
+    within = f"at_us BETWEEN {_micros(first)} AND {_micros(last + HOUR_LENGTH) - 1}"
     events = happened(_files(session, [file for hour in hours for file in hour.events], schemas.EVENTS).where(within))
     samples = _files(session, [file for hour in hours for file in hour.samples], schemas.SAMPLES).where(within)
     former = session.createDataFrame(_tail(lake, first - HOUR_LENGTH), schemas.TAIL)
@@ -89,7 +94,7 @@ def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], ou
 
     files = [file for day in days for file in (nodes_table(lake, "events") / f"dt={day:%Y-%m-%d}").glob("hr=*/[!._]*")]
     events = _files(session, files, schemas.EVENTS)
-    within = start_of("at_us", DAY_US).isin([_micros(day) for day in days])
+    within = f"{start_of('at_us', DAY_US)} IN ({listed(str(_micros(day)) for day in days)})"
     _write(days_of(hours_of_days(HOUR), hours_of_days(SESSION_HOURS), happened(events.where(within))), out, DAY)
     return {
         day: Computed(
@@ -101,9 +106,9 @@ def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], ou
 
 
 def _suit(session: SparkSession, rows: int) -> None:
-    """Makes the session compile what is to be done to so many rows, or interpret it."""
-    for name, value in COMPILED[rows >= FEW_ROWS].items():
-        session.conf.set(name, value)
+    """Makes the session do so many rows in the way that is the faster one for them."""
+    for name, values in SUITED.items():
+        session.conf.set(name, values[rows >= FEW_ROWS])
 
 
 def _micros(time: datetime) -> int:
@@ -138,11 +143,10 @@ def _digest(tail: pa.Table) -> str:
 
 def _write(frame: DataFrame, out: Path, table: str) -> None:
     start = "minute_us" if table == MINUTES else "start_us"
-    dated = frame.withColumn("dt", text_of(start, "yyyy-MM-dd"))
-    if table == DAY:
-        by = ["dt"]
-    else:
-        dated, by = dated.withColumn("hr", text_of(start, "HH")), ["dt", "hr"]
+    by = {"dt": text_of(start, "yyyy-MM-dd")}
+    if table != DAY:
+        by["hr"] = text_of(start, "HH")
+    dated = query(f"SELECT *, {named(by)} FROM {{frame}}", frame=frame)
     dated.write.mode("overwrite").partitionBy(*by).parquet(str(tables.table_folder(out, table)))
 
 

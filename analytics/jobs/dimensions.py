@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
+from analytics.jobs.sql import listed, query
 from analytics.models import Dimension
 
 GROUP = ("start_us", "dimension", "app", "name", "value")
@@ -25,8 +25,7 @@ OF = {
 }
 """A rollup's app, name, value and stream, in SQL."""
 
-USED = frozenset(("app", "name", "stream", "key", "encoder", "node", "broadcast_us"))
-
+USED = ("app", "name", "stream", "key", "encoder", "node", "broadcast_us")
 
 PLAYERS_OF = (Dimension.STREAM, Dimension.APP, Dimension.NODE)
 """Where players can be told apart. So can refusals, of which what calls itself a key or an encoder is not believed."""
@@ -37,18 +36,21 @@ def of_each(frame: DataFrame, dimensions: Iterable[Dimension] = Dimension, only:
 
     `only`: in SQL of the frame's columns and `dimension`, what the row counts for.
     """
-    groups = []
-    for dimension in dimensions:
-        app, name, value, stream = (F.expr(text) for text in OF[dimension])
-        groups.append(
-            F.struct(
-                F.lit(dimension.value).alias("dimension"),
-                app.alias("app"),
-                name.alias("name"),
-                value.alias("value"),
-                stream.cast("bigint").alias("stream"),
-            )
-        )
+    groups = listed(_struct(dimension) for dimension in dimensions)
     rest = [column for column in frame.columns if column not in USED]
-    exploded = frame.select("*", F.explode(F.array(*groups)).alias("group"))
-    return exploded.where(only.replace("dimension", "group.dimension")).select(*rest, "group.*")
+    return query(
+        f"""
+        SELECT {listed((*rest, "each.*"))}
+        FROM (SELECT *, explode(array({groups})) AS each FROM {{frame}})
+        WHERE {only.replace("dimension", "each.dimension")}
+        """,
+        frame=frame,
+    )
+
+
+def _struct(dimension: Dimension) -> str:
+    app, name, value, stream = OF[dimension]
+    return (
+        f"named_struct('dimension', '{dimension.value}', 'app', {app}, 'name', {name}, 'value', {value}, "
+        f"'stream', cast({stream} AS bigint))"
+    )

@@ -1,12 +1,12 @@
 """What happened to sessions, counted: publishes accepted and refused, ends by reason, players that began."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 
 from analytics.jobs.dimensions import GROUP, PLAYERS_OF, of_each
 from analytics.jobs.periods import HOUR_US, start_of
 from analytics.jobs.schemas import HAPPENED
 from analytics.jobs.sessions import tail_of
+from analytics.jobs.sql import listed, named, query, texts
 
 PLANNED = (
     "client_unpublish",
@@ -37,56 +37,87 @@ OF_BROADCAST = f"{KNOWN} and (dimension != 'broadcast' or broadcast_us is not nu
 
 def happened(events: DataFrame) -> DataFrame:
     """Events (schemas.EVENTS), copies among them, to those that are counted (schemas.HAPPENED), each once."""
-    what = F.coalesce(*(F.when(F.expr(condition), F.lit(kind)) for kind, condition in KINDS.items()))
     # A copy equals its original in every column; attempts have nothing else to tell them by.
-    once = events.distinct().withColumns({"what": what, "start_us": start_of("at_us", HOUR_US)})
-    return once.where("what is not null").select(*HAPPENED.fieldNames())
+    return query(
+        f"""
+        SELECT {listed(HAPPENED.fieldNames())}
+        FROM (
+            SELECT *, {start_of("at_us", HOUR_US)} AS start_us, CASE {_WHAT} END AS what
+            FROM (SELECT DISTINCT * FROM {{events}})
+        )
+        WHERE what IS NOT NULL
+        """,
+        events=events,
+    )
 
 
 def with_broadcasts(happened: DataFrame, session_hours: DataFrame, tail: DataFrame) -> DataFrame:
     """Adds `broadcast_us`: of the session's hour, else, for what ends just after it, of the hour before."""
-    own = session_hours.select("start_us", "session", "broadcast_us", F.lit(0).alias("hours_ago"))
-    former = tail_of(session_hours).unionByName(tail).withColumn("start_us", F.col("start_us") + F.lit(HOUR_US))
-    known = (
-        own.unionByName(former.select("start_us", "session", "broadcast_us", F.lit(1).alias("hours_ago")))
-        .groupBy("start_us", "session")
-        .agg(F.min_by("broadcast_us", "hours_ago").alias("broadcast_us"))
+    return query(
+        f"""
+        WITH
+        known AS (
+            SELECT start_us, session, min_by(broadcast_us, hours_ago) AS broadcast_us
+            FROM (
+                SELECT start_us, session, broadcast_us, 0 AS hours_ago FROM {{session_hours}}
+                UNION ALL SELECT start_us + {HOUR_US}, session, broadcast_us, 1 FROM {{former}}
+            )
+            GROUP BY start_us, session
+        )
+        SELECT * FROM {{happened}} LEFT JOIN known USING (start_us, session)
+        """,
+        happened=happened,
+        session_hours=session_hours,
+        former=tail_of(session_hours).unionByName(tail),
     )
-    return happened.join(known, ["start_us", "session"], "left")
 
 
 def counted(happened: DataFrame) -> DataFrame:
     """HAPPENED with `broadcast_us` to the counts of each GROUP."""
-    publishing = of_each(happened.where("what in ('accepted', 'ended')"), only=OF_BROADCAST)
-    others = of_each(happened.where("what in ('refused', 'played')"), PLAYERS_OF, only=KNOWN)
-    return (
-        publishing.unionByName(others)
-        .groupBy(*GROUP, "what", "reason")
-        .agg(F.count("*").alias("count"), F.max("stream").alias("stream"))
-        .groupBy(*GROUP)
-        .agg(
-            F.max("stream").alias("stream"),
-            _sum("what = 'accepted'").alias("accepted"),
-            _sum("what = 'refused'").alias("refused"),
-            _sum("what = 'played'").alias("plays"),
-            _sum("what = 'ended'").alias("ends"),
-            _sum(f"what = 'ended' and reason not in {PLANNED}").alias("unplanned_ends"),
-            _by_reason("what = 'refused'").alias("refusals"),
-            _by_reason("what = 'ended'").alias("end_reasons"),
+    publishing = of_each(happened, only=f"what IN ('accepted', 'ended') AND {OF_BROADCAST}")
+    others = of_each(happened, PLAYERS_OF, only=f"what IN ('refused', 'played') AND {KNOWN}")
+    group = listed(GROUP)
+    return query(
+        f"""
+        SELECT {group}, {_COUNTED}
+        FROM (
+            SELECT {group}, what, reason, count(*) AS times, max(stream) AS stream
+            FROM {{each}}
+            GROUP BY {group}, what, reason
         )
+        GROUP BY {group}
+        """,
+        each=publishing.unionByName(others),
     )
 
 
 def players(happened: DataFrame) -> DataFrame:
     """HAPPENED to the `unique_players` of each GROUP, for which the salted hash of their address stands."""
-    began = of_each(happened.where("what = 'played'"), PLAYERS_OF, only=KNOWN)
-    return began.groupBy(*GROUP).agg(F.count_distinct("address_hash").alias("unique_players"))
+    group = listed(GROUP)
+    return query(
+        f"SELECT {group}, count(DISTINCT address_hash) AS unique_players FROM {{began}} GROUP BY {group}",
+        began=of_each(happened, PLAYERS_OF, only=f"what = 'played' AND {KNOWN}"),
+    )
 
 
-def _sum(condition: str) -> Column:
-    return F.sum(F.when(F.expr(condition), F.col("count")).otherwise(F.lit(0)))
+def _sum(condition: str) -> str:
+    return f"sum(if({condition}, times, 0))"
 
 
-def _by_reason(condition: str) -> Column:
-    entries = F.collect_list(F.when(F.expr(condition), F.struct("reason", "count")))
-    return F.map_from_entries(F.sort_array(entries))
+def _by_reason(condition: str) -> str:
+    return f"map_from_entries(sort_array(collect_list(CASE WHEN {condition} THEN struct(reason, times) END)))"
+
+
+_WHAT = " ".join(f"WHEN {condition} THEN '{what}'" for what, condition in KINDS.items())
+_COUNTED = named(
+    {
+        "stream": "max(stream)",
+        "accepted": _sum("what = 'accepted'"),
+        "refused": _sum("what = 'refused'"),
+        "plays": _sum("what = 'played'"),
+        "ends": _sum("what = 'ended'"),
+        "unplanned_ends": _sum(f"what = 'ended' AND reason NOT IN {texts(PLANNED)}"),
+        "refusals": _by_reason("what = 'refused'"),
+        "end_reasons": _by_reason("what = 'ended'"),
+    }
+)

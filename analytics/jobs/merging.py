@@ -5,12 +5,12 @@ So hours and days are one union and one grouping: what a column's figures add up
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 
 from analytics.jobs.dimensions import GROUP, PLAYERS_OF
 from analytics.jobs.schemas import BITRATES, COUNTS, EVENT_SUMS, EXTREMES, ROLLUPS, SESSION_SUMS, names
 from analytics.jobs.sketches import gathered, merged, quantiles
+from analytics.jobs.sql import listed, named, query, texts
 
 SUMMED = ("sessions", *SESSION_SUMS, *EVENT_SUMS, "unique_players")
 MAPS = ("refusals", "end_reasons")
@@ -19,55 +19,69 @@ MAPS = ("refusals", "end_reasons")
 def rollups(*parts: DataFrame) -> DataFrame:
     """Parts to ROLLUPS. Sketches come with their `samples`; a peak comes with `peak_at_us`."""
     together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-    tells_players_apart = F.col("dimension").isin([dimension.value for dimension in PLAYERS_OF])
-    groups = together.groupBy(*GROUP).agg(
-        F.max("stream").alias("stream"),
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in SUMMED),
-        *(extreme_of(name) for name in names(EXTREMES) if name != "peak_players"),
-        *peak("peak_at_us"),
-        *(_added(name).alias(name) for name in MAPS),
-        *(gathered(kind) for kind in BITRATES),
-    )
-    figures = groups.withColumns(
-        {
-            "unique_players": F.when(tells_players_apart, F.col("unique_players")),
-            **{f"{kind}_sketch": merged(kind) for kind in BITRATES},
-        }
-    )
-    derived = [column for kind in BITRATES for column in (_mean(kind), *quantiles(kind))]
-    return figures.select("*", *derived).select(*ROLLUPS.fieldNames())
+    return query(_ROLLUPS, parts=together)
 
 
-def extreme_of(name: str) -> Column:
-    """The greatest of a column of extremes, or the least."""
-    return (F.min if name.endswith("_min") else F.max)(name).alias(name)
+def extremes(but: str = "") -> dict[str, str]:
+    """The greatest of each column of extremes, or the least; without one of them."""
+    return {name: f"{'min' if name.endswith('_min') else 'max'}({name})" for name in names(EXTREMES) if name != but}
 
 
-def peak(time: str) -> list[Column]:
+def peak(time: str) -> dict[str, str]:
     """The greatest `peak_players` and the first time of it, none if it is 0; the greatest `peak_streams`."""
     # The greatest of (players, -time) is the earliest of the greatest.
-    best = F.max(F.struct("peak_players", -F.col(time)))
-    players = best["peak_players"]
-    return [
-        F.coalesce(players, F.lit(0)).alias("peak_players"),
-        F.when(players > 0, -best["col2"]).alias("peak_at_us"),
-        F.coalesce(F.max("peak_streams"), F.lit(0)).alias("peak_streams"),
-    ]
+    best = f"max(named_struct('players', peak_players, 'before', -{time}))"
+    return {
+        "peak_players": f"coalesce({best}.players, 0)",
+        "peak_at_us": f"CASE WHEN {best}.players > 0 THEN -{best}.before END",
+        "peak_streams": "coalesce(max(peak_streams), 0)",
+    }
 
 
-def _mean(kind: str) -> Column:
+def _mean(kind: str) -> str:
     """In kbit/s, which are 8 bytes / ms. nullif: a group without elapsed time has none."""
-    mean = F.lit(8.0) * F.col(f"{kind}_bytes") / F.nullif("elapsed_ms", F.lit(0))
-    return mean.alias(f"{kind}_kbps_mean")
+    return f"8.0D * {kind}_bytes / nullif(elapsed_ms, 0)"
 
 
-def _added(counts: str) -> Column:
+def _added(counts: str) -> str:
     """Maps of counts to one."""
-    total = F.aggregate(
-        F.collect_list(counts),
-        F.create_map().cast(COUNTS),
-        lambda sums, each: F.map_zip_with(
-            sums, each, lambda _, one, other: F.coalesce(one, F.lit(0)) + F.coalesce(other, F.lit(0))
-        ),
-    )
-    return F.map_from_entries(F.sort_array(F.map_entries(total)))
+    total = f"""
+        aggregate(collect_list({counts}), cast(map() AS {COUNTS.simpleString()}), (sums, more) ->
+            map_zip_with(sums, more, (_, one, other) -> coalesce(one, 0) + coalesce(other, 0)))
+    """
+    return f"map_from_entries(sort_array(map_entries({total})))"
+
+
+def _rollups() -> str:
+    """Grouped, then the sketches merged, then what follows from them."""
+    figures = {
+        "stream": "max(stream)",
+        **{name: f"coalesce(sum({name}), 0)" for name in SUMMED},
+        **extremes(but="peak_players"),
+        **peak("peak_at_us"),
+        **{name: _added(name) for name in MAPS},
+        **{f"{kind}_sketch": gathered(kind) for kind in BITRATES},
+    }
+    tells_players_apart = f"dimension IN {texts(dimension.value for dimension in PLAYERS_OF)}"
+    changed = {
+        "unique_players": f"CASE WHEN {tells_players_apart} THEN unique_players END",
+        **{f"{kind}_sketch": merged(kind) for kind in BITRATES},
+    }
+    derived = {
+        name: expression
+        for kind in BITRATES
+        for name, expression in {f"{kind}_kbps_mean": _mean(kind), **quantiles(kind)}.items()
+    }
+    return f"""
+        SELECT {listed(ROLLUPS.fieldNames())}
+        FROM (
+            SELECT *, {named(derived)}
+            FROM (
+                SELECT * EXCEPT ({listed(changed)}), {named(changed)}
+                FROM (SELECT {listed(GROUP)}, {named(figures)} FROM {{parts}} GROUP BY {listed(GROUP)})
+            )
+        )
+    """
+
+
+_ROLLUPS = _rollups()

@@ -1,12 +1,13 @@
 """Each publishing session's hours, and which broadcast they belong to."""
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analytics.jobs.merging import extreme_of
-from analytics.jobs.minutes import hour_of_minute
+from analytics.jobs.merging import extremes
+from analytics.jobs.minutes import HOUR_OF_MINUTE
 from analytics.jobs.periods import HOUR_US
-from analytics.jobs.schemas import EXTREMES, MEASURED, PUBLISH, SESSION_HOURS, TAIL, names
+from analytics.jobs.schemas import MEASURED, PUBLISH, SESSION_HOURS, TAIL, names
+from analytics.jobs.sql import listed, named, query
 
 GAP_US = 300_000_000
 """Sessions of one stream with a longer gap between them are of two broadcasts."""
@@ -22,50 +23,56 @@ def session_hours(minutes: DataFrame, sketches: DataFrame, tail: DataFrame) -> D
     """Minutes (schemas.MINUTES) of some hours one after another, SKETCHES of the same, and the TAIL of the hour before
     them, to SESSION_HOURS.
     """
-    hours = minutes.groupBy(hour_of_minute(), *names(PUBLISH)).agg(
-        F.min("first_us").alias("first_us"),
-        F.max("last_us").alias("last_us"),
-        F.min("first_sequence").alias("first_sequence"),
-        *(F.sum(name).alias(name) for name in MEASURED),
-        *(extreme_of(name) for name in names(EXTREMES)),
-    )
-    return (
-        _joined(hours.unionByName(tail.withColumn("is_tail", F.lit(True)), allowMissingColumns=True))
-        .where("is_tail is null")
-        .join(sketches, ["start_us", "session"])
-        .select(*SESSION_HOURS.fieldNames())
-    )
+    hours = query(f"SELECT {_HOUR} FROM {{minutes}} GROUP BY {_GROUP}", minutes=minutes)
+    of_before = tail.withColumn("is_tail", F.lit(True))
+    together = hours.unionByName(of_before, allowMissingColumns=True)
+    return query(_SESSION_HOURS, hours=together, sketches=sketches)
 
 
 def tail_of(session_hours: DataFrame) -> DataFrame:
     """SESSION_HOURS to what of them (schemas.TAIL) the next hours begin with."""
-    return session_hours.where(F.col("last_us") >= F.col("start_us") + F.lit(HOUR_US - TAIL_US)).select(
-        *TAIL.fieldNames()
+    return session_hours.where(f"last_us >= start_us + {HOUR_US - TAIL_US}").select(*TAIL.fieldNames())
+
+
+_HOUR = named(
+    {
+        "start_us": HOUR_OF_MINUTE,
+        **{name: name for name in names(PUBLISH)},
+        "first_us": "min(first_us)",
+        "last_us": "max(last_us)",
+        "first_sequence": "min(first_sequence)",
+        **{name: f"sum({name})" for name in MEASURED},
+        **extremes(),
+    }
+)
+_GROUP = listed((HOUR_OF_MINUTE, *names(PUBLISH)))
+
+_STREAM = "PARTITION BY app, name ORDER BY start_us, first_us, session"
+_STARTS = f"first_sequence <= {START}"
+_SESSION_HOURS = f"""
+    WITH
+    gaps AS (
+        SELECT *,
+            first_us - max(last_us) OVER ({_STREAM} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS gap_us
+        FROM {{hours}}
+    ),
+    begins AS (
+        SELECT * EXCEPT (broadcast_us), coalesce(gap_us <= {GAP_US}, false) AS goes_on,
+            coalesce(broadcast_us, CASE WHEN NOT coalesce(gap_us <= {GAP_US}, false) THEN first_us END) AS begin_us
+        FROM gaps
+    ),
+    joined AS (
+        SELECT *, last(begin_us, true) OVER ({_STREAM}) AS broadcast_us FROM begins
+    ),
+    counted AS (
+        SELECT *,
+            cast({_STARTS} AS bigint) AS starts,
+            cast({_STARTS} AND NOT goes_on AS bigint) AS broadcasts,
+            cast({_STARTS} AND goes_on AS bigint) AS reconnects,
+            if({_STARTS} AND goes_on, greatest(gap_us, 0) div 1000, 0) AS recovery_ms
+        FROM joined
+        WHERE is_tail IS NULL
     )
-
-
-def _joined(hours: DataFrame) -> DataFrame:
-    """Adds the broadcast, and what a session's start was: the begin of one, or a reconnect after so long a gap."""
-    stream = Window.partitionBy("app", "name").orderBy("start_us", "first_us", "session")
-    before = F.max("last_us").over(stream.rowsBetween(Window.unboundedPreceding, -1))
-    gap = F.col("first_us") - F.col("before_us")
-    goes_on = F.coalesce(gap <= F.lit(GAP_US), F.lit(False))
-    begin = F.coalesce(F.col("broadcast_us"), F.when(~goes_on, F.col("first_us")))
-    starts = F.col("first_sequence") <= F.lit(START)
-    recovery = F.floor(F.greatest(gap, F.lit(0)) / F.lit(1000))
-    return (
-        hours.withColumn("before_us", before)
-        .withColumns({"broadcast_us": F.last(begin, ignorenulls=True).over(stream), "goes_on": goes_on})
-        .withColumns(
-            {
-                "starts": _one(starts),
-                "broadcasts": _one(starts & ~F.col("goes_on")),
-                "reconnects": _one(starts & F.col("goes_on")),
-                "recovery_ms": F.when(starts & F.col("goes_on"), recovery).otherwise(F.lit(0)),
-            }
-        )
-    )
-
-
-def _one(condition: Column) -> Column:
-    return condition.cast("bigint")
+    SELECT {listed(SESSION_HOURS.fieldNames())} FROM counted JOIN {{sketches}} USING (start_us, session)
+"""
+"""Adds the broadcast, and what a session's start was: the begin of one, or a reconnect after so long a gap."""

@@ -1,85 +1,86 @@
-"""Sketches of bitrates within Spark: the same as analytics.sketches makes. Why not Spark's own: docs/adr/0012."""
+"""Sketches of bitrates within Spark: the same as analytics.sketches makes. Why not Spark's own: docs/adr/0012.
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+Whole numbers are divided by `div`, which rounds to zero: of what is not negative, down.
+"""
+
+from pyspark.sql import DataFrame
 
 from analytics.jobs.periods import HOUR_US, start_of
-from analytics.jobs.schemas import BITRATES, PERCENTILES, SKETCH, SKETCHES
+from analytics.jobs.schemas import BITRATES, PERCENTILES, SKETCHES
+from analytics.jobs.sql import listed, named, query
 from analytics.sketches import POINTS
+
+WEIGHED = """
+    flatten(transform({parts}, part -> transform(part.points, (value, i) -> named_struct(
+        'value', value,
+        'weight', ((i + 1) * part.samples) div size(part.points) - (i * part.samples) div size(part.points)
+    ))))
+"""
+"""Each point with as many values as it stands for."""
+
+TAKEN = "cast((2 * {size} * (state.rank + point.weight) + samples - 1) div (2 * samples) AS int) - size(state.points)"
+"""How often a point is in the sketch: for each of its points whose rank the weight passes. As many have
+floor((2 i + 1) samples / (2 size)) < rank.
+"""
+
+MERGED = """
+    aggregate(
+        sort_array({weighed}),
+        named_struct('rank', 0L, 'points', cast(array() AS array<float>)),
+        (state, point) -> named_struct(
+            'rank', state.rank + point.weight,
+            'points', if({taken} > 0, concat(state.points, array_repeat(point.value, {taken})), state.points)
+        ),
+        state -> state.points
+    )
+"""
+"""In their order, the weights add up to ranks."""
 
 
 def sketches(samples: DataFrame) -> DataFrame:
     """Samples, each once, to SKETCHES."""
-    values = samples.groupBy(start_of("at_us", HOUR_US).alias("start_us"), "session").agg(
-        *(F.sort_array(F.collect_list(F.col(f"{kind}_kbps").cast("float"))).alias(kind) for kind in BITRATES)
+    start = start_of("at_us", HOUR_US)
+    values = {kind: f"sort_array(collect_list(cast({kind}_kbps AS float)))" for kind in BITRATES}
+    found = {f"{kind}_sketch": _points(kind) for kind in BITRATES}
+    return query(
+        f"""
+        SELECT {listed(SKETCHES.fieldNames())}
+        FROM (
+            SELECT start_us, session, {named(found)}
+            FROM (SELECT {start} AS start_us, session, {named(values)} FROM {{samples}} GROUP BY {start}, session)
+        )
+        """,
+        samples=samples,
     )
-    sketched = (_points(F.col(kind)).alias(f"{kind}_sketch") for kind in BITRATES)
-    return values.select("start_us", "session", *sketched).select(*SKETCHES.fieldNames())
 
 
-def gathered(kind: str) -> Column:
+def gathered(kind: str) -> str:
     """Of a group of rows, which have `samples` and a sketch of as many values, or none: what `merged` makes one."""
-    part = F.struct("samples", F.col(f"{kind}_sketch").alias("points"))
-    return F.collect_list(F.when(F.col(f"{kind}_sketch").isNotNull(), part)).alias(f"{kind}_sketch")
+    sketch = f"{kind}_sketch"
+    return f"collect_list(CASE WHEN {sketch} IS NOT NULL THEN named_struct('samples', samples, 'points', {sketch}) END)"
 
 
-def merged(kind: str) -> Column:
-    """The sketch of a group of rows, by what is `gathered` of it and its `samples`."""
-    parts = F.col(f"{kind}_sketch")
-    one = F.get(parts, F.lit(0))["points"]
-    return F.when(F.size(parts) == 1, one).otherwise(_merge_several(parts)).alias(f"{kind}_sketch")
+def merged(kind: str) -> str:
+    """The sketch of a group of rows, by its `samples` and what is `gathered` of it, which has the sketch's name."""
+    parts = f"{kind}_sketch"
+    several = MERGED.format(weighed=WEIGHED.format(parts=parts), taken=TAKEN.format(size=f"least(samples, {POINTS}L)"))
+    return f"if(size({parts}) = 1, get({parts}, 0).points, {several})"
 
 
-def quantiles(kind: str) -> list[Column]:
+def quantiles(kind: str) -> dict[str, str]:
     """The bitrate's quantiles, from a row's sketch and `samples`; null without samples."""
-    points, count = F.col(f"{kind}_sketch"), F.nullif("samples", F.lit(0))
-    found = []
+    points, count = f"{kind}_sketch", "nullif(samples, 0)"
+    found = {}
     for figure, percent in PERCENTILES.items():
         # The smallest value that so many of them don't exceed, and the first point that stands for as many.
-        wanted = F.greatest(_div(count * percent + 99, F.lit(100)), F.lit(1))
-        point = _div(wanted * F.size(points) + count - 1, count)
-        found.append(F.get(points, (point - 1).cast("int")).cast("double").alias(f"{kind}_kbps_{figure}"))
+        wanted = f"greatest(({count} * {percent} + 99) div 100, 1)"
+        point = f"({wanted} * size({points}) + {count} - 1) div {count}"
+        found[f"{kind}_kbps_{figure}"] = f"cast(get({points}, cast({point} - 1 AS int)) AS double)"
     return found
 
 
-def _points(values: Column) -> Column:
+def _points(values: str) -> str:
     """The sketch of sorted values."""
-    count, size = F.size(values).cast("bigint"), F.lit(POINTS)
-    middles = F.transform(
-        F.sequence(F.lit(0), F.lit(POINTS - 1)),
-        lambda i: F.get(values, _div((2 * i + 1) * count, 2 * size).cast("int")),
-    )
-    return F.when(count <= size, values).otherwise(middles)
-
-
-def _merge_several(parts: Column) -> Column:
-    """Each point weighs as much as the values that it stands for. In their order, the weights add up to ranks."""
-    weighed = F.flatten(F.transform(parts, _weighed))
-    total = F.col("samples")
-    size = F.least(total, F.lit(POINTS))
-
-    def passed(state: Column, point: Column) -> Column:
-        """Takes the point for each point of the sketch whose rank its weight passes."""
-        rank = state["rank"] + point["weight"]
-        # As many have floor((2 i + 1) total / (2 size)) < rank.
-        more = _div(2 * size * rank + total - 1, 2 * total).cast("int") - F.size(state["points"])
-        longer = F.concat(state["points"], F.array_repeat(point["value"], more))
-        return F.struct(rank.alias("rank"), F.when(more > 0, longer).otherwise(state["points"]).alias("points"))
-
-    empty = F.struct(F.lit(0).cast("bigint").alias("rank"), F.array().cast(SKETCH).alias("points"))
-    return F.aggregate(F.sort_array(weighed), empty, passed, lambda state: state["points"])
-
-
-def _weighed(part: Column) -> Column:
-    count, size = part["samples"], F.size(part["points"])
-    return F.transform(
-        part["points"],
-        lambda value, i: F.struct(
-            value.alias("value"), (_div((i + 1) * count, size) - _div(i * count, size)).alias("weight")
-        ),
-    )
-
-
-def _div(dividend: Column, divisor: Column) -> Column:
-    """Whole numbers', rounded down."""
-    return F.call_function("div", dividend, divisor)
+    count = f"cast(size({values}) AS bigint)"
+    middle = f"get({values}, cast(((2 * i + 1) * {count}) div {2 * POINTS} AS int))"
+    return f"if({count} <= {POINTS}, {values}, transform(sequence(0, {POINTS - 1}), i -> {middle}))"

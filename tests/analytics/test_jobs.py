@@ -169,8 +169,12 @@ def test_sketches_are_those_of_python(spark: SparkSession) -> None:
     assert found["long"] == list(points([one.video_kbps for one in samples[:500]]))
     assert found["short"] == [1000.0 + n for n in range(7)]
     counts = spark.createDataFrame([("long", 500), ("short", 7)], "session string, samples bigint")
-    parts = made.join(counts, "session").groupBy("start_us").agg(F.sum("samples").alias("samples"), gathered("video"))
-    (both,) = parts.select(merged("video")).collect()
+    parts = (
+        made.join(counts, "session")
+        .groupBy("start_us")
+        .agg(F.sum("samples").alias("samples"), F.expr(gathered("video")).alias("video_sketch"))
+    )
+    (both,) = parts.selectExpr(f"{merged('video')} AS video_sketch").collect()
     # Each point of the long one weighs 3 or 4: as if its values had come so often.
     weights = [500 * (i + 1) // 128 - 500 * i // 128 for i in range(128)]
     values = [value for value, weight in zip(found["long"], weights, strict=True) for _ in range(weight)]
