@@ -6,8 +6,9 @@ the window before (see `Window`), and at the end of its input it ends its stream
 
 So that a late reading is the server's doing and not its own, it runs before all others where it may, it collects no
 garbage, and it watches itself: a timer tells when its loop stood still, and that time is left out of a delay. So is
-the time in which the node's loop was ready to run and other programs had the processors, as the kernel counts it
-(/proc/PID/schedstat); and what a virtual machine's host took of them ("steal" in /proc/stat), whoever was to run then.
+the time in which the node was ready to run and other programs had the processors, as the kernel counts it for each of
+its threads (schedstat in /proc); and what a virtual machine's host took of them ("steal" in /proc/stat), whoever was
+to run then.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from typing import BinaryIO
 
 import uvloop
 
@@ -38,8 +40,8 @@ WAIT_NS = 500_000
 """Waits for a processor up to this, between two pulses, are left in the delays."""
 LOOKED_AT_NS = 20_000_000
 """Delays over this are looked at one by one."""
-LOOKED_AT = 50
-"""Stalls that are remembered: older ones are over for every message."""
+LOOKED_AT = 200
+"""Stalls and waits that are remembered: older ones are over for every message."""
 SETTLE_S = 2.0
 """After the players have joined: what they get at first comes from the cache, and is as old as it is."""
 
@@ -64,7 +66,7 @@ class Window:
     stall_ms: float = 0.0
     """The longest that this process stood still."""
     waited_ms: float = 0.0
-    """What the node's loop waited for a processor."""
+    """What the node's threads waited for a processor, all of them together."""
     stolen_ms: float = 0.0
     """What the host took, all processors together."""
 
@@ -105,22 +107,57 @@ class Host:
 
 
 class Turns:
-    """Knows when a process's main thread was ready to run and had no processor. The kernel tells it as it gets one."""
+    """Knows when a process's threads were ready to run and had no processor. The kernel tells it as one gets it.
+
+    All of them: while one that has Python's lock waits for a processor, the main thread waits for the lock, which the
+    kernel does not count.
+    """
+
+    OTHERS_NS = 5_000_000
+    """How often the threads besides the main one are looked at."""
+    LIST_NS = 250_000_000
+    """And how often it is looked which there are."""
 
     def __init__(self, pid: int) -> None:
         self.total_ns = 0
         self.waits: deque[tuple[int, int]] = deque(maxlen=LOOKED_AT)
-        self._file = open(f"/proc/{pid}/schedstat", "rb", buffering=0)  # noqa: SIM115 - as long as the process.
-        self._waited_ns = self._read()
+        self._pid = pid
+        self._files: dict[int, BinaryIO] = {}
+        self._waited_ns: dict[int, int] = {}
+        self._others_due = self._list_due = 0
+        self._list()
 
-    def _read(self) -> int:
-        self._file.seek(0)
-        return int(self._file.read(64).split()[1])
+    def _list(self) -> None:
+        there = {int(name) for name in os.listdir(f"/proc/{self._pid}/task")}
+        for thread in self._files.keys() - there:
+            self._files.pop(thread).close()
+        for thread in there - self._files.keys():
+            with suppress(OSError):  # It may have ended.
+                file = open(f"/proc/{self._pid}/task/{thread}/schedstat", "rb", buffering=0)  # noqa: SIM115
+                self._files[thread] = file
+                self._waited_ns[thread] = self._read(file)
+
+    @staticmethod
+    def _read(file: BinaryIO) -> int:
+        file.seek(0)
+        return int(file.read(64).split()[1])
 
     def look(self, now: int) -> None:
-        waited_ns = self._read()
-        took = waited_ns - self._waited_ns
-        self._waited_ns = waited_ns
+        self._look(self._pid, now)
+        if now < self._others_due:
+            return
+        self._others_due = now + self.OTHERS_NS
+        if now >= self._list_due:
+            self._list_due = now + self.LIST_NS
+            self._list()
+        for thread in self._files.keys() - {self._pid}:
+            with suppress(OSError):
+                self._look(thread, now)
+
+    def _look(self, thread: int, now: int) -> None:
+        waited_ns = self._read(self._files[thread])
+        took = waited_ns - self._waited_ns[thread]
+        self._waited_ns[thread] = waited_ns
         self.total_ns += took
         if took > WAIT_NS:
             self.waits.append((now - took, now))
