@@ -11,13 +11,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.suite.told import Told, whole
 from tests.tools import MISSING, PACKAGES, find_tool
+
+CLASSES = "TESTS_JAVA_CLASSES"
+"""Where one stage leaves an archive of Spark's classes for all (tests/analytics/classes.py)."""
 
 NO_TESTS = 5
 """pytest's exit code when it found none: not every stage has tests of every name."""
@@ -45,24 +48,24 @@ class Stage:
     needs: tuple[str, ...] = ()
     """Programs without which there is nothing to run it on."""
     is_beside: bool = False
-    """It runs while the next one does, which mostly waits; what it prints stands before what that prints at its end."""
+    """It runs while the next one does; what it prints stands with what the last one prints at its end."""
 
 
 STAGES = (
-    Stage(
-        "SQLite, in memory; Spark; the production form's processes",
-        "not measures_time and not soak",
-    ),
     Stage(
         "PostgreSQL, Redis",
         "both_forms",
         ("tests/ingest", "tests/dashboard", "tests/analytics", "tests/rtmpweb"),
         environment={"TESTS_FORM": "production"},
         needs=("postgres", "redis-server"),
-        workers=2,
+        workers=1,
         is_beside=True,
     ),
-    Stage("What measures time, and mostly waits", "measures_time", ("tests/production", "tests/e2e"), workers=2),
+    Stage(
+        "SQLite, in memory; Spark; the production form's processes",
+        "not measures_time and not soak",
+    ),
+    Stage("What measures time, and mostly waits", "measures_time", ("tests/production", "tests/e2e"), workers=3),
 )
 """The last also prints what all of them cost, and the closing line."""
 
@@ -78,7 +81,10 @@ def run(stage: Stage, workers: str, given: Sequence[str], told: Told) -> int:
     with told.output.open("wb") if told.output else nullcontext() as output:
         code = subprocess.run(
             command,
-            env=environment | stage.environment | told.as_environment(),
+            env=environment
+            | stage.environment
+            | {CLASSES: str(told.folder / "java-classes.jsa")}
+            | told.as_environment(),
             stdout=output,
             stderr=subprocess.STDOUT if output else None,
             check=False,
@@ -107,6 +113,6 @@ def main(workers: str, given: Sequence[str], stages: Sequence[Stage] = STAGES) -
             if output:
                 beside.append(whole(output))
             else:
-                codes[-1].result()
+                wait(codes)  # Before what is next, which may measure time.
     ran = [code.result() for code in codes if code.result() != NO_TESTS]
     return next((code for code in ran if code), 0) if ran else NO_TESTS

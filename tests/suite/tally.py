@@ -5,10 +5,11 @@ Stages that could not run are counted and listed as skipped. The last one waits 
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
-from tests.suite.told import told
+from tests.suite.told import alone, told
 
 PASSED_ON = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
 
@@ -22,18 +23,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         while not output.exists():
             time.sleep(0.1)
         terminalreporter.write(f"\n\n{output.read_text()}\n")
-    file = suite.folder / "tally.json"
-    for category, kept in (json.loads(file.read_text()) if file.exists() else {}).items():
-        reports = [config.hook.pytest_report_from_serializable(config=config, data=report) for report in kept]
-        terminalreporter.stats[category] = reports + terminalreporter.stats.get(category, [])
-    known = {
-        category: [
-            config.hook.pytest_report_to_serializable(config=config, report=report)
-            for report in terminalreporter.stats.get(category, [])
-        ]
-        for category in PASSED_ON
-    }
-    file.write_text(json.dumps({category: reports for category, reports in known.items() if reports}, default=str))
+    with alone(suite):
+        _add(terminalreporter, config, suite.folder / "tally.json")
     for name, reason in suite.left_out.items():
         terminalreporter.stats.setdefault("skipped", []).append(
             pytest.TestReport(
@@ -45,3 +36,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
                 when="setup",
             )
         )
+
+
+def _add(reporter: pytest.TerminalReporter, config: pytest.Config, file: Path) -> None:
+    """The file's reports to this run's, and all of them to the file."""
+    for category, kept in (json.loads(file.read_text()) if file.exists() else {}).items():
+        reports = [config.hook.pytest_report_from_serializable(config=config, data=report) for report in kept]
+        reporter.stats[category] = reports + reporter.stats.get(category, [])
+    known = {
+        category: [
+            config.hook.pytest_report_to_serializable(config=config, report=report)
+            for report in reporter.stats.get(category, [])
+        ]
+        for category in PASSED_ON
+    }
+    file.write_text(json.dumps({category: reports for category, reports in known.items() if reports}, default=str))

@@ -1,7 +1,10 @@
 """What a stage's pytest is told by the suite, through its environment."""
 
+import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,6 +34,14 @@ def told() -> Told:
     found = json.loads(os.environ[VARIABLE])
     paths = {"folder": Path(found["folder"]), "output": found["output"] and Path(found["output"])}
     return Told(**{**found, **paths, "beside": [Path(name) for name in found["beside"]]})
+
+
+@contextmanager
+def alone(told: Told) -> Iterator[None]:
+    """While the block runs, no other stage is in one: two that run at once may end at once."""
+    with (told.folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def whole(output: Path) -> Path:
