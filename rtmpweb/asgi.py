@@ -16,7 +16,10 @@ from dashboard.routing import websocket_urlpatterns  # noqa: E402
 from dashboard.system.asgi import Watched  # noqa: E402
 from ingest.consumers import NodeConsumer, RtmpConsumer  # noqa: E402
 from rtmpweb.access import AccessLog  # noqa: E402
+from rtmpweb.database import close_after_requests  # noqa: E402
 from rtmpweb.proxied import Proxied  # noqa: E402
+
+close_after_requests()
 
 application = ProtocolTypeRouter(
     {

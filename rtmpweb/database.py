@@ -1,8 +1,24 @@
-"""What is wrong with the database, in a sentence for an operator."""
+"""The database as the web application has it, and what is wrong with it in a sentence for an operator."""
 
-from django.db import DatabaseError
+from django.core.signals import request_finished
+from django.db import DatabaseError, connections
 
 from ingest import migrated
+
+
+def close_after_requests() -> None:
+    """From now on a request's connection goes with it.
+
+    Under ASGI each request has a thread of its own, and Django a connection for each thread: one that was kept open would
+    never be used again, nor closed. Other threads keep theirs for CONN_MAX_AGE.
+    """
+    request_finished.connect(_close)
+
+
+def _close(**_: object) -> None:
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()
 
 
 def explain(error: DatabaseError) -> str:

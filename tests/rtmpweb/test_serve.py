@@ -193,6 +193,23 @@ def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
     assert "Warning" not in again.log
 
 
+def test_requests_leave_no_files_open(again: ServerProcess) -> None:
+    """Each has a thread of its own, and with it a connection to the database."""
+
+    def open_files() -> int:
+        return len(list(Path(f"/proc/{again.process.pid}/fd").iterdir()))
+
+    def asked(times: int) -> int:
+        for number in range(times):
+            asking = urllib.request.Request(again.http + "/", headers={"Cookie": f"sessionid={number:032}"})  # noqa: S310
+            with urllib.request.urlopen(asking, timeout=10) as answer:  # noqa: S310 - its own address
+                assert answer.status == 200
+        return open_files()
+
+    before = asked(1)
+    assert asked(60) < before + 6
+
+
 def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
     before = settled_workers(again)
     assert os.getpriority(os.PRIO_PROCESS, before["analytics"]) > os.getpriority(os.PRIO_PROCESS, before["default"])
