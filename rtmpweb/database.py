@@ -9,8 +9,8 @@ from ingest import migrated
 def close_after_requests() -> None:
     """From now on a request's connection goes with it.
 
-    Under ASGI each request has a thread of its own, and Django a connection for each thread: one that was kept open would
-    never be used again, nor closed. Other threads keep theirs for CONN_MAX_AGE.
+    Under ASGI each request has a thread of its own, and Django a connection for each thread: one that was kept open
+    would never be used again, nor closed. Other threads keep theirs for CONN_MAX_AGE.
     """
     request_finished.connect(_close)
 
