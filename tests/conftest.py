@@ -1,5 +1,6 @@
 """What the whole suite shares: how it is spread over parallel workers, and the list of what could not be tested."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,12 @@ def nothing_goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     MIGRATED.prepare(item)
+
+
+def pytest_collection_finish() -> None:
+    """The collector of garbage need not go through what is there for as long as the tests are: modules, tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,6 +1,7 @@
 """The embedded server with RTMPS, and its drain: what is live goes on, and so do the pages."""
 
 import asyncio
+import itertools
 import re
 import signal
 from pathlib import Path
@@ -37,17 +38,26 @@ def test_a_publisher_through_tls_holds_the_stop_up_until_it_leaves(tmp_path: Pat
                 stream_id = await client.publish(made["key"])
                 await client.send_audio(stream_id, 0, b"\xaf\x00\x12\x10")
                 server.process.send_signal(signal.SIGTERM)
-                await asyncio.to_thread(wait_for, lambda: "Draining for 60 s" in server.log, timeout_s=5, what="drain")
+                sending = asyncio.create_task(send(client, stream_id))
+                await asyncio.to_thread(wait_for, lambda: "Draining for 60 s" in server.log, timeout_s=15, what="drain")
                 state = await asyncio.to_thread(draining, server)
                 assert state == ["draining"]
-                await client.send_audio(stream_id, 20, b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
+                assert not sending.done()
                 assert not client.closed
+                sending.cancel()
                 await client.delete_stream(stream_id)
 
         asyncio.run(publish_and_leave())
         assert server.process.wait(40) == 0
     assert "Stopped." in server.log
     assert "Traceback" not in server.log
+
+
+async def send(client: RtmpClient, stream_id: int) -> None:
+    """Audio, twenty milliseconds of it each time."""
+    for number in itertools.count(1):
+        await client.send_audio(stream_id, 20 * number, b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
+        await asyncio.sleep(0.02)
 
 
 def draining(server: ServerProcess) -> list[str]:
@@ -58,4 +68,4 @@ def draining(server: ServerProcess) -> list[str]:
         found = [node["state"] for node in server.manage_json("node", "list")["items"]]
         return found if "draining" in found else []
 
-    return wait_for(states, timeout_s=15, what="the node drains")
+    return wait_for(states, timeout_s=40, what="the node drains")

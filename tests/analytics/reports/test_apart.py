@@ -44,6 +44,7 @@ def test_another_process_makes_it_for_who_asked(seen_by_others: None) -> None:
     assert entry.detail == {"report": made.pk}
 
 
+@pytest.mark.slow("three processes, one after the other, that let all others go first")
 @pytest.mark.django_db(transaction=True)
 def test_what_fails_is_said_and_leaves_the_way_free(
     seen_by_others: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
