@@ -237,12 +237,19 @@ def test_samples_and_events_come_as_files(viewer: Client, stream: Stream, measur
     text = file_text(viewer.get(f"/sessions/{session.pk}/samples.csv"))
     rows = list(csv.DictReader(io.StringIO(text)))
     assert (len(rows), rows[0]["video_kbps"], rows[0]["health"]) == (30, "2000.0", "good")
+    assert "video_kbps_min" not in rows[0]
     token = api_token()
     listing = Client().get(f"/api/v1/sessions/{session.pk}/samples", {"points": 10}, headers=token).json()
     assert 2 <= len(listing["at"]) <= 10
     assert listing["totals"]["samples"] == 30
     answer = Client().get(f"/api/v1/sessions/{session.pk}/samples", {"format": "csv"}, headers=token)
     assert answer["Content-Type"].startswith("text/csv")
+    query = {"format": "csv", "points": 10}
+    gathered = file_text(Client().get(f"/api/v1/sessions/{session.pk}/samples", query, headers=token))
+    row, *others = csv.DictReader(io.StringIO(gathered))
+    assert len(others) == len(listing["at"]) - 1
+    assert [row[f"video_kbps{end}"] for end in ("", "_min", "_max")] == ["2000.0"] * 3
+    assert [name for name in row if name.startswith("players")] == ["players", "players_min", "players_max"]
     events = Client().get(f"/api/v1/sessions/{session.pk}/events", {"format": "csv"}, headers=token)
     (row,) = csv.DictReader(io.StringIO(file_text(events)))
     assert (row["kind"], row["description"], json.loads(row["detail"])) == ("onstatus", "'=x", {"a": 1})
