@@ -98,6 +98,8 @@ class Chaos:
         """Something comes, comes again, comes otherwise, or goes."""
         self.deliver(0.2)
         there = sorted((self.lake / "samples").rglob("*.parquet"))
+        if not there:  # What came until now are events.
+            return
         deed = self.random.choice([self._again, self._correct, self._withdraw])
         deed(self.random.choice(there))
         self.did[deed.__name__.strip("_")] += 1
