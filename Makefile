@@ -13,7 +13,7 @@ DEV := $(VENV)/.dev
 VENDOR := dashboard/static/vendor/.copied
 SOURCES := rtmpweb dashboard analytics ingest tests bench
 # Most tests wait for real programs and real time: with as many as there are cores, these would idle.
-WORKERS ?= 5
+WORKERS ?= 4
 
 .PHONY: help run test quick check bench soak screenshots lock packages
 

@@ -60,7 +60,7 @@ ORDER = (
 )
 """What takes longest begins first; files that are in no group follow."""
 
-BUSY = 3 / 5
+BUSY = 1 / 2
 """Of the parallel workers, those that take the groups: they keep the processors busy. The others begin with the files,
 many of which mostly wait. Who has no more of the one goes on with the other.
 """

@@ -244,8 +244,8 @@ def test_samples_and_events_come_as_files(viewer: Client, stream: Stream, measur
     assert listing["totals"]["samples"] == 30
     answer = Client().get(f"/api/v1/sessions/{session.pk}/samples", {"format": "csv"}, headers=token)
     assert answer["Content-Type"].startswith("text/csv")
-    query = {"format": "csv", "points": 10}
-    gathered = file_text(Client().get(f"/api/v1/sessions/{session.pk}/samples", query, headers=token))
+    query = f"/api/v1/sessions/{session.pk}/samples?format=csv&points=10"
+    gathered = file_text(Client().get(query, headers=token))
     row, *others = csv.DictReader(io.StringIO(gathered))
     assert len(others) == len(listing["at"]) - 1
     assert [row[f"video_kbps{end}"] for end in ("", "_min", "_max")] == ["2000.0"] * 3
