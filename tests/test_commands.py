@@ -14,6 +14,7 @@ from tests.server_process import Installation, wait_for
 STAYS = "import os, pathlib, signal; pathlib.Path({file!r}).write_text(str(os.getpid())); signal.pause()"
 
 
+@pytest.mark.slow("the project is imported twice, and a command's time has to pass")
 def test_a_command_whose_time_is_over_is_gone_and_the_next_one_runs(tmp_path: Path) -> None:
     installation = Installation(tmp_path / "var")
     installation.put_tables()

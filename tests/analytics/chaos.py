@@ -6,6 +6,7 @@ run that nobody disturbs has to leave the very rows that one clean run makes of 
 CHAOS_SEED in the environment repeats what happened: the deeds and their order, though not the very moments.
 """
 
+import itertools
 import json
 import os
 import random
@@ -79,9 +80,16 @@ class Chaos:
         self.data = disk / "data"
         self.lake = self.data / "lake"
         self.source = logs / "source"
-        generate(self.source, streams=streams, start=START, hours=hours, seed=seed, files_per_hour=files_per_hour)
+        for number in itertools.count(seed):  # So few streams may be off the air all the time.
+            generate(self.source, streams=streams, start=START, hours=hours, seed=number, files_per_hour=files_per_hour)
+            if any((self.source / "samples").rglob("*.parquet")):
+                break
+            shutil.rmtree(self.source)
         self.waiting = sorted(self.source.rglob("*.parquet"))
         self.random.shuffle(self.waiting)
+        first = next(file for file in self.waiting if file.is_relative_to(self.source / "samples"))
+        self.waiting.remove(first)
+        self.waiting.append(first)  # The last comes first: without samples there would be nothing to disturb.
         self.did: Counter[str] = Counter()
         self._runs = 0
         self.data.mkdir()
@@ -98,8 +106,6 @@ class Chaos:
         """Something comes, comes again, comes otherwise, or goes."""
         self.deliver(0.2)
         there = sorted((self.lake / "samples").rglob("*.parquet"))
-        if not there:  # What came until now are events.
-            return
         deed = self.random.choice([self._again, self._correct, self._withdraw])
         deed(self.random.choice(there))
         self.did[deed.__name__.strip("_")] += 1
