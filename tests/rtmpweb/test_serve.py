@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.production.reconnecting import held
 from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
 from tests.server_process import READY, ROOT, ServerProcess, running, wait_for
@@ -196,15 +197,12 @@ def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
 def test_requests_leave_no_files_open(again: ServerProcess) -> None:
     """Each has a thread of its own, and with it a connection to the database."""
 
-    def open_files() -> int:
-        return len(list(Path(f"/proc/{again.process.pid}/fd").iterdir()))
-
     def asked(times: int) -> int:
         for number in range(times):
             asking = urllib.request.Request(again.http + "/", headers={"Cookie": f"sessionid={number:032}"})  # noqa: S310
             with urllib.request.urlopen(asking, timeout=10) as answer:  # noqa: S310 - its own address
                 assert answer.status == 200
-        return open_files()
+        return held(again.process.pid).files
 
     before = asked(1)
     assert asked(60) < before + 6
