@@ -191,7 +191,7 @@ class Wall:
 
     def _open(self, socket: WebSocketRoute) -> None:
         if self.away:
-            socket.close(code=1013)
+            socket.close(code=4503)
             return
         self.sockets = [socket]
         socket.send(finished(picture(self.nodes, self.known)))
@@ -212,7 +212,7 @@ class Wall:
         """The server goes away, until `away` is False again."""
         self.away = True
         for socket in self.sockets:
-            socket.close(code=1013)
+            socket.close(code=4503)
 
 
 THUMBNAIL = (

@@ -11,7 +11,7 @@ Nodes serialise each second's text once and send it to a channel layer group; he
   30 s; that bounds what waits there.
 
 A refused connection is accepted first and closed at once, as a browser sees the code of a close (4401: log in again;
-4403: the role does not allow it; 4404: no such stream; 1013: later) only on an accepted one.
+4403: the role does not allow it; 4404: no such stream; 4503: later) only on an accepted one.
 """
 
 import logging
@@ -31,12 +31,12 @@ from django.db import DatabaseError
 from redis.exceptions import RedisError
 
 from dashboard.permissions import Ability, user_abilities
+from dashboard.system.asgi import TRY_LATER
 
 logger = logging.getLogger(__name__)
 
 LOG_IN_AGAIN = 4401
 NOT_ALLOWED = 4403
-TRY_LATER = 1013
 
 AWAY = (DatabaseError, RedisError)
 """What is raised while the database, the LiveStore or the channel layer does not answer."""

@@ -8,7 +8,8 @@ from dashboard.system.watch import get_watch
 
 logger = logging.getLogger(__name__)
 
-TRY_LATER = 1013
+TRY_LATER = 4503
+"""The close code. Daphne refuses to send 1013, which is registered for it: only 1000 and what is above 3000."""
 
 
 class Watched:

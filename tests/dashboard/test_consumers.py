@@ -251,7 +251,7 @@ async def test_without_the_live_store_a_page_is_told_to_come_later(
     livestore._store = AwayStore()
     wall = socket("/ws/live/", browser)
     await wall.connect()
-    assert await close_code(wall) == 1013
+    assert await close_code(wall) == 4503
     assert "Traceback" not in caplog.text
     await wall.disconnect()
 

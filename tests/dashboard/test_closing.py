@@ -1,0 +1,44 @@
+"""A WebSocket that Daphne itself serves is refused with a code that reaches the page."""
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from tests.production.parts import Daphne
+
+REQUEST = (
+    "GET /ws/live/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n"
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nCookie: sessionid={session}\r\n\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daphne]:
+    """Its database answers, but has no tables: to everything that is asked of it, an error."""
+    folder = tmp_path_factory.mktemp("web")
+    daphne = Daphne(folder, {"RTMPWEB_DATA_DIR": str(folder), "DATABASE_URL": "", "REDIS_URL": ""})
+    daphne.start()
+    yield daphne
+    daphne.stop()
+
+
+def close_code(port: int, session: str) -> int:
+    """Of the first frame that follows the answer to the handshake (RFC 6455, 5.5.1)."""
+    with socket.create_connection(("127.0.0.1", port), 10) as page, page.makefile("rb") as read:
+        page.sendall(REQUEST.format(port=port, session=session).encode())
+        assert read.readline().startswith(b"HTTP/1.1 101 ")
+        while read.readline().strip():
+            pass
+        opcode, length = read.read(2)
+        assert opcode == 0x88
+        code: int
+        (code,) = struct.unpack_from(">H", read.read(length))
+        return code
+
+
+@pytest.mark.parametrize(("session", "code"), [("", 4401), ("0" * 32, 4503)], ids=["nobody", "the database is away"])
+def test_the_page_is_told_why(web: Daphne, session: str, code: int) -> None:
+    assert close_code(web.port, session) == code
