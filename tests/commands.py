@@ -2,15 +2,15 @@
 
 For each environment a process imports all, and becomes the parent (`os.fork`) of one process for each command. To the
 command it is `manage.py NAME ...` in an operator's shell: its own process, connections and output, and an exit code.
+The environments' processes are forked from one that has imported the libraries that read no settings.
 
-It runs as `python -m tests.commands`; what it is told and what it answers are JSON, a line each. First its environment,
-which does not stand in /proc, where tests look for what a server left behind; then {"arguments", "output", "errors"},
-the latter being files; its answer is the exit code.
+What a process is told of its environment does not stand in /proc, where tests look for what a server left behind.
 """
 
 import atexit
 import io
 import json
+import multiprocessing
 import os
 import runpy
 import subprocess
@@ -20,12 +20,34 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from rtmpweb.leash import die_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
+
+LIBRARIES = [
+    "celery.app",
+    "channels.auth",
+    "cryptography.x509",
+    "django.contrib.admin",
+    "httpx",
+    "ingest.rtmp.server",
+    "numpy",
+    "PIL.Image",
+    "prometheus_client",
+    "psycopg",
+    "pyarrow.parquet",
+    "pydantic.main",
+    "redis.asyncio",
+    "wsproto",
+]
+"""What takes longest to import, of what the project imports, and is the same whatever the settings are."""
+
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload([*LIBRARIES, "tests.commands"])
 
 MOST = 2
 """Parents that live at a time: those of the environments that were asked last."""
@@ -36,42 +58,32 @@ class Commands:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._turn = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.commands"],
-            cwd=ROOT,
-            env={"PATH": environment.get("PATH", "")},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._tell(dict(environment))
+        self._pipe, theirs = FORKED.Pipe()
+        self._process = FORKED.Process(target=parent, args=(dict(environment), theirs), daemon=True)
+        self._process.start()
+        theirs.close()
 
     def run(self, arguments: Sequence[str], timeout_s: float) -> "subprocess.CompletedProcess[str]":
         """Raises subprocess.TimeoutExpired."""
         with self._turn, tempfile.TemporaryDirectory(prefix="rtmpweb-command-") as folder:
             output, errors = Path(folder, "output"), Path(folder, "errors")
-            self._tell({"arguments": list(arguments), "output": str(output), "errors": str(errors)})
-            assert self._process.stdout is not None
-            late = threading.Timer(timeout_s, self._process.kill)
-            late.start()
-            answer = self._process.stdout.readline()
-            late.cancel()
-            if not answer:
-                raise subprocess.TimeoutExpired(list(arguments), timeout_s)
-            return subprocess.CompletedProcess(arguments, int(answer), output.read_text(), errors.read_text())
-
-    def _tell(self, what: Any) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(what) + "\n")
-        self._process.stdin.flush()
+            self._pipe.send({"arguments": list(arguments), "output": str(output), "errors": str(errors)})
+            try:
+                if not self._pipe.poll(timeout_s):
+                    self._process.kill()
+                code: int = self._pipe.recv()
+            except (EOFError, ConnectionError):
+                raise subprocess.TimeoutExpired(list(arguments), timeout_s) from None
+            return subprocess.CompletedProcess(arguments, code, output.read_text(), errors.read_text())
 
     @property
     def is_running(self) -> bool:
-        return self._process.poll() is None
+        return self._process.is_alive()
 
     def close(self) -> None:
-        with self._turn, suppress(BrokenPipeError):
-            self._process.communicate()
+        with self._turn:
+            self._pipe.close()
+            self._process.join()
 
 
 _open: "OrderedDict[str, Commands]" = OrderedDict()
@@ -107,25 +119,25 @@ def close_all() -> None:
 # --- The parent ---
 
 
-def main() -> None:
-    told, answers = sys.stdin, os.fdopen(os.dup(1), "w")
+def parent(environment: Mapping[str, str], orders: "Connection[int, dict[str, Any]]") -> None:
+    """An order has `arguments`, and `output` and `errors`, which are files. The answer is the exit code."""
+    os.chdir(ROOT)
     os.environ.clear()
-    os.environ.update(json.loads(told.readline()))
+    os.environ.update(environment)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
-    for line in told:
-        _prepare()
-        order = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            _become(**order)
-        _, status = os.waitpid(pid, 0)
-        answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        answers.flush()
+    with suppress(EOFError):
+        while order := orders.recv():
+            _prepare()
+            pid = os.fork()
+            if pid == 0:
+                _become(**order)
+            _, status = os.waitpid(pid, 0)
+            orders.send(os.waitstatus_to_exitcode(status))
 
 
 def _prepare() -> None:
     """Imports what commands need. Nothing of a parent's state may matter to them: no connection, no thread."""
-    if "django" in sys.modules:
+    if "rtmpweb.urls" in sys.modules:
         return
     with suppress(BaseException):  # A wrong setting is the command's to tell of.
         import django
@@ -159,7 +171,3 @@ def _become(arguments: list[str], output: str, errors: str) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-if __name__ == "__main__":
-    main()
