@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,8 @@ def test_a_streams_history_is_looked_at(page: Page, server: ServerProcess) -> No
 def test_a_time_is_chosen(page: Page, server: ServerProcess) -> None:
     page.goto(f"{server.http}/analytics/?stream=analysed/history")
     page.get_by_role("link", name="7 days").click()
-    expect(page.locator("#rollups tbody tr")).to_have_count(8)
+    touched = 7 if datetime.now(UTC).hour == 23 else 8  # They end with this hour.
+    expect(page.locator("#rollups tbody tr")).to_have_count(touched)
     page.select_option("select[name=grain]", "day")
     expect(page.locator("#bitrate .clip")).to_contain_text("by day")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.production.broadcast import on_air
+from tests.production.broadcast import FPS, on_air
 from tests.production.installation import Production
 from tests.production.outages import aftermath
 from tests.production.outages.steady import Steady
@@ -102,6 +102,7 @@ def test_the_embedded_servers_disk_is_full(small: Path) -> None:
         keys = {name: server.create_key(f"live/{name}") for name in ("stays", "comes")}
         (show,) = leaving.enter_context(on_air(server.rtmp, {"": keys["stays"]}, players=2))
         session = server.wait_for_state("live/stays", "live")["session_id"]
+        wait_for(lambda: show.played > 2 * FPS, timeout_s=WRITTEN_S, what="players got more than the cache has")
         with Encoder(server.rtmp) as early:
             assert not early.connect()
             empty_log(small / "data" / "rtmpweb.sqlite3")
