@@ -47,12 +47,12 @@ ORDER = (
     "serve",
     "accessibility",
     # From here on Java starts: by now there is an archive of its classes (tests/analytics/classes.py).
+    "spark",
+    "jobs on spark",
     "production",
     "outages",
     "night",
     "reconnections",
-    "spark",
-    "jobs on spark",
     "made reports",
     "chaos",
     "worker",
@@ -62,7 +62,7 @@ ORDER = (
 
 BUSY = 1 / 2
 """Of the parallel workers, those that take the groups: they keep the processors busy. The others begin with the files,
-many of which mostly wait. Who has no more of the one goes on with the other.
+many of which mostly wait. Who has no more of the one goes on with the other, and in the end with `LAST`.
 """
 
 LAST = ("tests/ingest/flv/", "tests/ingest/live/", "tests/ingest/rtmp/")
@@ -164,9 +164,12 @@ class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
 
     def _assign_work_unit(self, node: Any) -> None:
         is_busy = int(node.gateway.id.removeprefix("gw")) < round(BUSY * self.numnodes)
-        wanted = next((scope for scope in self.workqueue if (scope in ORDER) is is_busy), None)
-        if wanted is not None:
-            self.workqueue.move_to_end(wanted, last=False)
+
+        def place(scope: str) -> int:
+            return 2 if scope.startswith(LAST) else int((scope in ORDER) is not is_busy)
+
+        if self.workqueue:
+            self.workqueue.move_to_end(min(self.workqueue, key=place), last=False)
         super()._assign_work_unit(node)
 
 
