@@ -287,7 +287,7 @@ async def test_real_players_see_all_through_a_small_window(
     """
     for tool in (*PLAYERS, "rtmp2src"):
         require_tool(tool)
-    server = await serve(config=SMALL, sweep_s=2.0)  # Time to acknowledge, for those that answer a ping before.
+    server = await serve(config=SMALL, sweep_s=0.25)  # Time to acknowledge, for those that answer a ping before.
     url = f"rtmp://127.0.0.1:{server.addresses[0][1]}/live/cam"
     outputs = {tool: tmp_path / f"{tool}.flv" for tool in PLAYERS}
     started = [await start(PLAYERS[tool], url=url, out=outputs[tool]) for tool in PLAYERS]
