@@ -59,7 +59,7 @@ class Commands:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._turn = threading.Lock()
         self._pipe, theirs = FORKED.Pipe()
-        self._process = FORKED.Process(target=parent, args=(dict(environment), theirs), daemon=True)
+        self._process = FORKED.Process(target=parent, args=(dict(environment), theirs))
         self._process.start()
         theirs.close()
 

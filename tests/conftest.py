@@ -58,7 +58,9 @@ ORDER = (
     "worker",
     "reports",
 )
-"""What takes longest begins first; files that are in no group follow."""
+"""An order in which the workers end together: what takes long begins first, and what has a long test at its end is not
+among the last, as its worker is given the next group when two tests are left. Files that are in no group follow.
+"""
 
 BUSY = 1 / 2
 """Of the parallel workers, those that take the groups: they keep the processors busy. The others begin with the files,
@@ -168,8 +170,7 @@ class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
         def place(scope: str) -> int:
             return 2 if scope.startswith(LAST) else int((scope in ORDER) is not is_busy)
 
-        if self.workqueue:
-            self.workqueue.move_to_end(min(self.workqueue, key=place), last=False)
+        self.workqueue.move_to_end(min(self.workqueue, key=place), last=False)
         super()._assign_work_unit(node)
 
 

@@ -9,7 +9,7 @@ from dashboard.system.watch import get_watch
 logger = logging.getLogger(__name__)
 
 TRY_LATER = 4503
-"""The close code. Daphne refuses to send 1013, which is registered for it: only 1000 and what is above 3000."""
+"""The close code. 1013 is registered for it, but Daphne sends none but 1000 and 3000 to 4999."""
 
 
 class Watched:
