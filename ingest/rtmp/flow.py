@@ -14,6 +14,9 @@ NEVER: Final = 1 << 63
 MODULUS: Final = 1 << 32
 """Of the sequence numbers."""
 
+PROBES: Final = 2
+"""How many a peer answers before it counts as one that acknowledges no more."""
+
 
 class Acknowledging:
     """What the peer sent: an Acknowledgement is due each time that `interval` bytes came (sections 5.4.3 and 5.4.4)."""
@@ -42,8 +45,9 @@ class SendingWindow:
     Real peers acknowledge by rules of their own. So one that neither acknowledged nor set our bandwidth is not held;
     and the window is given up rather than stay closed on a peer that reads all the same:
     - one that does either of these only after the window would have closed
-    - one that answers a probe (a ping, sent behind all that closed the window) and does not acknowledge then: an answer
-      proves that what came before it was read
+    - one that answers two probes (pings, the first sent behind all that closed the window, the second when that was
+      answered) and does not acknowledge: the first answer proves that all was read, the second that the peer had its
+      turn to acknowledge, which some take just after their answer
     - one that does neither, though TCP has delivered everything
     The shell, which has a clock, probes, and calls `give_up` for the last two. The first two are for good, as the peer
     would stall again and again. The last one was paused if it answers that probe later: the window is taken up again
@@ -52,6 +56,7 @@ class SendingWindow:
 
     __slots__ = (
         "_acknowledged",
+        "_answers",
         "_bandwidth",
         "_has_resumed",
         "_heard",
@@ -61,7 +66,6 @@ class SendingWindow:
         "announced",
         "closes_at",
         "given_up",
-        "is_read",
         "sent",
     )
 
@@ -82,8 +86,9 @@ class SendingWindow:
         self._is_hard = False
         """Whether the latest limit type that counts was hard."""
         self._probe: int | None = None
-        self.is_read = False
-        """Whether the peer answered a probe since the window closed. Some acknowledge just after their answer."""
+        """That is not answered yet."""
+        self._answers = 0
+        """To probes since the window closed."""
         self._overdue: int | None = None
         """The probe that was not answered before the window was given up."""
         self._has_resumed = False
@@ -115,14 +120,19 @@ class SendingWindow:
         self._probe = timestamp
 
     @property
-    def is_probed(self) -> bool:
-        """Whether there was a probe since the window closed."""
-        return self._probe is not None
+    def wants_probe(self) -> bool:
+        """For a window that is closed: whether another probe would tell more."""
+        return self._probe is None and not self.is_read
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the peer reads all, and acknowledges nothing: the window should be given up."""
+        return self._answers == PROBES
 
     def give_up(self) -> None:
         """From now on the window is open: always, or until a peer that was paused has caught up."""
         self.given_up = True
-        self._overdue = None if self.is_read else self._probe
+        self._overdue = self._probe
         self._follow()
 
     # --- What is received ---
@@ -141,7 +151,8 @@ class SendingWindow:
     def answered(self, timestamp: int) -> None:
         """PingResponse."""
         if timestamp == self._probe:
-            self.is_read = True
+            self._probe = None
+            self._answers += 1
         elif timestamp == self._overdue:
             self._overdue, self._has_resumed = None, True
 
@@ -175,4 +186,4 @@ class SendingWindow:
         limit = self.limit
         self.closes_at = NEVER if self.given_up or not self._heard or not limit else self._acknowledged + limit
         if self.sent <= self.closes_at:
-            self._probe, self.is_read = None, False
+            self._probe, self._answers = None, 0

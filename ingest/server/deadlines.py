@@ -72,12 +72,12 @@ def write_stuck(connection: Writing, deadlines: Deadlines, now: float) -> bool:
 
 
 def _window(connection: Connection, deadlines: Deadlines, now: float) -> bool:
-    """A window that stays closed: does the player read all the same? A ping finds out (see `SendingWindow`)."""
+    """A window that stays closed: does the player read all the same? Pings find out (see `SendingWindow`)."""
     outlet = connection.outlet
     if not outlet.is_window_closed:
         return False
     window = outlet.window
-    if not window.is_probed:
+    if window.wants_probe:
         window.probe(connection.ping(now))
     if not outlet.is_delivered:
         outlet.delivered_since = None

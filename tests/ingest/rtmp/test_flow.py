@@ -187,14 +187,29 @@ class TestGivingUp:
     def test_a_probe_that_is_answered_before_the_acknowledgement(self) -> None:
         window = heard()
         window.sent = 2001
-        assert not window.is_probed
+        assert window.wants_probe
         window.probe(7)
+        assert not window.wants_probe
         window.answered(6)
-        assert (window.is_probed, window.is_read) == (True, False)
+        assert (window.wants_probe, window.is_read) == (False, False)
         window.answered(7)
-        assert (window.is_read, window.may_send()) == (True, False)
+        assert (window.wants_probe, window.is_read, window.may_send()) == (True, False, False)
         window.acknowledge(2001)
-        assert (window.is_probed, window.is_read, window.may_send()) == (False, False, True)
+        assert window.may_send()
+        window.sent = 5000
+        window.probe(8)
+        window.answered(8)
+        assert not window.is_read, "the one before was of another time that the window was closed"
+
+    def test_who_answers_two_and_acknowledges_nothing_reads_all_the_same(self) -> None:
+        window = heard()
+        window.sent = 2001
+        for timestamp in (7, 8):
+            assert window.wants_probe
+            window.probe(timestamp)
+            window.answered(timestamp)
+            window.answered(timestamp)
+        assert (window.wants_probe, window.is_read, window.may_send()) == (False, True, False)
 
     def test_one_that_is_answered_after_it(self) -> None:
         window = heard()
@@ -225,10 +240,11 @@ class TestGivingUp:
     def test_one_that_answered_and_did_not_acknowledge_is_not_held_again(self) -> None:
         window = heard()
         window.sent = 2001
-        window.probe(7)
-        window.answered(7)
+        for timestamp in (7, 8):
+            window.probe(timestamp)
+            window.answered(timestamp)
         window.give_up()
-        window.answered(7)
+        window.answered(8)
         window.acknowledge(2001)
         assert window.given_up
 
@@ -286,10 +302,13 @@ def carry(window: SendingWindow, peer: Peer, sizes: list[int], behind: int) -> t
             unread = max(unread, sum(under_way))
         elif not under_way:  # Nothing will come by itself any more.
             stalls += 1
-            window.probe(stalls)
-            if peer.answers:
-                window.answered(stalls)
-                assert window.is_read
+            for timestamp in (2 * stalls, 2 * stalls + 1):
+                assert window.wants_probe
+                window.probe(timestamp)
+                if not peer.answers:
+                    break
+                window.answered(timestamp)
+            assert window.is_read is peer.answers
             window.give_up()
         if len(under_way) > behind or not window.may_send():
             number = peer.read(under_way.popleft()) if under_way else None

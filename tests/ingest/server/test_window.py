@@ -11,7 +11,9 @@ import pytest
 
 from ingest.live import QueueLimits
 from ingest.rtmp import ClientConnection, Message, events
+from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
+from ingest.rtmp.messages.user_control import UserControl
 from ingest.server import RtmpServer
 from ingest.server.connection import Connection
 from ingest.server.playing import Playing
@@ -34,6 +36,22 @@ class Mute(ClientConnection):
     """Answers no ping."""
 
     user_control_handlers = {}
+
+
+class Late(ClientConnection):
+    """Acknowledges what came before a ping when the next one comes, and no sooner."""
+
+    acknowledged = 0
+    _answered = False
+
+    def _answer(self, event: UserControl, values: tuple[Any, ...]) -> None:
+        if self._answered:
+            self.send_message(control.acknowledgement(self.bytes_received - HANDSHAKE_BYTES))
+            self.acknowledged += 1
+        self._answered = not self._answered
+        self.send_user_control(UserControl.PING_RESPONSE, *values)
+
+    user_control_handlers = {**ClientConnection.user_control_handlers, UserControl.PING_REQUEST: _answer}
 
 
 class Room:
@@ -146,6 +164,21 @@ async def test_one_that_stops_and_answers_a_ping(serve: Serve) -> None:
         await room.show()
         await room.saw_all()
         assert room.connection.outlet.window.given_up
+
+
+async def test_one_that_acknowledges_after_its_answer_is_held(serve: Serve) -> None:
+    """However long after: a real player, which does so when it has gone through what it read, may have to wait for its
+    turn to run.
+    """
+    server = await serve(config=SMALL, window_s=HOUR)
+    late = Late(nonce=os.urandom(1528))
+    async with Room(server, late) as room:
+        late.acknowledging.interval = NEVER
+        await room.acknowledge(0)
+        await room.show()
+        await room.saw_all()
+        assert late.acknowledged > 2
+        assert not room.connection.outlet.window.given_up
 
 
 async def test_one_that_stops_and_answers_nothing(serve: Serve) -> None:
@@ -287,7 +320,7 @@ async def test_real_players_see_all_through_a_small_window(
     """
     for tool in (*PLAYERS, "rtmp2src"):
         require_tool(tool)
-    server = await serve(config=SMALL, sweep_s=0.25)  # Time to acknowledge, for those that answer a ping before.
+    server = await serve(config=SMALL, sweep_s=0.25)  # The default's.
     url = f"rtmp://127.0.0.1:{server.addresses[0][1]}/live/cam"
     outputs = {tool: tmp_path / f"{tool}.flv" for tool in PLAYERS}
     started = [await start(PLAYERS[tool], url=url, out=outputs[tool]) for tool in PLAYERS]
