@@ -44,14 +44,14 @@ class Late(ClientConnection):
     acknowledged = 0
     _answered = False
 
-    def _answer(self, event: UserControl, values: tuple[Any, ...]) -> None:
+    def _pong(self, event: UserControl, values: tuple[Any, ...]) -> None:
         if self._answered:
             self.send_message(control.acknowledgement(self.bytes_received - HANDSHAKE_BYTES))
             self.acknowledged += 1
         self._answered = not self._answered
         self.send_user_control(UserControl.PING_RESPONSE, *values)
 
-    user_control_handlers = {**ClientConnection.user_control_handlers, UserControl.PING_REQUEST: _answer}
+    user_control_handlers = {**ClientConnection.user_control_handlers, UserControl.PING_REQUEST: _pong}
 
 
 class Room:
