@@ -21,7 +21,7 @@ PACKAGES = {
     "obs": "obs-studio",
     "Xvfb": "xvfb",
     "tshark": "tshark",
-    "chromium": "chromium",
+    "chromium-headless-shell": "chromium-headless-shell",
     "docker-compose": "docker-compose",
     "redis-server": "redis-server",
     "postgres": "postgresql",
