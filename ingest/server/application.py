@@ -226,9 +226,6 @@ class ApplicationSide(Generic[S]):
 
     def begin(self, session: Session, now: float) -> None:
         connection = self.connection
-        former = connection.sessions.get(session.stream_id)
-        if former:
-            connection.end_session(former, "client_unpublish", "Another request on its stream.", now, tell=False)
         connection.sessions[session.stream_id] = session
         connection.server.sessions[session.session_id] = session
         self.had_session = True

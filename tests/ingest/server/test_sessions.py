@@ -85,6 +85,24 @@ async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplica
         assert times == sorted(times)
 
 
+async def test_what_plays_ends_when_its_stream_plays_something_else(app: ScriptedApplication, port: int) -> None:
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
+        await publisher.connect("live")
+        first, second = await publisher.publish("cam1"), await publisher.publish("cam2")
+        await player.connect("live")
+        stream_id = await player.play("cam1")
+        await publisher.send_video(first, 0, AVC_HEADER)
+        await player.wait_count(events.VideoReceived, 1)
+        await player.play("cam2", stream_id=stream_id)
+        ended = await app.event("rtmp.stop", connection=1)
+        assert (ended["reason"], ended["description"]) == ("client_unpublish", "play from the client.")
+        await publisher.send_video(first, 40, key_frame(0, 100))
+        await publisher.send_video(second, 0, AVC_HEADER)
+        await publisher.send_video(second, 40, key_frame(1, 100))
+        await player.wait_until(lambda: player.of(events.VideoReceived)[-1].payload == key_frame(1, 100))
+        assert len(player.of(events.VideoReceived)) == 3
+
+
 async def test_one_connection_publishes_and_plays_several_streams(app: ScriptedApplication, port: int) -> None:
     async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
         await publisher.connect("live")
