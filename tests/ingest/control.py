@@ -126,7 +126,8 @@ class Connection:
 class NodeApp:
     """One listener's application."""
 
-    def __init__(self, node: str = NODE) -> None:
+    def __init__(self, node: str = NODE, **fields: Any) -> None:
+        """`fields`: of its scope, where they are to be others."""
         scope = {
             "type": "rtmp.node",
             "asgi": {"version": "3.0"},
@@ -134,7 +135,7 @@ class NodeApp:
             "addresses": [("127.0.0.1", 1935)],
             "tls_addresses": [],
             "media_addresses": [],
-        }
+        } | fields
         self.node = node
         self.app = ApplicationCommunicator(NodeConsumer.as_asgi(), scope)
 

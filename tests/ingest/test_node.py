@@ -31,6 +31,14 @@ async def test_a_node_is_up_seen_and_down(node: NodeApp) -> None:
     assert (await Node.objects.aget(name=NODE)).state == "down"
 
 
+async def test_a_node_tells_where_it_listens(process: HistoryWriter) -> None:
+    node = NodeApp(tls_addresses=[("127.0.0.1", 1936)], media_addresses=[("127.0.0.1", 8001)])
+    await node.tell("node.started")
+    told = "127.0.0.1:1935, 127.0.0.1:1936 (TLS), 127.0.0.1:8001 (media)"
+    await until(Node.objects.filter(name=NODE, address=told).exists)
+    await node.stop()
+
+
 @pytest.mark.both_forms
 async def test_what_a_former_process_left_is_closed(process: HistoryWriter, stream: Stream) -> None:
     row = await Node.objects.acreate(name=NODE)
