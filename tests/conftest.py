@@ -22,7 +22,6 @@ GROUPS = {
     "tests/e2e/pages/": "pages",
     "tests/e2e/": "e2e",
     "tests/rtmpweb/test_serve": "serve",
-    "tests/dashboard/test_accessibility": "accessibility",
     "tests/production/outages/test_jobs": "production",
     "tests/production/test_form.py": "production",
     "tests/production/test_spark.py": "production",
@@ -45,18 +44,17 @@ ORDER = (
     "pages",
     "e2e",
     "serve",
-    "accessibility",
     # From here on Java starts: by now there is an archive of its classes (tests/analytics/classes.py).
     "production",
-    "jobs on spark",
     "spark",
+    "jobs on spark",
     "made reports",
+    "chaos",
     "outages",
     "night",
     "reconnections",
-    "chaos",
-    "worker",
     "reports",
+    "worker",
 )
 """An order in which the workers end together: what takes long begins first, and what has a long test at its end is not
 among the last, as its worker is given the next group when two tests are left. Files that are in no group follow.

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from rtmpweb.embedded.children import Program
 
-CELERY = ("-m", "celery", "--quiet", "-A", "rtmpweb", "worker")
+CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "rtmpweb", "worker")
+"""The server, which starts them, has made Django's checks: they load the whole project, pages and API too."""
+
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 """Nobody listens to what workers say to one another on one machine."""
 
