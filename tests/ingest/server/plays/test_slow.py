@@ -43,6 +43,14 @@ async def show(camera: Camera, count: int, *, gop: int = 10) -> None:
         await asyncio.sleep(0)  # So that the server has a turn of its loop for each.
 
 
+async def taken(server: RtmpServer, camera: Camera) -> None:
+    """What was shown so far: else it may come to the server in one burst that is more than a queue."""
+    live = server.registry.get("live/cam1")
+    assert live is not None
+    while live.meter is None or live.meter.video_line.frames < camera.number:  # noqa: ASYNC110 - a turn of its loop each.
+        await asyncio.sleep(0)
+
+
 def subscribers(server: RtmpServer) -> tuple[Subscriber, ...]:
     live = server.registry.get("live/cam1")
     assert live is not None
@@ -114,6 +122,7 @@ async def test_what_is_held_for_players_that_never_read_is_bounded(
             async with asyncio.timeout(60):
                 while min(player.sheds for player in players) < 2:
                     await show(camera, 3)
+                    await taken(server, camera)
                     queued = max(queued, sum(player.pending_bytes for player in players))
                     assert max(player.pending_bytes for player in players) <= queue.size_bytes + FRAME_BYTES
             held = tracemalloc.get_traced_memory()[0] - before
