@@ -39,7 +39,7 @@ def furnished(server: ServerProcess) -> dict[str, Any]:
 def chromium() -> Iterator[Browser]:
     """The machine's own Chromium; the calling test is skipped by name where there is none."""
     expect.set_options(timeout=PATIENCE_MS)
-    program = next(filter(None, map(find_tool, BROWSERS)), None) or require_tool(BROWSERS[0])
+    program = require_tool(next(filter(find_tool, BROWSERS), BROWSERS[0]))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=OPTIONS)
         try:

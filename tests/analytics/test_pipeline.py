@@ -109,7 +109,7 @@ def test_a_later_end_of_an_hour_makes_the_next_one_anew_in_the_same_run(lake: Pa
     """What is live as an hour ends belongs to a broadcast that may go on in the next."""
     put(lake, 12, session="a")
     put(lake, 13, session="b", begin_s=60)
-    run(lake, kind="hourly")
+    run(lake)
 
     def reconnects() -> list[int]:
         found = Rollup.objects.filter(grain=Grain.HOUR, dimension=Dimension.STREAM).order_by("start")
@@ -117,8 +117,8 @@ def test_a_later_end_of_an_hour_makes_the_next_one_anew_in_the_same_run(lake: Pa
 
     assert reconnects() == [0, 0]
     put(lake, 12, session="c", begin_s=3570)
-    done = run(lake, kind="hourly")
-    assert (done.expected, done.done) == (2, 2)
+    done = run(lake)
+    assert (done.expected, done.done) == (3, 3)
     assert reconnects() == [0, 1]
 
 

@@ -112,12 +112,14 @@ async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApplication, s
             began = loop.time()
             while loop.time() - began < 3 * write_s and not player.done():
                 await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.01)
             assert not player.done()
             assert len(server.sessions) == 2
         finally:
             stop.set()
             await player
+    stopped = await app.event("rtmp.stop", connection=1)
+    assert stopped["totals"]["dropped_frames"] > 0
 
 
 def play_slowly(port: int, context: ssl.SSLContext, stop: threading.Event) -> None:
