@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import redis
+from _pytest.config import apply_warning_filters
 from django.conf import settings
 from django.db import connection
 from xdist.scheduler import LoadScopeScheduling
@@ -74,11 +75,11 @@ MIGRATED = Migrated()
 
 def pytest_configure(config: pytest.Config) -> None:
     if settings.REDIS_URL:  # Clients of Redis stay open until their test's event loop is gone, and go with it.
-        for warning in (
-            "ignore::ResourceWarning",
-            "ignore:.*StreamWriter.__del__:pytest.PytestUnraisableExceptionWarning",
-        ):
-            config.addinivalue_line("filterwarnings", warning)
+        filters = ["ignore::ResourceWarning", "ignore:.*StreamWriter.__del__:pytest.PytestUnraisableExceptionWarning"]
+        for line in filters:
+            config.addinivalue_line("filterwarnings", line)
+        # For the garbage that is collected after the last test, too: pytest's filters of that time are set by now.
+        apply_warning_filters(filters, [])
 
 
 @pytest.fixture(scope="session")
