@@ -42,6 +42,19 @@ async def test_an_unknown_application(process: HistoryWriter) -> None:
     )
 
 
+@pytest.mark.usefixtures("application")
+@pytest.mark.parametrize(("app", "shown"), [("live", "live"), ("other", "o…")])
+async def test_the_log_has_the_name_of_an_application_that_there_is(
+    process: HistoryWriter, caplog: pytest.LogCaptureFixture, app: str, shown: str
+) -> None:
+    """Any other may be a key by mistake."""
+    caplog.set_level("INFO")
+    connection = Connection(app=app)
+    assert (await connection.connect(keys.generate()))["type"] == "rtmp.reject"
+    await connection.disconnect("rejected")
+    assert f"A connect of {shown} from 192.0.2.7 refused" in caplog.text
+
+
 async def test_a_wrong_key(encoder: Connection, process: HistoryWriter) -> None:
     event = encoder.publish_event(keys.generate())
     answer = await encoder.ask(event)
