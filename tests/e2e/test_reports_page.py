@@ -18,6 +18,7 @@ import pypdf
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from analytics.reports.apart import LIMITS_S
 from tests.browser import chromium, log_in
 from tests.e2e.programs import Keys, key_url, publishing
 from tests.e2e.test_secrets import holders
@@ -48,6 +49,9 @@ hourly.save()
 
 ASKED = "status of 422"
 """What a browser says of a form that is shown again with what was wrong."""
+
+MADE_MS = 1000 * LIMITS_S["report"]
+"""The page that has asked for a report waits for the process that makes it: the answer is the report."""
 
 PIXELS = """async (source) => {
   const image = new Image();
@@ -176,12 +180,12 @@ def test_a_report_of_what_was_published_is_made_and_looked_at(
     page.get_by_role("button", name="Make a report").click()
     page.select_option("#make [name=kind]", "broadcast")
     page.fill("#make [name=scope]", STREAM)
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Make it").click(timeout=MADE_MS)
     # A broadcast ends when nothing came for 300 s.
     expect(page.locator("#make .err")).to_contain_text("No broadcast of live/reported has ended")
     page.select_option("#make [name=kind]", "daily")
     page.fill("#make [name=day]", page.evaluate("new Date().toISOString().slice(0, 10)"))
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Make it").click(timeout=MADE_MS)
 
     sheet = page.locator("#sheet")
     expect(sheet.locator(".prov")).to_contain_text("UTC")
