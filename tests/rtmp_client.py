@@ -22,6 +22,10 @@ E = TypeVar("E")
 
 NONCE_BYTES = 1528
 
+NEVER_FULL = 1 << 40
+"""The limit of the stream's reader: one that it reaches pauses the transport and resumes it on its own, also when the
+test had paused it."""
+
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error.
     """The server answered with an error: `code` and `description` are what it said."""
@@ -65,7 +69,7 @@ class RtmpClient:
 
     async def open(self) -> None:
         """TCP and the handshake."""
-        self._reader, self._writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls)
+        self._reader, self._writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls, limit=NEVER_FULL)
         self._reading = asyncio.create_task(self._read())
         await self.flush()
         await self.wait_for(events.HandshakeCompleted)

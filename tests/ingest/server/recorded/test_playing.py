@@ -286,8 +286,6 @@ async def test_what_is_kept_for_a_player_that_does_not_read(
     server = await serve(write_s=60.0)
     record(app, write(tmp_path / "clip.flv", made(120, fps=20, key_bytes=100_000)))
     async with Viewer(port=server.addresses[0][1]) as viewer:
-        viewer.pause_reading()
-        viewer.resume_reading()
         await viewer.watch()
         await viewer.wait_for(events.VideoReceived)
         viewer.pause_reading()

@@ -12,6 +12,7 @@ from wsproto.connection import ConnectionState
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, RejectConnection, RejectData, Request
 
 from ingest.flv.tags import Tag, TagReader
+from tests.rtmp_client import NEVER_FULL
 
 
 class Viewer:
@@ -36,7 +37,7 @@ class Viewer:
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> "Viewer":
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=NEVER_FULL)
         self.writer.write(self._h11.send(self.request) + self._h11.send(h11.EndOfMessage()))
         self._reading = asyncio.create_task(self._read())
         return self
@@ -134,7 +135,7 @@ class SocketViewer:
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> "SocketViewer":
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=NEVER_FULL)
         extra = [(b"Origin", self.origin.encode())] if self.origin else []
         self.writer.write(self.ws.send(Request(host=f"127.0.0.1:{self.port}", target=self.target, extra_headers=extra)))
         self._reading = asyncio.create_task(self._read())

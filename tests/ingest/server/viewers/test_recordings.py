@@ -185,7 +185,7 @@ async def test_one_that_does_not_read_holds_little_and_one_that_leaves_holds_not
         await viewer.wait_until(lambda: viewer.status == 200)
         viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
         (connection,) = server.connections
-        await within(5, lambda: is_full(connection), wanted=True)
+        assert await within(5, lambda: is_full(connection), wanted=True)
         assert connection.transport.get_write_buffer_size() <= 2 * server.config.write_high_bytes
         viewer.writer.transport.resume_reading()  # type: ignore[attr-defined]
         await viewer.wait_until(lambda: viewer.over, timeout_s=20)
@@ -214,7 +214,7 @@ async def test_a_disk_that_hangs(serve: Serve, app: ScriptedApplication, file: F
                 await viewer.wait_until(lambda: viewer.status == 200)
                 viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
                 (connection,) = server.connections
-                await within(5, lambda: is_full(connection), wanted=True)
+                assert await within(5, lambda: is_full(connection), wanted=True)
                 hang()
                 viewer.writer.transport.resume_reading()  # type: ignore[attr-defined]
             await viewer.wait_closed()
