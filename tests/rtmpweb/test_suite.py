@@ -84,12 +84,15 @@ def test_a_stage_beside_the_last_is_told_before_its_end_and_counted(
 
 
 @pytest.mark.slow(PYTEST)
-def test_a_failure_of_a_stage_beside_the_last_is_the_suites(tmp_path: Path, kept: Path) -> None:
+def test_a_failure_of_a_stage_beside_the_last_is_the_suites(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, kept: Path
+) -> None:
     file = tmp_path / "test_it.py"
     file.write_text("import os\ndef test_it() -> None:\n    assert 'TESTS_FORM' not in os.environ\n")
     given = [str(file), "-q", f"--rootdir={tmp_path}", "-p", "no:cacheprovider"]
     beside = Stage("The one beside", "not soak", workers=1, is_beside=True, environment={"TESTS_FORM": "failing"})
     assert stages.main("1", given, (beside, Stage("The last", "not soak"))) == 1
+    assert capfd.readouterr().err.splitlines()[-1] == "The one beside: pytest ended with 1"
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def run(stage: Stage, workers: str, given: Sequence[str], told: Told) -> int:
 
 
 def main(workers: str, given: Sequence[str], stages: Sequence[Stage] = STAGES) -> int:
-    codes: list[Future[int]] = []
+    codes: dict[str, Future[int]] = {}
     left_out: dict[str, str] = {}
     beside: list[Path] = []
     with tempfile.TemporaryDirectory(prefix="rtmpweb-suite-") as name, ThreadPoolExecutor() as pool:
@@ -117,10 +117,13 @@ def main(workers: str, given: Sequence[str], stages: Sequence[Stage] = STAGES) -
                 continue
             output = folder / f"beside-{len(beside)}.txt" if stage.is_beside else None
             told = Told(stage.name, folder, left_out, time.time(), stage is stages[-1], output, list(beside))
-            codes.append(pool.submit(run, stage, workers, given, told))
+            codes[stage.name] = pool.submit(run, stage, workers, given, told)
             if output:
                 beside.append(whole(output))
             else:
-                wait(codes)  # Before what is next, which may measure time.
-    ran = [code.result() for code in codes if code.result() != NO_TESTS]
-    return next((code for code in ran if code), 0) if ran else NO_TESTS
+                wait(codes.values())  # Before what is next, which may measure time.
+    ran = {name: code.result() for name, code in codes.items() if code.result() != NO_TESTS}
+    failed = {name: code for name, code in ran.items() if code}
+    for name, code in failed.items():  # What fails after pytest's closing line is else hardly seen.
+        print(f"{name}: pytest ended with {code}", file=sys.stderr)  # noqa: T201
+    return next(iter(failed.values()), 0) if ran else NO_TESTS
