@@ -1,16 +1,21 @@
 """Programs that run beside the tests: started, waited for by a condition, ended by pid and process group."""
 
+import fcntl
+import functools
 import os
 import random
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from tests.rtmpweb import processes
 from tests.server_process import wait_for
@@ -24,12 +29,40 @@ STARTER = ThreadPoolExecutor(1, "background")
 """The children's parent, for the kernel, is the thread that starts them: this one lives as long as the tests do."""
 
 
+_given: set[int] = set()
+"""To this process."""
+_giving = threading.Lock()
+
+
 def free_port() -> int:
+    """One that no other caller was given: neither of this process nor of another of the tests that still runs.
+
+    A port is free until its program has started, and while that is down: to look whether it is taken is not enough.
+    """
     while True:
         port = random.choice(PORTS)
+        with _giving:
+            if port in _given or not _reserve(port):
+                continue
+            _given.add(port)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+
+
+def _reserve(port: int) -> bool:
+    """False: another process has it. A lock of the byte of its number, which ends with the process, however it ends."""
+    try:
+        fcntl.lockf(_reservations(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
+@functools.cache
+def _reservations() -> IO[bytes]:
+    """Open as long as the process runs: to close it would give all of its ports away."""
+    return (Path(tempfile.gettempdir()) / f"rtmpweb-tests-ports-{os.getuid()}").open("ab")
 
 
 def accepts(port: int) -> bool:
