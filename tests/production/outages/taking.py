@@ -31,8 +31,6 @@ SEEN_S = 3.0
 WRITTEN_S = 8.0
 KICKED_S = 3.0
 CLIENT_S = 10.0
-DONE_S = 300.0
-"""A run of the analytics, which takes a tenth of it alone: its worker gives way to all that runs beside it."""
 
 STREAMS = ["steady-1", "steady-2", "steady-3"]
 

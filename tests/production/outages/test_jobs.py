@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from tests.production import settings as limits
 from tests.production.installation import Production
 from tests.production.outages.steady import Steady
-from tests.production.outages.taking import AWAY_S, DONE_S, STARTED, Keys, away, check_after, guests, publish
+from tests.production.outages.taking import AWAY_S, STARTED, Keys, away, check_after, guests, publish
 from tests.production.outages.told import check_over, check_told
 from tests.rtmpweb import processes
 from tests.server_process import wait_for
@@ -20,11 +20,12 @@ from tests.tools import require_tool
 pytestmark = [
     pytest.mark.production,
     pytest.mark.measures_time,
-    pytest.mark.timeout(480),
+    pytest.mark.timeout(300),
     pytest.mark.slow("a part is away for as long as it takes to be told of"),
 ]
 
-BEGUN_S = 120.0
+BEGUN_S = 60.0
+DONE_S = 120.0
 LOST_S = limits.RUN_LOST_S + 10.0
 """A run whose process was lost is found to be so after RUN_LOST_S without a sign of life."""
 
