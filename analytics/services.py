@@ -143,8 +143,12 @@ def _lately_ended() -> list[AnalyticsRun]:
 
 
 def _failures(ended: list[AnalyticsRun]) -> int:
-    """How many failed one after the other, up to the latest, without getting anything done."""
-    return len(list(takewhile(lambda run: run.state == State.FAILED and not run.done, ended)))
+    """How many failed one after the other, up to the latest, without getting anything done.
+
+    What the queue refused has not been tried.
+    """
+    tried = [run for run in ended if run.error_code != ErrorCode.QUEUE]
+    return len(list(takewhile(lambda run: run.state == State.FAILED and not run.done, tried)))
 
 
 def _rests(ended: list[AnalyticsRun], now: datetime) -> bool:

@@ -137,6 +137,17 @@ def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
         assert AnalyticsRun.objects.filter(state="queued").exists() == repeated
 
 
+def test_what_the_queue_refused_is_no_failure_of_a_run() -> None:
+    """An outage of the queue, and then a process that is lost: its run is repeated as any other is."""
+    for _ in range(3):
+        services.fail(services.create_run(trigger=PAGE), code=AnalyticsRun.ErrorCode.QUEUE, error=services.UNSENT)
+    services.take_up()
+    run = AnalyticsRun.objects.get(state="queued")
+    services.claim(run_id=run.pk)
+    AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST * 2)
+    assert is_asked_for()
+
+
 @pytest.mark.both_forms
 def test_what_a_lost_run_had_locked_is_there_for_the_next_at_once() -> None:
     ledger.note_pending(Grain.HOUR, [HOUR])
