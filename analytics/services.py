@@ -25,9 +25,6 @@ log = logging.getLogger(__name__)
 
 State, Trigger, ErrorCode = AnalyticsRun.State, AnalyticsRun.Trigger, AnalyticsRun.ErrorCode
 
-RESEND_AFTER = timedelta(seconds=60)
-"""A request that no worker took in this time is sent again: by `take_up`, or when it is asked for again."""
-
 COMMAND_WAITS = timedelta(minutes=5)
 """A command claims its run itself, and does not wait for so long for another to end."""
 
@@ -69,7 +66,7 @@ def start_run(
     if run is None:
         run = create_run(trigger=trigger, user=user, kind=kind, since=since, until=until)
         _send(run)
-    elif run.state == State.QUEUED and timezone.now() - run.requested_at > RESEND_AFTER:
+    elif _is_untaken(run):
         _send(run)
     return run
 
@@ -117,16 +114,12 @@ def take_up() -> None:
     The ledger knows what runs have found to do and have not done, whatever became of them. Runs that fail one after the
     other without getting anything done are asked for less and less often.
     """
-    active, now = active_run(), timezone.now()
+    active = active_run()
     if active is not None:
-        if (
-            active.state == State.QUEUED
-            and active.trigger != Trigger.COMMAND  # The command claims its run itself.
-            and now - active.requested_at > RESEND_AFTER
-        ):
-            _send(active, expires=RESEND_AFTER)
+        if _is_untaken(active) and active.trigger != Trigger.COMMAND:  # The command claims its run itself.
+            _send(active, expires_s=settings.RUN_RESENT_S)
         return
-    ended = _lately_ended()
+    ended, now = _lately_ended(), timezone.now()
     latest = ended[0] if ended else None
     if latest is not None and latest.error_code == ErrorCode.QUEUE:
         start_run(trigger=Trigger.SCHEDULE, kind=latest.kind)
@@ -135,6 +128,11 @@ def take_up() -> None:
         return
     if ledger.due(now) or (_failures(ended) == 1 and latest is not None and _was_lost(latest)):
         start_run(trigger=Trigger.SCHEDULE)
+
+
+def _is_untaken(run: AnalyticsRun) -> bool:
+    """Whether no worker took it for so long that the queue may have lost it."""
+    return run.state == State.QUEUED and timezone.now() - run.requested_at > timedelta(seconds=settings.RUN_RESENT_S)
 
 
 def _lately_ended() -> list[AnalyticsRun]:
@@ -166,9 +164,9 @@ def _was_lost(run: AnalyticsRun) -> bool:
     return run.error_code == ErrorCode.LOST and run.error == LOST
 
 
-def _send(run: AnalyticsRun, expires: timedelta | None = None) -> None:
+def _send(run: AnalyticsRun, expires_s: float | None = None) -> None:
     try:
-        current_app.send_task(TASK, (run.pk,), retry=False, expires=expires.total_seconds() if expires else None)
+        current_app.send_task(TASK, (run.pk,), retry=False, expires=expires_s)
     except (OperationalError, ChannelError, OSError) as error:
         log.error("Analytics run %d can't be queued: %s", run.pk, error)
         fail(run, code=ErrorCode.QUEUE, error=UNSENT)

@@ -241,6 +241,8 @@ RUN_BEAT_S = 5.0
 """How often a run of the analytics says that it lives."""
 RUN_LOST_S = 30.0
 """A running run that was not heard of for so long has lost its process."""
+RUN_RESENT_S = 60.0
+"""A request for a run that no worker took in this time is sent again."""
 
 # Recordings ------------------------------------------------------------
 RECORDINGS_DIR = env.path("RTMPWEB_RECORDINGS", DATA_DIR / "recordings")

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = AnalyticsRun.Trigger.PAGE
 
 LOST = timedelta(seconds=settings.RUN_LOST_S + 1)
+UNTAKEN = timedelta(seconds=settings.RUN_RESENT_S + 1)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +57,7 @@ def test_asking_queues_one_run_and_a_second_asker_gets_the_same() -> None:
 @pytest.mark.both_forms
 def test_a_request_that_no_worker_took_is_sent_again_when_asked_again() -> None:
     run = services.start_run(trigger=PAGE)
-    AnalyticsRun.objects.update(requested_at=timezone.now() - services.RESEND_AFTER * 2)
+    AnalyticsRun.objects.update(requested_at=timezone.now() - UNTAKEN)
     before = queued()
     assert services.start_run(trigger=PAGE) == run
     assert queued() == before + 1
@@ -114,7 +115,7 @@ def test_what_a_queue_has_lost_is_sent_again_each_minute() -> None:
     before = queued()
     take_up()
     assert queued() == before, "it may be taken yet"
-    AnalyticsRun.objects.update(requested_at=timezone.now() - services.RESEND_AFTER * 2)
+    AnalyticsRun.objects.update(requested_at=timezone.now() - UNTAKEN)
     take_up()
     assert queued() == before + 1
 
@@ -172,7 +173,7 @@ def test_a_run_that_says_why_it_failed_is_not_repeated() -> None:
 
 def test_a_commands_run_is_left_to_the_command_unless_that_was_killed() -> None:
     services.create_run(trigger=AnalyticsRun.Trigger.COMMAND)
-    AnalyticsRun.objects.update(requested_at=timezone.now() - services.RESEND_AFTER * 2)
+    AnalyticsRun.objects.update(requested_at=timezone.now() - UNTAKEN)
     before = queued()
     services.take_up()
     assert queued() == before
