@@ -91,6 +91,11 @@ def avc_header(parameter_set: bytes | None = None) -> bytes:
     return b"\x17\x00\x00\x00\x00" + record + b"\x01\x00\x04\x68\xee\x3c\x80"
 
 
+METADATA = b"\x02\x00\x0aonMetaData\x08..."
+AVC_HEADER = avc_header()
+HEADERS = [METADATA, AAC_HEADER, AVC_HEADER]
+
+
 def keyframe(number: int = 0, size: int = 100) -> bytes:
     return b"\x17\x01\x00\x00\x00" + number.to_bytes(4, "big").ljust(size - 5, b"k")
 
@@ -192,6 +197,20 @@ def publisher(session_id: str = "session-1", **limits: Any) -> Publisher:
         limits=allowed,
         started=START_WALL,
     )
+
+
+def send_headers(stream: LiveStream, now: float = 0.0) -> None:
+    """In the order of OBS: metadata, audio, video."""
+    stream.data(0, "onMetaData", [{"width": 1920.0}], METADATA, now)
+    stream.audio(0, AAC_HEADER, now)
+    stream.video(0, AVC_HEADER, now)
+
+
+def on_air(settings: LiveSettings | None = None) -> LiveStream:
+    stream = make_stream(settings)
+    stream.start(publisher(), 0.0)
+    send_headers(stream)
+    return stream
 
 
 class Socket:

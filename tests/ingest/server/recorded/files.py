@@ -23,6 +23,9 @@ def made(seconds: float, *, gop_ms: int = 1000, fps: int = 10, key_bytes: int = 
     return messages
 
 
+CLIP = made(5)
+
+
 def write(path: Path, messages: Made, *, finished: bool = True) -> Path:
     with path.open("wb") as stream:
         writer = FlvWriter.begin(stream, {"width": 640.0})

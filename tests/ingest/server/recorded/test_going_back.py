@@ -9,14 +9,10 @@ from tests.ingest.server.conftest import Serve
 from tests.ingest.server.recorded.files import VIDEO, made, record, write
 from tests.ingest.server.recorded.viewer import Viewer
 
-CLIP = made(5)
 JUMP = ["NetStream.Seek.Notify", "STREAM_IS_RECORDED", "STREAM_BEGIN", "NetStream.Play.Start"]
 END = ["STREAM_EOF", "NetStream.Play.Complete", "NetStream.Play.Stop"]
 
-
-@pytest.fixture(autouse=True)
-def clip(app: ScriptedApplication, tmp_path: Path) -> None:
-    record(app, write(tmp_path / "clip.flv", CLIP))
+pytestmark = pytest.mark.usefixtures("clip")
 
 
 async def test_a_seek(port: int, app: ScriptedApplication) -> None:

@@ -1,0 +1,15 @@
+"""A recording that the application has players sent."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.recorded.files import CLIP, record, write
+
+
+@pytest.fixture
+def clip(app: ScriptedApplication, tmp_path: Path) -> Path:
+    path = write(tmp_path / "clip.flv", CLIP)
+    record(app, path)
+    return path
