@@ -36,7 +36,7 @@ def _java() -> None:
 
 
 def ask(production: Production, page: Page) -> int:
-    """Asks for a run on the page; its id."""
+    """Asks for a run on the page; its id. When the run ends the page loads itself anew, whatever it is sent to then."""
     page.goto(production.http + "/analytics/")
     page.click("#run-now")
     page.wait_for_selector("#run[data-run]")
@@ -79,9 +79,7 @@ def test_the_workers_are_killed_while_one_computes(
                 check_told(production, page, "worker_analytics", began)
                 check_told(production, page, "worker_default", began)
 
-                page.goto(production.http + "/analytics/")
-                page.wait_for_selector("#run-failed", timeout=LOST_S * 1000)
-                assert "lost" in page.inner_text("#run-failed")
+                page.locator("#run-failed", has_text="lost").wait_for(timeout=LOST_S * 1000)
                 assert run_is(production, lost, "failed", within_s=0)[1] == "lost"
                 asked = ask(production, page)
             run_is(production, asked, "done", within_s=DONE_S)
@@ -108,8 +106,7 @@ def test_java_is_killed_again_and_again(
         assert killed
         assert code == "lost"
         assert error.startswith("Spark's Java process")
-        page.goto(production.http + "/analytics/")  # At once: a scheduled run may be the last one later.
-        assert error in page.inner_text("#run-failed")
+        page.locator("#run-failed", has_text=error).wait_for()
         while time.monotonic() - began < AWAY_S:
             kill()
             time.sleep(0.5)
