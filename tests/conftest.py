@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import redis
 from _pytest.config import apply_warning_filters
@@ -69,6 +70,12 @@ many of which mostly wait. Who has no more of the one goes on with the other, an
 LAST = ("tests/ingest/flv/", "tests/ingest/live/", "tests/ingest/rtmp/")
 """Short files of short tests that wait for nothing: they fill what time the parallel workers have left in the end."""
 
+
+# Before any test module is imported: `@given` takes what holds when it stands there. A busy machine is no failure.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 
 MIGRATED = Migrated()
 

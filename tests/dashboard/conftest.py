@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -37,6 +37,16 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     livestore._store = None
     cache.clear()
+
+
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> datetime:
+    """It stays the time that it is now: no second and no hour turns between what a test makes and what is said of it.
+    (A row's default time alone is the real one.)
+    """
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    return now
 
 
 @pytest.fixture

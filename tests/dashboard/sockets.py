@@ -37,11 +37,11 @@ async def opened(path: str, client: Client) -> AsyncIterator[WebsocketCommunicat
 
 
 async def said(page: WebsocketCommunicator) -> Any:
-    return json.loads(await page.receive_from(timeout=5))
+    return json.loads(await page.receive_from(timeout=20))
 
 
 async def close_code(page: WebsocketCommunicator) -> int:
-    message = await page.receive_output(timeout=5)
+    message = await page.receive_output(timeout=20)
     assert message["type"] == "websocket.close"
     return int(message["code"])
 
@@ -99,6 +99,6 @@ async def happen(stream: Stream, session: str, sequence: int) -> str:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110  # The condition has no event to wait for.
             await asyncio.sleep(0.01)

@@ -27,7 +27,7 @@ from tests.dashboard.conftest import client_of, file_text, make_session, make_st
 from tests.dashboard.rollups import hour, make_rollup
 from tests.tools import hide_java, require_tool
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 
 URL = "/analytics/"
 

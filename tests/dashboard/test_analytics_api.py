@@ -12,7 +12,7 @@ from ingest.models import Stream
 from ingest.services import keys
 from tests.dashboard.rollups import make_rollup
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 
 URL = "/api/v1/rollups"
 

@@ -15,7 +15,7 @@ from ingest.services import keys
 from tests.dashboard.conftest import file_text
 from tests.dashboard.rollups import hour, make_rollup
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 
 URL = "/analytics/compare/"
 

@@ -11,7 +11,7 @@ from analytics.models import FIGURES
 from tests.dashboard.conftest import file_text
 from tests.dashboard.rollups import make_rollup
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 
 
 @pytest.mark.both_forms

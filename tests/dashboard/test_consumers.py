@@ -198,8 +198,17 @@ async def test_a_recheck_sends_the_whole_picture_again(
 async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
     browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "STALL_S", 0.05)
-    monkeypatch.setattr(relay, "GAP_S", 0.5)
+    monkeypatch.setattr(relay, "STALL_S", 3600)  # What is slow, and what comes after a gap, is said below.
+    monkeypatch.setattr(relay, "GAP_S", 3600)
+    relayed = 0
+    relay_one = relay.Relay.relay
+
+    async def counted(consumer: relay.Relay, message: dict[str, Any]) -> None:
+        nonlocal relayed
+        await relay_one(consumer, message)
+        relayed += 1
+
+    monkeypatch.setattr(relay.Relay, "relay", counted)
     taken = asyncio.Event()
     taken.set()
     got: list[Any] = []
@@ -220,12 +229,13 @@ async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
     taken.clear()
     for seconds in range(1, 6):
         await tick(at + seconds, snapshot(cam, players=seconds))
-    await asyncio.sleep(0.1)  # The stall itself: longer than STALL_S.
     await put(at + 5, snapshot(cam, players=5))
+    monkeypatch.setattr(relay, "STALL_S", 0)
     taken.set()
-    await until(lambda: len(got) == 2)
-    assert got[1]["streams"][0]["players"] == 1
-    await asyncio.sleep(0.6)  # The gap itself: longer than GAP_S.
+    await until(lambda: relayed == 5)
+    assert [text["streams"][0]["players"] for text in got[1:]] == [1]
+    monkeypatch.setattr(relay, "STALL_S", 3600)
+    monkeypatch.setattr(relay, "GAP_S", 0)
     await put(at + 6, snapshot(cam, players=6))
     await tick(at + 6, snapshot(cam, players=6))
     await until(lambda: len(got) == 3)

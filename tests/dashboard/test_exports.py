@@ -23,7 +23,7 @@ from ingest.telemetry.gathering import COUNTERS, GAUGES, Series
 from tests.dashboard.conftest import client_of, file_text, make_session, make_user
 from tests.dashboard.rollups import EMPTY
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 
 ROWS = 1500
 

@@ -15,7 +15,7 @@ from rtmpweb.celery import make_broker_folders
 from tests.broker import waiting
 from tests.dashboard.conftest import client_of, make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 
 URL = "/jobs/"
 

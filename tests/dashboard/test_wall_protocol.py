@@ -93,7 +93,7 @@ def change(node: Node, streams: Mapping[int, Mapping[str, Any] | None]) -> None:
             node.put(cast(StreamSnapshot, {**(node.streams.get(stream) or made(stream)), **fields}))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(some.lists(SECOND, max_size=12))
 def test_updates_merged_are_what_the_nodes_know(seconds: list[tuple[Any, Any, str]]) -> None:
     async def go() -> None:

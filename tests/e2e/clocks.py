@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.rtmp import MessageType, events
-from tests.rtmp_client import RtmpClient
+from tests.e2e import accepted
 from tests.rtmpdecode import messages_of
 
 SPEED = 4
@@ -46,9 +46,7 @@ async def publish(port: int, key: str, clip: Path, clock: Clock) -> None:
 
 
 async def _publish(port: int, key: str, clip: Path, starts: tuple[int, ...], wraps: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish(key)
+    async with accepted.client(port, key) as (client, stream_id):
         send = {MessageType.VIDEO: client.protocol.send_video, MessageType.AUDIO: client.protocol.send_audio}
         for start_ms in starts:
             began = asyncio.get_running_loop().time()

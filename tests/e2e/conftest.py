@@ -28,11 +28,15 @@ STREAMS = (
 """Those of each file."""
 
 
+CLIP_S = 8
+"""Of `clip`."""
+
+
 @pytest.fixture(scope="package")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight seconds of H.264 and AAC with a keyframe each second."""
     require_tool("ffmpeg")
-    return make_clip(tmp_path_factory.mktemp("clip") / "clip.flv", seconds=8)
+    return make_clip(tmp_path_factory.mktemp("clip") / "clip.flv", seconds=CLIP_S)
 
 
 @pytest.fixture(scope="package")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.e2e import accepted
 from tests.e2e.clips import Clips
 from tests.e2e.programs import PLAYERS, PUBLISHERS, Keys, key_url, playing
 from tests.media import Packet, read_packets
@@ -85,7 +86,7 @@ def play_round(server: ServerProcess, key: dict[str, Any], clip: Path, folder: P
             lambda: server.stream(f"live/{name}")["players"] == len(plan.players), timeout_s=90, what="all players wait"
         )
         assert server.stream(f"live/{name}")["state"] == "waiting"
-        PUBLISHERS[plan.publisher].publish(clip, key_url(key, proxy.url, plan.form))
+        accepted.whole(server, lambda: PUBLISHERS[plan.publisher].publish(clip, key_url(key, proxy.url, plan.form)))
         for end in ends:
             end()
         packets = {PYAV: by_pyav.result(30)} if PYAV in plan.players else {}

@@ -2,16 +2,19 @@
 
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.e2e import accepted
 from tests.e2e.clips import Clips
-from tests.e2e.programs import PUBLISHERS, Keys, key_url
+from tests.e2e.conftest import CLIP_S
+from tests.e2e.programs import PUBLISHERS, Keys, key_url, publishing
 from tests.e2e.rounds import PLANS, Rounds
 from tests.media import is_run_of, of_kind, read_packets
 from tests.rtmpdecode import decode_stream
-from tests.server_process import ServerProcess, program, wait_for
+from tests.server_process import ServerProcess, wait_for
 from tests.wiretap.proxy import Connection
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(240)]
@@ -47,30 +50,30 @@ def media_of(connection: Connection, *, from_client: bool) -> list[tuple[int, by
     return [(message.type_id, message.payload) for message in messages if message.type_id in (8, 9)]
 
 
-def sending(clip: Path, url: str, *options: str) -> list[str]:
-    """FFmpeg's arguments for the clip at its pace."""
-    return ["ffmpeg", "-v", "error", "-re", *options, "-i", str(clip), "-c", "copy", "-f", "flv", url]
-
-
 def test_a_player_that_joins_later_starts_at_a_keyframe(server: ServerProcess, keys: Keys, clip: Path) -> None:
-    with program(*sending(clip, key_url(keys["joined"], server.rtmp, "name"))):
+    began = time.monotonic()
+    sending = publishing(clip, key_url(keys["joined"], server.rtmp, "name"), "-stream_loop", "-1")
+    with accepted.on_air(server, "live/joined", sending):
         wait_for(
             lambda: server.stream("live/joined")["keyframe_interval"],
             timeout_s=10,
             what="a second keyframe has come",
         )
         packets = read_packets(f"{server.rtmp}/live/joined", limit=80)
-    sent = [packet for packet in read_packets(str(clip)) if packet.kind == "video"]
+    took_s = time.monotonic() - began
+    sent = [packet for packet in read_packets(str(clip)) if packet.kind == "video"] * 2
     video = [packet for packet in packets if packet.kind == "video"]
     assert {packet.kind for packet in packets} == {"video", "audio"}, "FFmpeg takes the metadata for no track"
     assert video[0].is_keyframe
     start = is_run_of([packet.data for packet in video], [packet.data for packet in sent])
-    assert start > 0
+    assert start >= 0
+    assert start > 0 or took_s > CLIP_S, "it got what was sent before it came"
     assert sent[start].is_keyframe
 
 
 def test_a_session_is_recorded_with_its_totals_and_events(server: ServerProcess, keys: Keys, short_clip: Path) -> None:
-    PUBLISHERS["ffmpeg-debian"].publish(short_clip, key_url(keys["recorded"], server.rtmp, "name"))
+    url = key_url(keys["recorded"], server.rtmp, "name")
+    accepted.whole(server, partial(PUBLISHERS["ffmpeg-debian"].publish, short_clip, url))
 
     def ended() -> dict[str, object] | None:
         found = server.items("/api/v1/sessions?app=live&name=recorded&kind=publish")
@@ -101,33 +104,30 @@ def test_a_refused_publisher_ends_at_once_and_is_recorded_with_the_reason(
     server: ServerProcess, clip: Path, path: str, reason: str
 ) -> None:
     known = len(server.items(f"/api/v1/attempts?reason={reason}"))
-    done = subprocess.run(sending(clip, f"{server.rtmp}/{path}"), timeout=20, capture_output=True)
+    done = subprocess.run(publishing(clip, f"{server.rtmp}/{path}"), timeout=20, capture_output=True)
     assert done.returncode != 0
     wait_for(
-        lambda: len(server.items(f"/api/v1/attempts?reason={reason}")) == known + 1, timeout_s=5, what="the attempt"
+        lambda: len(server.items(f"/api/v1/attempts?reason={reason}")) == known + 1, timeout_s=20, what="the attempt"
     )
 
 
 def test_a_second_publisher_is_refused_and_the_first_goes_on(server: ServerProcess, keys: Keys, clip: Path) -> None:
-    command = sending(clip, key_url(keys["busy"], server.rtmp, "name"))
-    with program(*command):
-        session = server.wait_for_state("live/busy", "live")["session_id"]
-        second = subprocess.run(command, timeout=20, capture_output=True)
+    url = key_url(keys["busy"], server.rtmp, "name")
+    with accepted.on_air(server, "live/busy", publishing(clip, url, "-stream_loop", "-1")) as (_, live):
+        second = subprocess.run(publishing(clip, url), timeout=30, capture_output=True)
         assert second.returncode != 0
-        assert server.stream("live/busy")["session_id"] == session
-    attempts = wait_for(lambda: server.items("/api/v1/attempts?reason=busy"), timeout_s=5, what="the attempt")
+        assert server.stream("live/busy")["session_id"] == live["session_id"]
+        attempts = wait_for(lambda: server.items("/api/v1/attempts?reason=busy"), timeout_s=20, what="the attempt")
     assert [attempt["name"] for attempt in attempts] == ["busy"]
 
 
-def test_revoking_the_key_in_another_process_ends_the_session_within_two_seconds(
-    server: ServerProcess, keys: Keys, clip: Path
-) -> None:
-    with program(*sending(clip, key_url(keys["revoked"], server.rtmp, "name"), "-stream_loop", "-1")):
-        session = server.wait_for_state("live/revoked", "live")["session_id"]
+def test_revoking_the_key_in_another_process_ends_the_session(server: ServerProcess, keys: Keys, clip: Path) -> None:
+    """How soon: see tests/production/test_form.py, which measures it."""
+    sending = publishing(clip, key_url(keys["revoked"], server.rtmp, "name"), "-stream_loop", "-1")
+    with accepted.on_air(server, "live/revoked", sending) as (_, live):
+        session = live["session_id"]
         server.manage("streamkey", "revoke", "live/revoked")
-        revoked = time.monotonic()
-        wait_for(lambda: has_ended(server, session), timeout_s=5, what="the session has ended")
-        assert time.monotonic() - revoked < 2.5
+        wait_for(lambda: has_ended(server, session), timeout_s=20, what="the session has ended")
     assert server.request(f"/api/v1/sessions/{session}")[1]["end_reason"] == "key_revoked"
 
 

@@ -5,6 +5,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser import chromium
-from tests.e2e.programs import PLAYERS, PUBLISHERS, Keys, key_url, playing
+from tests.e2e import accepted
+from tests.e2e.programs import PLAYERS, PUBLISHERS, Keys, key_url, playing, publishing
 from tests.media import is_run_of, of_kind, read_packets
-from tests.server_process import ROOT, ServerProcess, program, wait_for
+from tests.server_process import ROOT, ServerProcess, wait_for
 from tests.tools import find_tool
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(180)]
@@ -58,7 +60,8 @@ def test_players_get_by_http_what_players_get_by_rtmp(
         ends = [stack.enter_context(playing(name, url, got[name])) for name in viewers]
         ends += [stack.enter_context(playing("rtmpdump", f"{server.rtmp}/live/flv", got["rtmpdump"]))]
         wait_for(lambda: server.stream("live/flv")["players"] == len(got), timeout_s=30, what="all players are there")
-        PUBLISHERS["ffmpeg-imageio"].publish(clip, key_url(keys["flv"], server.rtmp, "name"))
+        publish = partial(PUBLISHERS["ffmpeg-imageio"].publish, clip, key_url(keys["flv"], server.rtmp, "name"))
+        accepted.whole(server, publish)
         for end in ends:
             end()
     sent = read_packets(str(clip))
@@ -68,10 +71,14 @@ def test_players_get_by_http_what_players_get_by_rtmp(
             packets = of_kind(received, kind)
             assert len(packets) > 60, (name, kind)
             assert is_run_of(packets, of_kind(sent, kind)) == 0, (name, kind)
-    sessions = server.items("/api/v1/sessions?app=live&name=flv&kind=play")
+
+    def ended() -> list[dict[str, Any]] | None:
+        found = server.items("/api/v1/sessions?app=live&name=flv&kind=play")
+        return found if len(found) >= len(got) and all(session["ended_at"] for session in found) else None
+
+    sessions = wait_for(ended, timeout_s=20, what="all viewers' sessions have ended")
     assert {session["end_reason"] for session in sessions} <= {"tcp_reset", "client_unpublish"}
     assert any(session["encoder"].startswith("Lavf") for session in sessions)
-    assert len(sessions) >= len(got)
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +103,8 @@ def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
 @pytest.mark.parametrize("kind", ["flv_url", "ws_url"])
 def test_a_browser_plays(server: ServerProcess, keys: Keys, clip: Path, page: Page, kind: str) -> None:
     url = links(server, "live/watched")[kind]
-    sending = ["ffmpeg", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv"]
-    with program(*sending, key_url(keys["watched"], server.rtmp, "name")):
-        server.wait_for_state("live/watched", "live")
+    sending = publishing(clip, key_url(keys["watched"], server.rtmp, "name"), "-stream_loop", "-1")
+    with accepted.on_air(server, "live/watched", sending):
         page.evaluate(PLAY, url)
         page.wait_for_function("document.querySelector('video').currentTime > 2", timeout=20_000)
         assert page.evaluate("window.faults") == []
@@ -162,7 +168,8 @@ def test_a_token_lets_its_bearer_play_its_stream_for_its_time(server: ServerProc
 
 def test_a_recording_is_played_from_its_start_and_from_a_time_on(server: ServerProcess, short_clip: Path) -> None:
     server.manage("application", "set", "shelf", "--record", "all")
-    PUBLISHERS["ffmpeg-imageio"].publish(short_clip, key_url(server.create_key("shelf/show"), server.rtmp, "name"))
+    url = key_url(server.create_key("shelf/show"), server.rtmp, "name")
+    accepted.whole(server, partial(PUBLISHERS["ffmpeg-imageio"].publish, short_clip, url))
 
     def complete() -> dict[str, Any] | None:
         found = server.items("/api/v1/recordings?app=shelf")

@@ -12,9 +12,9 @@ import pytest
 from ingest.rtmp import events
 from ingest.rtmp.amf3 import Array, Externalizable
 from ingest.rtmp.messages.aggregate import Part
+from tests.e2e import accepted
 from tests.e2e.programs import Keys
 from tests.media import Packet, is_run_of, of_kind, read_packets
-from tests.rtmp_client import RtmpClient
 from tests.rtmpdecode import messages_of
 from tests.server_process import ServerProcess, program, wait_for
 from tests.tools import require_tool
@@ -43,10 +43,8 @@ def media_of(clip: Path) -> list[Part]:
 
 
 async def publish(port: int, key: str, clip: Path) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live", objectEncoding=3)
+    async with accepted.client(port, key, objectEncoding=3) as (client, stream_id):
         assert client.protocol.amf3
-        stream_id = await client.publish(key)
         await client.send_metadata(stream_id, METADATA)
         media = media_of(clip)
         for start in range(0, len(media), PER_AGGREGATE):

@@ -1,6 +1,7 @@
 """OBS publishes, is refused, and comes back by itself when it was dropped."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,14 @@ def test_what_it_publishes_reaches_a_player_until_it_stops(
     server: ServerProcess, keys: Keys, start: Start, tmp_path: Path
 ) -> None:
     with recorded(server.rtmp) as proxy:
-        obs = start(keys["obs"]["key"], proxy.url, stop_after_s=PUBLISHES_S)
-        live = server.wait_for_state("live/obs", "live")
-        received = read_packets(f"{server.rtmp}/live/obs", limit=PACKETS)
-        wait_for(lambda: STOPPED in obs.log, timeout_s=20, what="OBS has stopped")
+        with ThreadPoolExecutor(1) as pool:
+            # It is there before OBS, which does not publish for long.
+            reading = pool.submit(read_packets, f"{server.rtmp}/live/obs", limit=PACKETS, timeout_s=60)
+            wait_for(lambda: server.stream("live/obs")["players"] == 1, timeout_s=30, what="the player waits")
+            obs = start(keys["obs"]["key"], proxy.url, stop_after_s=PUBLISHES_S)
+            live = server.wait_for_state("live/obs", "live")
+            received = reading.result(60)
+        wait_for(lambda: STOPPED in obs.log, timeout_s=30, what="OBS has stopped")
     assert live["encoder"] == ENCODER
     assert (live["video_codec"], live["audio_codec"]) == ("H.264", "AAC-LC")
     assert (live["width"], live["height"]) == (WIDTH, HEIGHT)
@@ -66,7 +71,7 @@ def test_what_it_publishes_reaches_a_player_until_it_stops(
         packets = of_kind(received, kind)
         assert len(packets) > FPS // 2
         assert (
-            is_run_of(packets, [message.payload[header_bytes:] for message in sent if message.type_id == type_id]) > 0
+            is_run_of(packets, [message.payload[header_bytes:] for message in sent if message.type_id == type_id]) == 1
         )
 
     def session() -> dict[str, object] | None:
@@ -75,7 +80,7 @@ def test_what_it_publishes_reaches_a_player_until_it_stops(
 
     # OBS unpublishes and closes at once: what it has not read by then, such as an acknowledgement, makes its close a
     # reset, which may overtake the command.
-    ended = wait_for(session, timeout_s=5, what="the session has ended")
+    ended = wait_for(session, timeout_s=20, what="the session has ended")
     assert ended["end_reason"] in ("client_unpublish", "tcp_reset")
     assert RECONNECTING not in obs.log
 

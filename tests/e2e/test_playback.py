@@ -4,11 +4,13 @@ How each of those plays, seeks and resumes: `tests/ingest/test_recorded_clients.
 """
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import imageio_ffmpeg
 import pytest
 
+from tests.e2e import accepted
 from tests.e2e.programs import PUBLISHERS, to_gstreamer
 from tests.media import Packet, is_run_of, of_kind, read_packets
 from tests.server_process import ServerProcess, program, wait_for
@@ -37,7 +39,8 @@ def test_what_an_encoder_published_is_played_when_it_is_gone(
     require_tool("rtmpdump")
     server.manage("application", "set", "kept", "--record", "all")
     key = server.create_key("kept/show")
-    PUBLISHERS["ffmpeg-debian"].publish(short_clip, f"{server.rtmp}/kept/{key['key']}")
+    url = f"{server.rtmp}/kept/{key['key']}"
+    accepted.whole(server, partial(PUBLISHERS["ffmpeg-debian"].publish, short_clip, url))
     (recording,) = wait_for(
         lambda: server.items("/api/v1/recordings?app=kept&stream=show&state=complete"),
         timeout_s=10,

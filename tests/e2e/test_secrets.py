@@ -8,12 +8,14 @@ import contextlib
 import json
 import subprocess
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.telemetry import request_flush
+from tests.e2e import accepted
 from tests.e2e.programs import PUBLISHERS, Keys, key_url
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import ServerProcess, wait_for
@@ -40,7 +42,8 @@ def holders(folder: Path, secret: str) -> list[Path]:
 def test_keys_are_nowhere(server: ServerProcess, keys: Keys, short_clip: Path) -> None:
     key = keys["secret"]
     for form in ("name", "query"):
-        PUBLISHERS["ffmpeg-debian"].publish(short_clip, key_url(key, server.rtmp, form))
+        publish = partial(PUBLISHERS["ffmpeg-debian"].publish, short_clip, key_url(key, server.rtmp, form))
+        accepted.whole(server, publish)
         wait_for(
             lambda: server.stream("live/secret")["state"] == "offline", timeout_s=10, what="the publisher has gone"
         )

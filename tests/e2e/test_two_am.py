@@ -69,7 +69,7 @@ def test_a_network_that_falls_silent_is_seen_at_once(night: Night) -> None:
 
 
 def test_an_encoder_that_is_killed_is_gone_with_its_reason(night: Night) -> None:
-    session = night.ended("killed", timeout_s=5)
+    session = night.ended("killed", timeout_s=20)
     assert session["end_reason"] == "tcp_reset"
     page = night.session_page("killed")
     expect(page.locator('[data-end="tcp_reset"]')).to_be_visible()
@@ -95,7 +95,7 @@ def test_an_uplink_that_is_too_slow_is_told_as_a_low_bitrate(night: Night) -> No
 
 
 def test_the_silent_session_ends_and_its_page_answers_in_order(night: Night) -> None:
-    session = night.ended("silent", timeout_s=20)
+    session = night.ended("silent", timeout_s=30)
     assert session["end_reason"] == "idle_timeout"
     url = key_url(night.keys["live/silent"], night.server.rtmp, "query").partition("?key=")[0] + "?key=wrong"
     refused = subprocess.run(
@@ -105,6 +105,9 @@ def test_the_silent_session_ends_and_its_page_answers_in_order(night: Night) -> 
         timeout=60,
     )
     assert refused.returncode
+    # The page is made once: the attempt has to be written by then.
+    of_it = "/api/v1/attempts?reason=key_unknown&name=silent"
+    wait_for(lambda: night.server.items(of_it), timeout_s=20, what="the attempt is written")
     page = night.session_page("silent")
     asked = page.locator("[data-question]")
     expect(asked).to_have_count(6)

@@ -10,7 +10,7 @@ from channels.layers import channel_layers
 from django.utils import timezone
 
 from ingest import history, livestore
-from ingest.consumers import active
+from ingest.consumers import active, database
 from ingest.consumers.active import ACTIVE, DRAINING
 from ingest.models import Application, Stream
 from ingest.services import guard, keys
@@ -33,11 +33,14 @@ def key(stream: Stream) -> keys.NewKey:
 
 
 @pytest.fixture
-def process(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[history.HistoryWriter]:
+def process(
+    transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[history.HistoryWriter]:
     """A fresh media process: its history writer, live store, channel layer and sessions. Its history ends with it.
 
-    It could write to the database for as long as matters.
+    It could write to the database for as long as matters; and a decision may take long, except in `faults.limited`.
     """
+    monkeypatch.setattr(database, "LIMIT_S", 20.0)
     settings.LAKE_DIR = tmp_path / "lake"
     writer = history.HistoryWriter()
     history._writer = writer

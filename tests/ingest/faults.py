@@ -9,10 +9,12 @@ from contextlib import closing, contextmanager
 from typing import Any, Protocol, cast
 
 import psycopg
+import pytest
 from django.apps import apps
 from django.db import connection as database
 from django.db import connections
 
+from ingest.consumers import database as deciding
 from ingest.consumers.database import WRITE
 from ingest.services.keys import NewKey
 from tests.ingest.control import Connection
@@ -103,6 +105,14 @@ def _execute(statement: str) -> None:
 def reconnect() -> None:
     """Has the thread that writes open a new connection."""
     WRITE.submit(connections.close_all).result(10)
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """A decision may take so long only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "LIMIT_S", seconds)
+        yield
 
 
 @contextmanager

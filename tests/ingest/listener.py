@@ -15,12 +15,14 @@ APPLICATION = ProtocolTypeRouter({"rtmp": RtmpConsumer.as_asgi(), "rtmp.node": N
 
 
 @asynccontextmanager
-async def listening(node: str = NODE, live: LiveSettings | None = None, **config: Any) -> AsyncIterator[int]:
-    """The port of a running media node. `config`: fields of its ServerConfig."""
+async def listening(
+    node: str = NODE, live: LiveSettings | None = None, grace_s: float = 2, **config: Any
+) -> AsyncIterator[int]:
+    """The port of a running media node. `grace_s`: of its stop; `config`: fields of its ServerConfig."""
     settings = ServerConfig(node=node, rtmp=("127.0.0.1", 0), live=live or LiveSettings(), **config)
     server = RtmpServer(APPLICATION, settings)
     await server.start()
     try:
         yield server.addresses[0][1]
     finally:
-        await server.stop(grace_s=2)
+        await server.stop(grace_s=grace_s)

@@ -177,7 +177,8 @@ async def test_an_encoder_may_publish_again_at_once(
     assert second["type"] == "rtmp.publish.accept"
     assert await Session.objects.filter(ended_at=None).acount() == 2, "the first one's end is not written yet"
     await encoder.disconnect()
-    await asyncio.to_thread(process.close, 2)
+    process._closing.set()  # It gathers no more.
+    assert await asyncio.to_thread(process.close, 20)
     ends = {str(session.pk): session.end_reason async for session in Session.objects.all()}
     assert ends == {first["session_id"]: "client_unpublish", second["session_id"]: "tcp_reset"}
     lease = await Lease.objects.aget()

@@ -26,7 +26,7 @@ from ingest.rtmp import amf0, amf3
 from ingest.rtmp.messages.shared_object import Release, RequestChange, RequestRemove, Use
 from ingest.server import Deadlines
 from ingest.services import objects
-from tests.ingest.faults import held, locked_database, missing_table
+from tests.ingest.faults import held, limited, locked_database, missing_table
 from tests.ingest.listener import listening
 from tests.ingest.server.sharer import Sharer
 from tests.ingest.ticks import until
@@ -122,7 +122,7 @@ async def test_a_database_that_fails_refuses_new_ones_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(consumer, "FAILURES", Bound(100))
     async with listening() as port, sharing(port, 2) as (one, other), sharing(port, use=False, name="new") as [new]:
-        with held(READ) if fault == "slow" else missing_table("ingest_sharedobject"):
+        with limited(3), held(READ) if fault == "slow" else missing_table("ingest_sharedobject"):
             await new.ask(Use())
             await one.set("a", 1.0)
             await other.is_told("a", 1.0)

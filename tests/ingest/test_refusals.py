@@ -1,6 +1,7 @@
 """What is refused: by the rules, and while the database is slow or broken."""
 
-import asyncio
+import time
+from types import SimpleNamespace
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -9,7 +10,7 @@ from django.db import InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
-from ingest.consumers import database
+from ingest.consumers import database, journal
 from ingest.consumers.active import ACTIVE
 from ingest.consumers.database import READ, WRITE
 from ingest.consumers.deciding import decided
@@ -20,7 +21,15 @@ from ingest.services import keys
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused
 from tests.ingest.control import Connection
-from tests.ingest.faults import held, locked_database, missing_table, patient_database, until_accepted, writing
+from tests.ingest.faults import (
+    held,
+    limited,
+    locked_database,
+    missing_table,
+    patient_database,
+    until_accepted,
+    writing,
+)
 from tests.ingest.ticks import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -98,13 +107,9 @@ async def test_a_connection_that_comes_to_nothing_is_one_attempt(process: Histor
 async def test_a_locked_database_refuses_and_never_admits(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:
-    loop = asyncio.get_running_loop()
     with locked_database():
-        asked = loop.time()
         answer = await encoder.publish(key.secret)
-        took = loop.time() - asked
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
-    assert took < 2.5
     await encoder.disconnect("rejected")
     assert process.flush(5)
     assert (await Attempt.objects.aget()).reason == "database_slow"
@@ -116,9 +121,9 @@ async def test_a_locked_database_refuses_and_never_admits(
 async def test_what_the_database_does_too_late_is_undone(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:
-    """The lock outlasts the 2 s limit but not the statement's own patience: the thread admits, and nobody is there."""
+    """The lock outlasts the limit but not the statement's own patience: the thread admits, and nobody is there."""
     with patient_database(10):
-        with locked_database():
+        with locked_database(), limited(2):
             answer = await encoder.publish(key.secret)
             assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
         late = Connection()
@@ -139,16 +144,15 @@ async def test_a_kick_does_not_wait_behind_a_validation(
     other = await Stream.objects.acreate(application=stream.application, name="cam2")
     second_key = await sync_to_async(keys.create)(stream=other)
     first = await encoder.publish(key.secret, stream_id=1)
-    loop = asyncio.get_running_loop()
-    with locked_database():
+    with patient_database(20), locked_database():
         await encoder.tell(encoder.publish_event(second_key.secret, stream_id=2))
-        asked = loop.time()
+        await writing()
         layer = get_channel_layer()
         channel = (await Session.objects.aget()).channel
         await layer.send(channel, {"type": "session.stop", "session_id": first["session_id"], "reason": "kicked"})
         assert await encoder.answer() == {"type": "rtmp.close", "reason": "kicked"}
-        assert loop.time() - asked < 1
-        assert (await encoder.answer())["type"] == "rtmp.publish.reject"
+        assert encoder.app.output_queue.empty()
+    assert (await encoder.answer())["type"] == "rtmp.publish.accept"
     await encoder.disconnect()
 
 
@@ -159,7 +163,7 @@ async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_came_too
     node = await Node.objects.acreate(name="node-b")
     lost = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=node)
     await Lease.objects.acreate(stream=stream, session=lost, node=node, expires_at=timezone.now())
-    with patient_database(10), locked_database():
+    with patient_database(10), locked_database(), limited(3):
         answer = await encoder.publish(key.secret)
         assert answer["code"] == "NetStream.Publish.Failed"
     await until(StatusEvent.objects.filter(session=lost, kind="session.ended", code="node_lost").exists)
@@ -176,7 +180,7 @@ async def test_a_database_that_hangs_leaves_nothing_behind(
     players = [Connection() for _ in range(5)]
     for player in players:
         await player.connect()
-    with held(READ), held(WRITE):
+    with held(READ), held(WRITE), limited(0.5):
         for player in players:
             await player.tell(player.play_event("cam1"))
         answers = [await encoder.publish(key.secret), *[await player.answer() for player in players]]
@@ -201,7 +205,7 @@ async def test_what_waits_for_a_database_that_hangs_is_bounded(
         for number, player in enumerate(players):
             await player.tell(player.play_event(f"cam{number}"))
         for player in players[3:]:
-            assert (await player.answer(1))["code"] == "NetStream.Play.Failed"
+            assert (await player.answer())["code"] == "NetStream.Play.Failed"
     assert [(await player.answer())["type"] for player in players[:3]] == [
         "rtmp.play.reject",
         "rtmp.play.accept",
@@ -256,8 +260,11 @@ async def test_a_connection_that_the_database_closed_is_an_error(
 
 @pytest.mark.parametrize("error", [OperationalError("gone"), KeyError("x")], ids=["database", "own fault"])
 async def test_a_flood_while_nothing_can_be_decided_fills_no_log(
-    error: Exception, caplog: pytest.LogCaptureFixture
+    error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = time.monotonic() + 10  # A test before this one may have had this second's line.
+    monkeypatch.setattr(journal, "time", SimpleNamespace(monotonic=lambda: now))
+
     async def fail(_deadline: float) -> None:
         raise error
 
@@ -265,11 +272,11 @@ async def test_a_flood_while_nothing_can_be_decided_fills_no_log(
         with pytest.raises(Refused):
             await decided("publish", fail)
 
-    async with asyncio.timeout(5):
-        while type(error).__name__ not in caplog.text:  # A test before this one may have had the second's line.
-            await refuse()
-            await asyncio.sleep(0.01)
-    caplog.clear()
     for _ in range(200):
         await refuse()
-    assert len(caplog.records) <= FAILURES_S  # One, if the clock went from one second to the next.
+    assert len(caplog.records) == FAILURES_S
+    assert type(error).__name__ in caplog.text
+    now += 1
+    for _ in range(200):
+        await refuse()
+    assert len(caplog.records) == 2 * FAILURES_S

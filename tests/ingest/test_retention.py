@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -92,7 +91,7 @@ def test_what_takes_too_long_is_left_for_the_next_run() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_others_write_meanwhile() -> None:
-    """6000 attempts go; another process takes SQLite's write lock all the while, and never waits for long."""
+    """6000 attempts go; another process takes SQLite's write lock all the while, and has it between many pieces."""
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL lets several write")
     Attempt.objects.bulk_create(
@@ -101,15 +100,14 @@ def test_others_write_meanwhile() -> None:
             for _ in range(6000)
         ]
     )
-    waits: list[float] = []
+    left: set[int] = set()
     over = threading.Event()
 
     def write() -> None:
-        other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None, timeout=5)
+        other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None, timeout=20)
         while not over.wait(0.01):
-            asked = time.monotonic()
             other.execute("BEGIN IMMEDIATE")
-            waits.append(time.monotonic() - asked)
+            left.add(other.execute("SELECT count(*) FROM ingest_attempt").fetchone()[0])
             other.execute("ROLLBACK")
         other.close()
 
@@ -120,8 +118,7 @@ def test_others_write_meanwhile() -> None:
     finally:
         over.set()
         thread.join()
-    assert len(waits) > 20
-    assert max(waits) < 0.5  # Two loaded cores; a deletion of all at once takes longer.
+    assert len(left - {6000, 0}) >= 5
 
 
 @pytest.mark.both_forms

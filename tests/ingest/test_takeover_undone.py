@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from ingest.services import admission, leases, revocation, sessions
 from ingest.services.admission import Grant, Peer, PublishRequest
 from ingest.services.keys import NewKey
 from tests.ingest.control import Connection
-from tests.ingest.faults import locked_database, patient_database, writing
+from tests.ingest.faults import limited, locked_database, patient_database, writing
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -114,7 +115,7 @@ async def test_a_takeover_that_comes_too_late_displaces_nobody(
     spare = Connection()
     await spare.connect()
     with patient_database(10):
-        with locked_database():
+        with locked_database(), nullcontext() if leaves else limited(3):
             await spare.tell(spare.publish_event(key.secret))
             await writing()
             if leaves:

@@ -74,7 +74,7 @@ SAMPLE = replace(
 )
 
 
-async def until(condition: Callable[[], Any], seconds: float = 5) -> None:
+async def until(condition: Callable[[], Any], seconds: float = 20) -> None:
     async with asyncio.timeout(seconds):
         while not await sync_to_async(condition)():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -91,7 +91,7 @@ async def published(key: NewKey) -> tuple[Connection, str]:
     return encoder, answer["session_id"]
 
 
-async def drop_after_ticks(node: NodeApp, seconds: float = 5) -> dict[str, Any]:
+async def drop_after_ticks(node: NodeApp, seconds: float = 20) -> dict[str, Any]:
     """Ticks until the node has the server drop a session."""
     async with asyncio.timeout(seconds):
         while node.app.output_queue.empty():

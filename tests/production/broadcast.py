@@ -12,15 +12,16 @@ import asyncio
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from ingest.rtmp import events
 from tests.ingest.server.media import AVC_HEADER
-from tests.rtmp_client import RtmpClient
+from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import wait_for
 
 STAMP = struct.Struct(">QQ")
@@ -32,6 +33,9 @@ BYTES = 2000
 """Of a message: 400 kbit/s."""
 
 START_S = 20
+ARRIVED_S = 10.0
+"""For what is on its way when the publisher has sent its last."""
+AGAIN_S = 0.5
 
 
 def frame(number: int, size: int = BYTES) -> bytes:
@@ -56,6 +60,10 @@ class Reception:
             number, sent_ns = STAMP.unpack_from(event.payload, STAMP_AT)
             self.numbers.append(number)
             self.delays_s.append((time.monotonic_ns() - sent_ns) / 1e9)
+
+    def has(self, number: int) -> bool:
+        """Whether it is the last that came."""
+        return self.numbers[-1:] == [number]
 
     @property
     def missing(self) -> list[int]:
@@ -95,35 +103,54 @@ class Show:
             who = f"player {number} of {self.name}"
             assert not reception.ended, f"{who} ended: {reception.ended}"
             assert not reception.missing, f"{who} missed {len(reception.missing)}: {reception.missing[:10]} ..."
-            assert reception.numbers[-1] >= self.sent - FPS, f"{who} has {reception.numbers[-1]} of {self.sent}"
+            assert reception.numbers[-1] == self.sent - 1, f"{who} has {reception.numbers[-1]} of {self.sent}"
             worst = max(reception.delays_s[skip:])
             assert worst <= late_s, f"{who}: a message was {worst * 1000:.0f} ms late"
 
     async def run(self, stop: asyncio.Event) -> None:
-        publisher = RtmpClient(self.host, port=self.port, timeout_s=START_S)
-        clients = [publisher]
+        clients: list[RtmpClient] = []
         try:
-            await publisher.open()
-            await publisher.connect(self.app)
-            stream_id = await publisher.publish(self.secret)
+            publisher, stream_id = await self._come(clients, lambda client: client.publish(self.secret))
             await publisher.send_video(stream_id, 0, AVC_HEADER)
             sending = asyncio.create_task(self._send(publisher, stream_id, stop))
+            players = []
             for reception in self.receptions:
-                player = RtmpClient(self.host, port=self.port, timeout_s=START_S)
-                player.listener = reception.take
-                clients.append(player)
-                await player.open()
-                await player.connect(self.app)
-                await player.play(self.name)
+                player, _ = await self._come(clients, lambda client: client.play(self.name), reception.take)
+                players.append(player)
             await sending
-            await asyncio.sleep(0.5)  # For what is on its way.
-            for player, reception in zip(clients[1:], self.receptions, strict=True):
+            if not self.ended:
+                with suppress(TimeoutError, ConnectionError):
+                    for player, reception in zip(players, self.receptions, strict=True):
+                        await player.wait_until(partial(reception.has, self.sent - 1), ARRIVED_S)
+            for player, reception in zip(players, self.receptions, strict=True):
                 reception.ended = "the server closed the connection" if player.closed else ""
         except Exception as error:
             self.ended = self.ended or f"{type(error).__name__}: {error}"
         finally:
             for client in clients:
                 await client.close()
+
+    async def _come(
+        self,
+        clients: list[RtmpClient],
+        ask: Callable[[RtmpClient], Awaitable[int]],
+        listener: Callable[[events.Event], None] = lambda _event: None,
+    ) -> tuple[RtmpClient, int]:
+        """A client that has what it asked for, and its stream's id. It comes back while it is to try again."""
+        ends_at = time.monotonic() + START_S
+        while True:
+            client = RtmpClient(self.host, port=self.port, timeout_s=START_S)
+            client.listener = listener
+            clients.append(client)
+            await client.open()
+            try:
+                await client.connect(self.app)
+                return client, await ask(client)
+            except Refused as refused:
+                if "Try again" not in refused.description or time.monotonic() > ends_at:
+                    raise
+            await client.close()
+            await asyncio.sleep(AGAIN_S)
 
     async def _send(self, publisher: RtmpClient, stream_id: int, stop: asyncio.Event) -> None:
         began = time.monotonic()

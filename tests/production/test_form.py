@@ -2,7 +2,11 @@
 
 import io
 import json
+import time
 from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from tests.browser import log_in_as
 from tests.production.broadcast import FPS, on_air
 from tests.production.installation import Production
 from tests.production.parts import MediaNode
+from tests.production.waits import waited_s
 from tests.server_process import program, wait_for
 from tests.tools import require_tool
 
@@ -21,8 +26,10 @@ pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]
 
 PASSWORD = "the password of a test"
 END_S = 2.0
-FREE_S = 10.0 + 1.0
-"""The lease's life, and what one try to publish takes."""
+FREE_S = 10.0
+"""The lease's life."""
+TOLD_S = 15.0
+UPDATES = 4
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +55,17 @@ def only(keys: dict[str, Any], name: str) -> dict[str, Any]:
 def ended(production: Production, session: str) -> Callable[[], str]:
     """The session's reason for its end; empty while it is open."""
     return lambda: str(production.session(session)["end_reason"])
+
+
+def check_ended(production: Production, session: str, reason: str, wish: Callable[[], object]) -> None:
+    """The session ends for the reason, soon after what `wish` does."""
+    pid = next(iter(production.nodes.values())).pid
+    waited_before_s = waited_s(pid)
+    wish()
+    wished_at = time.time()
+    assert wait_for(ended(production, session), timeout_s=TOLD_S, what="the session is ended") == reason
+    took_s = datetime.fromisoformat(production.session(session)["ended_at"]).timestamp() - wished_at
+    assert took_s <= END_S + waited_s(pid) - waited_before_s, f"it took {took_s:.1f} s"
 
 
 def taken(node: MediaNode, key: dict[str, Any]) -> bool:
@@ -112,28 +130,44 @@ def test_pages_are_told_of_each_second_of_both_nodes(page: Page, production: Pro
     with on_air(production.rtmp, only(keys, "seen")):
         page.wait_for_selector('[data-stream="live/seen"][data-state="live"]', timeout=10_000)
         before = len(heard)
-        page.wait_for_timeout(3000)  # Playwright hears only while it is asked something.
-    nodes = [node["node"] for text in heard[before:] for node in text["nodes"]]
-    assert 2 <= nodes.count("node-a") <= 5
-    assert 2 <= nodes.count("node-b") <= 5
+
+        def told() -> dict[str, list[float]]:
+            """When each node's ticks were that the page has heard of since then."""
+            page.wait_for_timeout(100)  # Playwright hears only while it is asked something.
+            figures = [node for text in heard[before:] if text["kind"] == "update" for node in text["nodes"]]
+            return {name: [node["at"] for node in figures if node["node"] == name] for name in production.nodes}
+
+        def enough() -> dict[str, list[float]] | None:
+            ticks = told()
+            return ticks if all(len(each) >= UPDATES for each in ticks.values()) else None
+
+        ticks = wait_for(enough, timeout_s=TOLD_S, what="the page has heard of some ticks of each node")
+    for name, each in ticks.items():
+        assert all(one < next_one for one, next_one in pairwise(each)), f"{name} told of a tick twice: {each}"
+        late_s = each[-1] - each[0] - (len(each) - 1)
+        # A busy machine may hold up any of them, and the next is on time again. Twice as many, or half, are more.
+        assert -1.5 < late_s < 2.5, f"{name} does not tell each second: {each}"
 
 
 @pytest.mark.measures_time
 def test_a_kick_reaches_the_node_within_two_seconds(production: Production, keys: dict[str, Any]) -> None:
     with on_air(production.rtmp, only(keys, "kicked")) as (show,):
         session = production.wait_for_state("live/kicked", "live")["session_id"]
-        assert production.request("/api/v1/streams/live/kicked/kick", method="POST")[0] == 202
-        assert wait_for(ended(production, session), timeout_s=END_S, what="the session is ended") == "kicked"
-        wait_for(lambda: show.ended, timeout_s=END_S, what="the publisher is disconnected")
+
+        def kick() -> None:
+            assert production.request("/api/v1/streams/live/kicked/kick", method="POST")[0] == 202
+
+        check_ended(production, session, "kicked", kick)
+        wait_for(lambda: show.ended, timeout_s=TOLD_S, what="the publisher is disconnected")
 
 
 @pytest.mark.measures_time
 def test_a_revoked_key_ends_its_session_within_two_seconds(production: Production, keys: dict[str, Any]) -> None:
     with on_air(production.rtmp, only(keys, "revoked")) as (show,):
         session = production.wait_for_state("live/revoked", "live")["session_id"]
-        production.manage("streamkey", "revoke", "live/revoked")
-        assert wait_for(ended(production, session), timeout_s=END_S, what="the session is ended") == "key_revoked"
-        wait_for(lambda: show.ended, timeout_s=END_S, what="the publisher is disconnected")
+        revoke = partial(production.manage, "streamkey", "revoke", "live/revoked")
+        check_ended(production, session, "key_revoked", revoke)
+        wait_for(lambda: show.ended, timeout_s=TOLD_S, what="the publisher is disconnected")
 
 
 def test_a_stream_is_live_on_one_node_at_a_time(production: Production, keys: dict[str, Any]) -> None:
@@ -156,7 +190,15 @@ def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Producti
         with on_air(first.url, only(keys, "orphan")):
             session = production.wait_for_state("live/orphan", "live")["session_id"]
             first.kill()
-            wait_for(lambda: taken(second, keys["live/orphan"]), timeout_s=FREE_S, what="the other node has the stream")
+            killed_at = time.monotonic()
+
+            def free() -> bool:
+                asked_at = time.monotonic()
+                is_free = taken(second, keys["live/orphan"])
+                assert is_free or asked_at - killed_at < FREE_S, "the stream is not free in time"
+                return is_free
+
+            wait_for(free, timeout_s=3 * FREE_S, what="the other node has the stream")
         assert wait_for(ended(production, session), timeout_s=10, what="the old session is ended") == "node_lost"
     finally:
         first.start()

@@ -1,6 +1,6 @@
 """Thirty publishers that reconnect at random leave one live session each, and nothing else.
 
-It measures answers: one that a busy machine keeps for 2 s is a refusal, of which there may be few.
+It measures answers: one that a busy machine keeps for 2 s is a refusal. Of others there may be few.
 """
 
 from pathlib import Path

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -103,12 +104,21 @@ async def test_stopped_while_it_waits_to_be_started_again(monkeypatch: pytest.Mo
 
 
 async def test_what_heeds_no_signal_is_killed_with_all_that_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "COLD_GRACE_S", 0.5)
+    monkeypatch.setattr(children, "COLD_GRACE_S", 0.2)
+    real_wait, signals = asyncio.wait, iter((1, 2))
     async with started(python(STUBBORN)) as (child, screen):
         await screen.wait_for(lambda: bool(screen.pids("parent") and screen.pids("child")))
         pids = {*screen.pids("parent"), *screen.pids("child")}
         assert pids <= processes.parents().keys()
-        await child.stop(0.5)
+
+        async def wait(tasks: Any, *, timeout: float) -> Any:  # noqa: ASYNC109 - asyncio's own
+            """A grace begins when the signal was heard: of two at once Python runs the lower number's handler first."""
+            count = next(signals, 2)
+            await screen.wait_for(lambda: len(screen.pids("got")) >= count)
+            return await real_wait(tasks, timeout=timeout)
+
+        monkeypatch.setattr(asyncio, "wait", wait)
+        await child.stop(0.2)
         assert screen.pids("got") == [signal.SIGTERM, signal.SIGQUIT]
         await ended(pids)
 

@@ -5,6 +5,7 @@ of every test are in `KEPT`, a line of JSON each: {"stage", "test", "set_up", "c
 """
 
 import json
+import math
 import os
 import time
 from collections import defaultdict
@@ -28,12 +29,35 @@ PHASES = {"setup": "set_up", "call": "call", "teardown": "tear_down"}
 REASON = "slow"
 
 
-def patience() -> float:
-    """By how much everything takes longer than alone: as many as would run now share the processors."""
-    return max(1.0, os.getloadavg()[0] / CORES)
+LOAD_STEP_S, LOAD_MINUTE_S = 5, 60
+"""How often Linux adds to the load average, and over how long it forgets."""
+
+
+def patience(before: float, lasted_s: float) -> float:
+    """By how much everything takes longer than alone: as many as would run share the processors.
+
+    The load average of a minute lags, so that of the `lasted_s` alone is told from it and from what it was `before`.
+    """
+    now = os.getloadavg()[0]
+    kept = math.exp(-(lasted_s // LOAD_STEP_S) * LOAD_STEP_S / LOAD_MINUTE_S)
+    meanwhile = (now - before * kept) / (1 - kept) if kept < 1 else now
+    return max(1.0, now / CORES, meanwhile / CORES)
 
 
 # --- In the process that runs a test ---
+
+BEFORE = pytest.StashKey[float]()
+"""The load average at the begin of what is reported next."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[BEFORE] = os.getloadavg()[0]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    item.stash[BEFORE] = os.getloadavg()[0]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,11 +67,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
     if mark is not None:
         report.user_properties.append((REASON, mark.args[0]))
     longest_s = LONGEST_S.get(report.when, float("inf"))
-    if mark is None and report.passed and report.duration > longest_s * patience():
+    times = patience(item.stash[BEFORE], report.duration)
+    if mark is None and report.passed and report.duration > longest_s * times:
         report.outcome = "failed"
         report.longrepr = (
             f"The {report.when} took {report.duration:.1f} s; {longest_s:.0f} s at most on an idle machine "
-            f"(this one: {patience():.1f} times as long). Make it faster, move its long form to tests/soak, or say why "
+            f"(this one: {times:.1f} times as long). Make it faster, move its long form to tests/soak, or say why "
             f'it has to be so: @pytest.mark.slow("reason").'
         )
     return report

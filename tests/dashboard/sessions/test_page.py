@@ -28,7 +28,7 @@ from tests.dashboard.conftest import (
 )
 from tests.ingest.telemetry.records import sample
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 
 Measure = Callable[..., None]
 

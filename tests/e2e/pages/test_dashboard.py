@@ -1,13 +1,15 @@
 """An operator's browser on a real publisher: what the pages show, and how soon."""
 
-import time
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import log_in
+from tests.e2e.accepted import on_air
+from tests.e2e.conftest import CLIP_S
 from tests.e2e.programs import Keys, key_url, publishing
 from tests.media import of_kind, read_packets
 from tests.server_process import ServerProcess, program, wait_for
@@ -20,13 +22,25 @@ pytestmark = [
 ]
 
 
-CLIP_S = 8
-"""Of `clip`."""
+LOOPED = ("-stream_loop", "-1")
 
-
-def wait_until(moment: float) -> None:
-    """Let the monotonic clock reach a moment: for what is measured over time."""
-    wait_for(lambda: time.monotonic() >= moment, timeout_s=10, what="the moment to look")
+NOTE = """
+    window.told = [];
+    window.WebSocket = class extends WebSocket {
+        constructor(...address) {
+            super(...address);
+            this.addEventListener("message", ({ data }) => {
+                const message = { ...JSON.parse(data), shown: null };
+                window.told.push(message);
+                const look = () => {
+                    message.shown = !!document.querySelector('[data-stream="PATH"][data-state="live"]');
+                };
+                requestAnimationFrame(() => requestAnimationFrame(look));
+            });
+        }
+    };
+"""
+"""Keeps what a page is told, and whether it shows the live stream PATH once it has drawn that: `told`."""
 
 
 def test_pages_ask_for_a_login(browser: Browser, server: ServerProcess) -> None:
@@ -37,21 +51,44 @@ def test_pages_ask_for_a_login(browser: Browser, server: ServerProcess) -> None:
     page.close()
 
 
-def test_the_wall_shows_a_stream_within_two_seconds_and_its_end_within_two(
+def test_the_wall_shows_a_stream_and_its_end_with_the_tick_that_finds_it(
     page: Page, server: ServerProcess, keys: Keys, clip: Path
 ) -> None:
-    key = keys["on-the-wall"]
-    card = page.locator('[data-stream="live/on-the-wall"][data-state="live"]')
-    expect(card).to_have_count(0)
-    with program(*publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")) as encoder:
-        expect(card).to_be_visible(timeout=15_000)
-        shown = time.time()
-        session = server.stream("live/on-the-wall")["session_id"]
-        accepted = server.request(f"/api/v1/sessions/{session}")[1]["started_at"]
-        assert shown - datetime.fromisoformat(accepted).timestamp() < 2  # The first frame comes after the acceptance.
+    """Ticks are a second apart: so both are on the wall within two. How busy the machine is does not count."""
+    path = "live/on-the-wall"
+    page.context.add_init_script(NOTE.replace("PATH", path))
+    page.reload()
+
+    def updates(after: float) -> list[dict[str, Any]]:
+        """Of the node, which the page has drawn; `after`: for a time of the node's clock, told in milliseconds."""
+        told = page.evaluate("told.filter((message) => message.kind === 'update' && message.shown !== null)")
+        return [update for update in told if update["at"] > after - 0.001]
+
+    def states(update: dict[str, Any]) -> set[str]:
+        """That it tells of the stream."""
+        return {stream["state"] for stream in update["streams"] if stream["id"] == live["id"] and "state" in stream}
+
+    wait_for(lambda: updates(0), timeout_s=20, what="an update")
+    sending = publishing(clip, key_url(keys["on-the-wall"], server.rtmp, "name"), *LOOPED)
+    with on_air(server, path, sending) as (encoder, live):
+        session = f"/api/v1/sessions/{live['session_id']}"
+
+        def measured() -> float | None:
+            found = server.request(f"{session}/samples")[1]
+            rates = zip(found["at"], found["values"].get("video_kbps", ()), strict=False)  # There are none at first.
+            return next((at for at, kbps in rates if kbps), None)
+
+        first = wait_for(measured, timeout_s=20, what="a sample")
+        update = wait_for(lambda: updates(first), timeout_s=20, what="the update of its tick")[0]
+        assert (states(update), update["shown"]) == ({"live"}, True)
         encoder.terminate()
-        encoder.wait(5)
-        expect(card).to_have_count(0, timeout=2000)
+        encoder.wait(20)
+    ended = wait_for(lambda: server.request(session)[1]["ended_at"], timeout_s=20, what="the session has ended")
+    # A tick that had begun by then is told after it.
+    after = datetime.fromisoformat(ended).timestamp()
+    second = wait_for(lambda: updates(after)[1:2], timeout_s=20, what="two updates after the end")[0]
+    off = [each for each in updates(first) if live["id"] in each["gone"] or states(each) == {"offline"}]
+    assert (len(off), off[0]["at"] <= second["at"], off[0]["shown"]) == (1, True, False)
 
 
 @pytest.mark.slow("health is judged by what streams did for seconds")
@@ -62,28 +99,34 @@ def test_figures_follow_the_media_within_five_percent(
 
     Each is a mean of 5 s, which are five whole groups of pictures.
     """
-    key = keys["steady"]
     video = of_kind(read_packets(str(clip)), "video")
     own_kbps = sum(map(len, video)) * 8 / CLIP_S / 1000
-    with program(*publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")):
-        server.wait_for_state("live/steady", "live")
+    figures: list[tuple[float, float]] = []
+
+    def look() -> tuple[float, float]:
+        kbps = page.locator('#tiles [data-field="video_kbps"]').inner_text()
+        fps = page.locator('#tiles [data-field="fps"]').inner_text()
+        return float(kbps.replace(",", "")), float(fps)
+
+    def follow() -> bool:
+        """The latest four do. An encoder that stood still for a second needs some more seconds."""
+        page.wait_for_timeout(1000)
+        figures.append(look())
+        kbps, fps = (sum(values) / 4 for values in zip(*figures[-4:], strict=True))
+        return len(figures) >= 4 and (kbps, fps) == pytest.approx((own_kbps, 30), rel=0.05)
+
+    with on_air(server, "live/steady", publishing(clip, key_url(keys["steady"], server.rtmp, "name"), *LOOPED)):
         page.goto(f"{server.http}/streams/live/steady/")
         expect(page.locator("#tiles")).to_be_visible()
-        begun = time.monotonic()
-        figures: list[tuple[float, float]] = []
-        for second in range(4):
-            wait_until(begun + 6 + second)  # From the first mean on.
-            kbps = page.locator('#tiles [data-field="video_kbps"]').inner_text()
-            fps = page.locator('#tiles [data-field="fps"]').inner_text()
-            figures.append((float(kbps.replace(",", "")), float(fps)))
-    assert sum(kbps for kbps, _ in figures) / len(figures) == pytest.approx(own_kbps, rel=0.05)
-    assert sum(fps for _, fps in figures) / len(figures) == pytest.approx(30, rel=0.05)
+        wait_for(
+            lambda: "." in page.locator('#tiles [data-field="fps"]').inner_text(), timeout_s=15, what="a first mean"
+        )
+        wait_for(follow, timeout_s=40, what=f"{own_kbps:.0f} kbit/s and 30 frames a second")
 
 
 def test_what_the_headers_tell_is_shown(page: Page, server: ServerProcess, keys: Keys, clip: Path) -> None:
-    key = keys["told"]
-    with program(*publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")):
-        told = server.wait_for_state("live/told", "live")
+    sending = publishing(clip, key_url(keys["told"], server.rtmp, "name"), *LOOPED)
+    with on_air(server, "live/told", sending) as (_, told):
         page.goto(f"{server.http}/streams/live/told/")
         claims = page.locator("#claims tbody")
         strings = f"{told['video_codec_string']}, {told['audio_codec_string']}"
@@ -95,28 +138,26 @@ def test_what_the_headers_tell_is_shown(page: Page, server: ServerProcess, keys:
 
 
 def test_charts_move(page: Page, server: ServerProcess, keys: Keys, clip: Path) -> None:
-    key = keys["charts"]
-    with program(*publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")):
-        server.wait_for_state("live/charts", "live")
+    with on_air(server, "live/charts", publishing(clip, key_url(keys["charts"], server.rtmp, "name"), *LOOPED)):
         page.goto(f"{server.http}/streams/live/charts/")
         canvas = page.locator('[data-chart="bitrate"] canvas').first
         expect(canvas).to_be_visible()
         before = canvas.evaluate("canvas => canvas.toDataURL()")
         wait_for(
-            lambda: canvas.evaluate("canvas => canvas.toDataURL()") != before, timeout_s=4, what="the chart has moved"
+            lambda: canvas.evaluate("canvas => canvas.toDataURL()") != before, timeout_s=15, what="the chart has moved"
         )
 
 
 def test_an_operator_kicks_a_publisher_from_the_page(page: Page, server: ServerProcess, keys: Keys, clip: Path) -> None:
-    key = keys["kicked"]
-    with program(*publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")) as encoder:
-        session = server.wait_for_state("live/kicked", "live")["session_id"]
+    sending = publishing(clip, key_url(keys["kicked"], server.rtmp, "name"), *LOOPED)
+    with on_air(server, "live/kicked", sending) as (encoder, live):
+        session = live["session_id"]
         page.goto(f"{server.http}/streams/live/kicked/")
         page.click("#kick-open")
         page.click("#kick-submit")
         wait_for(
             lambda: server.request(f"/api/v1/sessions/{session}")[1]["end_reason"] == "kicked",
-            timeout_s=4,
+            timeout_s=15,
             what="the session was ended by the kick",
         )
         wait_for(lambda: encoder.poll() is not None, timeout_s=10, what="the encoder has ended")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.test_secrets import holders
-from tests.server_process import ServerProcess, program
+from tests.server_process import ServerProcess, program, wait_for
 from tests.tools import require_tool
 
 pytestmark = [
@@ -17,6 +17,15 @@ pytestmark = [
     pytest.mark.clients,
     pytest.mark.timeout(180),
 ]
+
+
+NOTE_LABELS = """() => {
+    window.labels = [];
+    const label = document.querySelector("[data-do='copy:made-key'] span");
+    new MutationObserver(() => labels.push(label.textContent)).observe(label, { childList: true, characterData: true,
+        subtree: true });
+}"""
+"""Keeps what the button says, as it says that it has copied for a moment only: `labels`."""
 
 
 def publishing(clip: Path, url: str) -> list[str]:
@@ -48,8 +57,9 @@ def test_a_key_is_copied_and_its_encoder_fills_the_checklist(
 ) -> None:
     rtmp, key = make(page, server, "live/tried")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate(NOTE_LABELS)
     page.click("[data-do='copy:made-key']")
-    expect(page.locator("[data-do='copy:made-key'] span")).to_have_text("Copied")
+    wait_for(lambda: "Copied" in page.evaluate("labels"), timeout_s=15, what="the button says so")
     assert page.evaluate("navigator.clipboard.readText()") == key
     page.click("#made a.btn")  # Test the connection.
     expect(page.locator("#waits")).to_contain_text("Waiting for your encoder")

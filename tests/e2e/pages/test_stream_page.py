@@ -1,5 +1,6 @@
 """The page of one stream, in two operators' browsers, on real publishers: preview, acts, ranges, a phone."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +12,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import log_in_as, quiet
+from tests.e2e.accepted import on_air
 from tests.e2e.clips import Clips
 from tests.e2e.programs import Keys, key_url
 from tests.media import make_clip
-from tests.server_process import ServerProcess, program, wait_for
+from tests.server_process import ServerProcess, wait_for
 
 pytestmark = [
     pytest.mark.serve,
@@ -45,8 +47,8 @@ def rare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def published(server: ServerProcess, key: dict[str, Any], clip: Path) -> Iterator[subprocess.Popen[str]]:
     read = ["-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv"]
-    with program(imageio_ffmpeg.get_ffmpeg_exe(), *read, key_url(key, server.rtmp, "name")) as encoder:
-        server.wait_for_state(key["stream"], "live")
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), *read, key_url(key, server.rtmp, "name")]
+    with on_air(server, key["stream"], command) as (encoder, _):
         yield encoder
 
 
@@ -65,7 +67,7 @@ def test_the_preview_plays_and_outlives_its_publisher(
         page.goto(f"{server.http}/streams/live/looked-at/")
         preview.get_by_role("button", name="Show the preview").click()
         wait_for(lambda: played_s(page) > 1, timeout_s=40, what="the preview plays")
-        assert preview.locator(".tag").inner_text().startswith("Muted, ")
+        expect(preview.locator(".tag")).to_have_text(re.compile("^Muted, "))
         assert server.stream("live/looked-at")["players"] == 0
         preview.get_by_role("button", name="Sound on").click()
         assert page.evaluate("document.querySelector('#preview video').muted") is False

@@ -57,7 +57,7 @@ def test_many_values_are_cut_off() -> None:
     assert len(json.dumps(nested)) < 3000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_the_result_is_bounded_json(value: dict[str, Any]) -> None:
     found = sanitise(value)

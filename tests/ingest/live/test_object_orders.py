@@ -113,11 +113,10 @@ class Sharing(RuleBasedStateMachine):
 
 
 TestSharing = Sharing.TestCase
-TestSharing.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestSharing.settings = settings(max_examples=100, stateful_step_count=40)
 
 
 @given(before=st.lists(st.tuples(NAMES, VALUES), max_size=30))
-@settings(deadline=None)
 def test_what_is_saved_is_what_comes_back(before: list[tuple[str, Any]]) -> None:
     node, one = Node(), Copy(amf3=True)
     for _ in range(2):
@@ -141,7 +140,7 @@ def test_what_is_saved_is_what_comes_back(before: list[tuple[str, Any]]) -> None
 
 @pytest.mark.parametrize("sender_amf3", [False, True], ids=["AMF0", "AMF3"])
 @given(value=st.one_of(amf0_values.values, amf3_values.values, amf3_values.values.map(amf0.Amf3)))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_whatever_value_a_client_may_send(sender_amf3: bool, value: Any) -> None:
     """All are sent the same, and those who come later too; or the sender is told that it is not taken."""
     asked = SharedObject("chat", 0, False, [RequestChange("a", value), SendMessage("say", [value])])

@@ -311,7 +311,7 @@ FRAMES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(FRAMES)
 def test_whatever_the_timestamps_no_track_goes_back_and_none_runs_away(
     frames: list[tuple[str, int, float, int]],

@@ -316,7 +316,7 @@ def chosen(messages: list[tuple[str, int, bytes]]) -> Iterator[tuple[str, int, b
         yield kind, timestamp, likely.get(timestamp % 9, payload)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(MESSAGES, st.integers(0, 40))
 def test_no_message_is_too_strange(messages: list[tuple[str, int, bytes]], change_at: int) -> None:
     stream = make_stream()

@@ -238,7 +238,7 @@ LIMITS = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(STEPS, LIMITS, st.lists(st.floats(0, 0.3), min_size=120, max_size=120))
 def test_the_invariants_of_the_queue(
     steps: list[tuple[str, int] | str], limits: QueueLimits, pauses: list[float]

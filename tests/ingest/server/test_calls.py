@@ -10,6 +10,7 @@ import pytest
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import key_frame, sound
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -167,11 +168,12 @@ class TestOfTheClient:
 
     async def test_one_that_only_calls_is_no_idle_connection(self, app: ScriptedApplication, serve: Serve) -> None:
         app.on["rtmp.call"] = answering(None)
-        server = await serve(publish_or_play_s=0.2)
+        server = await serve()
         async with RtmpClient(port=server.addresses[0][1]) as caller, RtmpClient(port=server.addresses[0][1]) as idle:
             await caller.connect("live")
             await caller.call("x")
             await idle.connect("live")
+            set_deadlines(server, publish_or_play_s=0.2)
             await idle.wait_closed()
             await caller.call("x")
 

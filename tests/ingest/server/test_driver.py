@@ -31,7 +31,7 @@ async def test_events_arrive_in_order_and_answers_are_handled() -> None:
     driver.put({"type": "one"})
     driver.put({"type": "two"})
     driver.finish({"type": "last"}, 1)
-    await asyncio.wait_for(ended.wait(), 2)
+    await asyncio.wait_for(ended.wait(), 20)
     assert sent == [{"type": "echo", "of": of, "scope": "test"} for of in ("one", "two")]
 
 
@@ -49,7 +49,7 @@ async def test_a_full_inbox_drops_only_what_may_be_dropped() -> None:
     driver.put({"type": "end"})
     driver.finish({"type": "last"}, 1)
     go.set()
-    await asyncio.wait_for(ended.wait(), 2)
+    await asyncio.wait_for(ended.wait(), 20)
     assert got == ["status 0", "status 1", "end"]
     assert driver.dropped == 3
 
@@ -59,7 +59,7 @@ async def test_a_failure_is_logged_once_and_ends_it(caplog: pytest.LogCaptureFix
         raise RuntimeError("broken on purpose")
 
     driver, ended, _ = drive(broken)
-    await asyncio.wait_for(ended.wait(), 2)
+    await asyncio.wait_for(ended.wait(), 20)
     await driver.task
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert [record.getMessage() for record in errors] == ["test: the application failed"]
@@ -71,5 +71,5 @@ async def test_an_application_that_does_not_return_is_cancelled(caplog: pytest.L
 
     driver, ended, _ = drive(deaf)
     driver.finish({"type": "last"}, 0.05)
-    await asyncio.wait_for(ended.wait(), 2)
+    await asyncio.wait_for(ended.wait(), 20)
     assert "cancelled" in caplog.text

@@ -16,8 +16,10 @@ from ingest.live import Subscriber
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
 from ingest.server.listener import PAUSED_S
+from ingest.server.publishing import Publishing
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
+from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -175,9 +177,10 @@ async def test_media_before_connect(app: ScriptedApplication, port: int) -> None
 
 
 async def test_nothing_is_published_or_played(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(publish_or_play_s=0.2)
+    server = await serve()
     async with RtmpClient(port=server.addresses[0][1]) as client:
         await client.connect("live")
+        set_deadlines(server, publish_or_play_s=0.2)
         await client.wait_closed()
     event = await app.event("rtmp.disconnect")
     assert event["reason"] == "idle_timeout"
@@ -281,8 +284,8 @@ async def test_a_silent_publisher(app: ScriptedApplication, serve: Serve) -> Non
 
 
 async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(app: ScriptedApplication, serve: Serve) -> None:
-    app.limits["idle_timeout_s"] = 0.5
-    server = await serve()
+    app.limits["idle_timeout_s"] = 1.5
+    server = await serve(sweep_s=0.2)
     async with RtmpClient(port=server.addresses[0][1]) as client:
         await client.connect("live")
         stream_id = await client.publish("cam1")
@@ -292,6 +295,9 @@ async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(app: Scr
             await asyncio.sleep(0.1)
             await client.send_video(stream_id, 100 * number, key_frame(number))
         assert not app.connections[0].of("rtmp.unpublish")
+        (session,) = server.sessions.values()
+        assert isinstance(session, Publishing)
+        session.idle_timeout_s = 0.3
         await client.wait_closed()
     assert (await app.event("rtmp.unpublish"))["reason"] == "idle_timeout"
 
@@ -309,7 +315,7 @@ async def test_a_publisher_without_first_media(app: ScriptedApplication, serve: 
 
 
 async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(ping_after_s=0.1, ping_answer_s=0.3)
+    server = await serve(ping_after_s=0.1, ping_answer_s=60)
     port = server.addresses[0][1]
     async with RtmpClient(port=port) as alive, RtmpClient(port=port) as dead:
         await alive.connect("live")
@@ -317,6 +323,8 @@ async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: Script
         await dead.connect("live")
         await dead.play("cam1")
         dead.pause_reading()
+        await asyncio.sleep(0.6)  # Both have been pinged.
+        set_deadlines(server, ping_answer_s=0.3)
         await app.event("rtmp.stop", connection=1)
         assert app.connections[1].of("rtmp.stop")[0]["reason"] == "idle_timeout"
         assert not alive.closed

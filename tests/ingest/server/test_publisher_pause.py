@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from ingest.rtmp import events
-from ingest.server import RtmpServer
+from ingest.server import RtmpServer, publishing
+from ingest.server.publishing import Publishing
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
@@ -45,8 +46,13 @@ async def state(app: ScriptedApplication) -> dict[str, object]:
     return found
 
 
+def may_be_silent(server: RtmpServer, limit_s: float) -> None:
+    """The one publisher, from now on."""
+    (session,) = (found for found in server.sessions.values() if isinstance(found, Publishing))
+    session.idle_timeout_s = limit_s
+
+
 async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApplication, serve: Serve) -> None:
-    app.limits["idle_timeout_s"] = 0.3
     server = await serve()
     port = server.addresses[0][1]
     async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
@@ -58,22 +64,30 @@ async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApp
         await publisher.send_video(stream_id, 1000, key_frame(1))
         assert await pause(publisher, stream_id, True) == "NetStream.Pause.Notify"
         assert await pause(publisher, stream_id, True) == "NetStream.Pause.Notify"
+        may_be_silent(server, 0.3)
+        await asyncio.sleep(0.4)
         paused = await state(app)
         assert (paused["state"], paused["issues"]) == ("waiting", [])
         (sample,) = app.node.of("node.tick")[-1]["samples"]
         assert sample.idle_ms == 0, "so nobody may take its stream over as silent"
+        may_be_silent(server, 60)
         assert await pause(publisher, stream_id, False) == "NetStream.Unpause.Notify"
         await publisher.send_video(stream_id, 1040, inter_frame(2))
         await player.wait_count(events.VideoReceived, 3)
         assert [event.timestamp for event in player.of(events.VideoReceived)] == [0, 1000, 1040]
         assert not player.closed
+        may_be_silent(server, 0.3)
         await publisher.wait_closed()
     assert (await app.event("rtmp.unpublish", 0))["description"] == "No media for 0.3 s."
     codes = [event["code"] for event in app.connections[0].of("rtmp.status")]
     assert codes[1:5] == ["NetStream.Publish.Start", *["NetStream.Pause.Notify"] * 2, "NetStream.Unpause.Notify"]
 
 
-async def test_one_that_sends_again_without_a_word_is_live(app: ScriptedApplication, serve: Serve) -> None:
+async def test_one_that_sends_again_without_a_word_is_live(
+    app: ScriptedApplication, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late_s = publishing.LATE_MEDIA_S
+    monkeypatch.setattr(publishing, "LATE_MEDIA_S", 60.0)
     server = await serve()
     async with RtmpClient(port=server.addresses[0][1]) as publisher:
         await publisher.connect("live")
@@ -82,6 +96,7 @@ async def test_one_that_sends_again_without_a_word_is_live(app: ScriptedApplicat
         await pause(publisher, stream_id, True)
         await publisher.send_video(stream_id, 40, inter_frame(2))
         assert (await state(app))["state"] == "waiting", "that was under way"
+        monkeypatch.setattr(publishing, "LATE_MEDIA_S", late_s)
         while (await state(app))["state"] == "waiting":
             await publisher.send_video(stream_id, 80, inter_frame(2))
         assert (await state(app))["state"] == "live"
@@ -102,7 +117,7 @@ async def test_a_pause_ends_at_last(app: ScriptedApplication, serve: Serve) -> N
 @pytest.mark.parametrize("has_media", [True, False])
 async def test_pauses_in_turns_defeat_no_timeout(app: ScriptedApplication, serve: Serve, has_media: bool) -> None:
     """And one before the first media is none."""
-    app.limits |= {"idle_timeout_s": 0.4, "first_media_timeout_s": 0.3}
+    app.limits |= {"idle_timeout_s": 0.4} if has_media else {"first_media_timeout_s": 0.3}
     server = await serve()
     async with RtmpClient(port=server.addresses[0][1]) as publisher:
         await publisher.connect("live")

@@ -55,6 +55,7 @@ async def test_it_is_shown_where_the_kernel_tells_none(
     app: ScriptedApplication, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ingest.server.publishing.tcp_info", lambda _socket: UNKNOWN)  # As on other systems.
+    began = time.monotonic()
     async with RtmpClient(port=port) as client:
         await client.connect("live")
         stream_id = await client.publish("cam1")
@@ -63,7 +64,7 @@ async def test_it_is_shown_where_the_kernel_tells_none(
         await app.wait_until(lambda: any(tick["samples"] for tick in app.node.of("node.tick")))
     (sample, *_) = next(tick["samples"] for tick in app.node.of("node.tick") if tick["samples"])
     assert sample.rtt_ms is not None
-    assert 0 <= sample.rtt_ms < 1000
+    assert 0 <= sample.rtt_ms < (time.monotonic() - began) * 1000
 
 
 @pytest.mark.parametrize("tells", [True, False])
@@ -72,6 +73,7 @@ async def test_pings_measure_it_again(
 ) -> None:
     """Of who is silent; where the kernel tells nothing, of who sends media too."""
     monkeypatch.setattr("ingest.server.deadlines.TELLS_ROUND_TRIPS", tells)
+    began = time.monotonic()
     server = await serve(ping_after_s=0.15)
     async with RtmpClient(port=server.addresses[0][1]) as client:
         await client.connect("live")
@@ -86,5 +88,5 @@ async def test_pings_measure_it_again(
 
         assert await within(5, is_measured, True)
         assert connection.round_trip_ms is not None
-        assert 0 <= connection.round_trip_ms < 1000
+        assert 0 <= connection.round_trip_ms < (time.monotonic() - began) * 1000
         sending.cancel()

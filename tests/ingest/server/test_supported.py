@@ -110,5 +110,6 @@ async def test_a_codec_that_is_known_later_ends_those_that_do_not_take_it(app: S
         await old.wait_closed()
         await new.wait_for(events.VideoReceived, lambda event: event.payload == HEVC_HEADER)
         assert not new.closed
+    await app.event("rtmp.stop", connection=1)
     stops = {event["reason"] for connection in app.connections for event in connection.of("rtmp.stop")}
     assert stops == {"unsupported_codec", "tcp_reset"}

@@ -19,6 +19,7 @@ from ingest.server.connection import Connection
 from ingest.server.playing import Playing
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
+from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.waiting import within
 from tests.media import make_clip, of_kind, read_packets
@@ -121,7 +122,7 @@ SMALL: dict[str, Any] = {"window_bytes": WINDOW}
 
 async def test_a_player_that_acknowledges_is_held(serve: Serve) -> None:
     """It gets all, but no more at once than twice its window; what waits, waits where it could be dropped."""
-    server = await serve(config=SMALL, window_s=HOUR, write_s=0.05)
+    server = await serve(config=SMALL, window_s=HOUR, write_s=0.5)
     async with Room(server) as room:
         await room.acknowledge(0)
         room.player.pause_reading()
@@ -130,7 +131,7 @@ async def test_a_player_that_acknowledges_is_held(serve: Serve) -> None:
         await room.becomes(lambda: subscriber.pending_messages > FRAMES // 2)
         assert (outlet.is_open, outlet.is_full, outlet.is_window_closed) == (False, False, True)
         assert outlet.window.sent < 2 * WINDOW + 2 * FRAME
-        await asyncio.sleep(0.2)  # No reason to end it: its TCP took what it was sent.
+        await asyncio.sleep(0.7)  # No reason to end it: its TCP took what it was sent.
         room.player.resume_reading()
         await room.saw_all()
         assert not outlet.window.given_up
@@ -199,6 +200,7 @@ async def test_one_that_pauses_is_held_again(serve: Serve) -> None:
         await room.show()
         outlet = room.connection.outlet
         await room.becomes(lambda: outlet.window.given_up)
+        set_deadlines(server, window_s=HOUR)
         room.player.resume_reading()
         await room.saw_all()
         await room.becomes(lambda: not outlet.window.given_up)
@@ -257,7 +259,7 @@ async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(
 
 
 async def test_one_that_takes_little_is_not_ended(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(config={"window_bytes": 500_000}, write_s=1.0, window_s=HOUR)
+    server = await serve(config={"window_bytes": 500_000}, write_s=HOUR, window_s=HOUR)
     async with Room(server) as room:
         await room.acknowledge(0)
         room.player.protocol.acknowledging.interval = NEVER
@@ -267,7 +269,9 @@ async def test_one_that_takes_little_is_not_ended(app: ScriptedApplication, serv
         await room.show()
         await room.becomes(lambda: room.connection.outlet.is_window_closed)
         connection = room.connection
-        for _ in range(20):  # Twice as long as one that takes nothing has.
+        for number in range(25):
+            if number == 20:  # One that took nothing for these two seconds would be ended now.
+                set_deadlines(server, write_s=1.9)
             await asyncio.sleep(0.1)
             room.player.resume_reading()
             await asyncio.sleep(0)

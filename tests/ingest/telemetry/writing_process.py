@@ -1,4 +1,4 @@
-"""A process that records numbered samples as fast as asked and says on stdout which it has handed over.
+"""A process that records numbered samples, and says on stdout which it has handed over and how far they are spooled.
 
 Arguments: the lake, the first sequence number, seconds between rotations.
 """
@@ -7,9 +7,23 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
+
 from ingest.telemetry import Rotation, TelemetryWriter
+from ingest.telemetry.spool import Spool
 from tests.ingest.telemetry.records import NOON, sample
 
+spooled: list[int] = []
+"""How many samples each time."""
+append = Spool.append
+
+
+def note(spool: Spool, batch: pa.RecordBatch) -> None:
+    append(spool, batch)
+    spooled.append(batch.num_rows)
+
+
+Spool.append = note  # type: ignore[assignment, method-assign]
 lake, first, rotate_s = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 writer = TelemetryWriter(lake, "node-a", rotation=Rotation(flush_s=0.05, age_s=rotate_s))
 writer.start()
@@ -17,7 +31,7 @@ sequence = first
 while True:
     # Every tenth belongs to the next hour, so that each spool becomes two files.
     writer.samples([sample(sequence, at_us=NOON + (sequence % 10 == 9) * 3_600_000_000)])
-    sys.stdout.write(f"{sequence} {time.monotonic()}\n")
+    sys.stdout.write(f"{sequence} {sum(spooled)} {len(spooled)}\n")
     sys.stdout.flush()
     sequence += 1
     time.sleep(0.002)

@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.production.installation import Production
 from tests.production.outages.steady import Steady
-from tests.production.outages.taking import STARTED, STREAMS, Keys, away, check_after, guests, publish, wait_seen
+from tests.production.outages.taking import STREAMS, Keys, away, check_accepted, check_after, guests, wait_seen
 from tests.production.outages.told import check_over, open_wall
 
 pytestmark = [
@@ -25,14 +25,14 @@ def test_daphne_is_away(production: Production, steady: Steady, keys: Keys, sess
         page.wait_for_selector(f'[data-stream="live/{name}"][data-state="live"]')
     with guests(production, keys) as others:
         with steady.undisturbed("Daphne is away"):
-            with away(production.web):
+            with away(production.web) as outage:
                 expect(page.locator("#stale")).to_be_visible()
-                assert publish(production, keys["new"]) == STARTED
+                check_accepted(production, keys["new"])
                 others.leave()
                 page.wait_for_selector('#outages [data-kind="web"]')
             wait_seen(production)
             expect(page.locator("#stale")).to_be_hidden(timeout=RECONNECTED_MS)
             check_over(page, "web")
             page.wait_for_selector('[data-stream="live/kicked"][data-state="live"]')
-        others.check()
+        others.check(outage)
     check_after(production, steady, sessions)

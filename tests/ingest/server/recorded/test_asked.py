@@ -111,7 +111,7 @@ async def test_timestamps_behind_a_start(port: int) -> None:
         await viewer.until_code("NetStream.Seek.InvalidTime")
         after = len(viewer.received)
         later = await viewer.wait_for(events.VideoReceived, after=after)
-        assert later.timestamp < 3000
+        assert later.timestamp < 9000
         await viewer.command("seek", 40_000.0)
         await fast(viewer)
         await viewer.until_over()
@@ -139,18 +139,21 @@ async def test_pause(port: int) -> None:
 
 async def test_the_time_of_a_pause_counts_for_nobody(port: int) -> None:
     """What is sent ahead stays what the client asked for."""
+    loop = asyncio.get_running_loop()
     async with Viewer(port=port) as viewer:
+        asked = loop.time()
         await begun(viewer)
         await viewer.command("pause", True, 500.0)
         await viewer.until_code("NetStream.Pause.Notify")
+        paused = loop.time()
         await asyncio.sleep(1)
-        last_ms = viewer.media()[-1][1]
+        paused_s = loop.time() - paused
         await viewer.command("pause", False, 500.0)
         await viewer.until_code("NetStream.Unpause.Notify")
         after = len(viewer.received)
         await viewer.wait_for(events.VideoReceived, after=after)
-        await asyncio.sleep(0)
-        assert viewer.media()[-1][1] < last_ms + 700
+        sent_ms, played_s = viewer.media()[-1][1], loop.time() - asked - paused_s
+        assert sent_ms <= 1000 + played_s * 1000 + 50
 
 
 async def test_going_on_elsewhere_than_where_it_paused(port: int) -> None:
@@ -208,8 +211,10 @@ async def test_sound_again(port: int) -> None:
         assert [word for word in viewer.story(after) if word != "media"][:4] == JUMP
         pictures = [message for message in viewer.media() if message[0] == VIDEO and message[2] != AVC_HEADER]
         assert pictures == [message for message in CLIP if message[0] == VIDEO and message[2] != AVC_HEADER]
+        notified = viewer.received.index(await viewer.until_code("NetStream.Seek.Notify", after=after))
+        shown = [event.timestamp for event in viewer.received[:notified] if isinstance(event, events.VideoReceived)]
         sounds = [at for kind, at, payload in viewer.media(after) if kind == AUDIO and payload != AAC_HEADER]
-        assert 1400 < sounds[0] < 3000
+        assert shown[-1] <= sounds[0] <= shown[-1] + 200
         assert sounds[-1] == 59_907
 
 

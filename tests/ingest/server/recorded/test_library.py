@@ -29,6 +29,7 @@ async def looked_up(found: Library, path: Path) -> Leaf:
 async def test_a_growing_file_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = Library(asyncio.get_running_loop(), LIMITS)
     path = write(tmp_path / "clip.flv", made(3), finished=False)
+    monkeypatch.setattr(library, "GROWING_S", 60.0)
     try:
         first = await looked_up(shelf, path)
         whole = write(tmp_path / "longer.flv", made(4), finished=False).read_bytes()

@@ -90,7 +90,7 @@ def as_of(span: Span, timed: Made, begin: int | None, messages: Made) -> Made:
     return [(kind, max(at, span.start_ms), payload) for kind, at, payload in headers + heard]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(recordings().filter(lambda messages: any(map(is_key, messages))), st.data())
 def test_what_is_sent(messages: Made, data: st.DataObject) -> None:
     """From anywhere to anywhere, as often as not exactly from a message to another."""

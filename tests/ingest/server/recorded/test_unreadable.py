@@ -10,6 +10,7 @@ from ingest.rtmp import events
 from ingest.server.recorded.library import READING_THREADS
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
+from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.recorded.files import CLIP, made, record, write
 from tests.ingest.server.recorded.viewer import Viewer
@@ -107,7 +108,7 @@ async def test_a_disk_that_gives_nothing(serve: Serve, app: ScriptedApplication,
                 server.library.submit(lambda: bool(gives.wait(20)))
             viewer.protocol.set_buffer_length(viewer.stream_id, 36_000_000)
             await viewer.flush()
-            await viewer.wait_until(lambda: "STREAM_DRY" in viewer.story())
+            await viewer.wait_until(lambda: "STREAM_DRY" in viewer.story(), 15)
             gives.set()
             await viewer.until_over()
             assert viewer.media() == made(60, key_bytes=50_000)
@@ -119,7 +120,7 @@ async def test_a_disk_that_hangs_before_anything_was_sent(
     serve: Serve, app: ScriptedApplication, tmp_path: Path
 ) -> None:
     """The client is told that there are no data yet, then that there are none."""
-    server = await serve(disk_s=3.0)
+    server = await serve(disk_s=60)
     record(app, write(tmp_path / "clip.flv", CLIP))
     gives = threading.Event()
     try:
@@ -127,6 +128,8 @@ async def test_a_disk_that_hangs_before_anything_was_sent(
             server.library.submit(lambda: bool(gives.wait(20)))
         async with Viewer(port=server.addresses[0][1]) as viewer:
             await viewer.watch()
+            await viewer.wait_until(lambda: "STREAM_DRY" in viewer.story(), 15)
+            set_deadlines(server, disk_s=2.5)
             await viewer.until_code("NetStream.Play.Failed")
             assert viewer.story()[-3:] == ["STREAM_DRY", "STREAM_EOF", "NetStream.Play.Failed"]
             assert "Nothing came from the disk" in (await failed(viewer, app))[1]

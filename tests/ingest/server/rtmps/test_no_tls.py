@@ -11,6 +11,7 @@ from ingest.server import RtmpServer
 from tests.certificates import Pair
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
+from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.rtmps.wire import assert_quiet, only_event, raw, read_to_end, tls_port
 from tests.rtmp_client import RtmpClient
 
@@ -79,17 +80,19 @@ async def test_half_open_tls_handshakes_are_counted_and_end(
     app: ScriptedApplication, serve: Serve, pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     tls = {"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key}
-    server = await serve(config=tls | {"max_connections_per_address": 2}, handshake_s=0.5)
+    server = await serve(config=tls | {"max_connections_per_address": 2}, handshake_s=60)
     async with raw(tls_port(server)) as (first, _), raw(tls_port(server)) as (second, writer):
         writer.write(bytes.fromhex("16030100c8010000c40303"))  # The begin of a ClientHello.
         async with raw(tls_port(server)) as (third, _):
             assert await read_to_end(third) == b""
             assert not app.connections
+        set_deadlines(server, handshake_s=0.2)
         for reader in (first, second):
             await read_to_end(reader)
     await app.wait_until(lambda: sum(len(instance.events) for instance in app.connections) == 2)
     assert [instance.of("rtmp.disconnect")[0]["reason"] for instance in app.connections] == ["idle_timeout"] * 2
     await app.wait_until(lambda: not server.connections)
+    set_deadlines(server, handshake_s=60)
     async with RtmpClient(port=tls_port(server), tls=pair.client()) as client:
         await client.connect("live")
     assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"]

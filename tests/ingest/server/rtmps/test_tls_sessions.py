@@ -13,6 +13,7 @@ from ingest.server import RtmpServer
 from ingest.server.playing import Playing
 from tests.certificates import Pair
 from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.rtmps.wire import ServeTls, assert_quiet, raw, tls_port
 from tests.ingest.server.stuck import check_a_stuck_player_is_closed
@@ -94,8 +95,7 @@ async def test_a_tls_peer_that_takes_nothing_is_closed(
 
 async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApplication, serve_tls: ServeTls, pair: Pair) -> None:
     """In `write_s` it takes less than what TLS hands to its TCP transport at once, where no one sees it shrink."""
-    write_s = 1.5
-    server = await serve_tls(write_s=write_s)
+    server = await serve_tls(write_s=60)
     stop = threading.Event()
     async with RtmpClient(port=tls_port(server), tls=pair.client()) as publisher:
         await publisher.connect("live")
@@ -110,7 +110,9 @@ async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApplication, s
                 await asyncio.sleep(0)
             loop = asyncio.get_running_loop()
             began = loop.time()
-            while loop.time() - began < 3 * write_s and not player.done():
+            while loop.time() - began < 4.5 and not player.done():
+                if loop.time() - began > 4:  # One of which no one saw it take anything would be ended now.
+                    set_deadlines(server, write_s=3)
                 await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
                 await asyncio.sleep(0.01)
             assert not player.done()
@@ -123,7 +125,7 @@ async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApplication, s
 
 
 def play_slowly(port: int, context: ssl.SSLContext, stop: threading.Event) -> None:
-    """A player on a thread that takes about 40 kB a second of a connection with small buffers."""
+    """A player on a thread that takes about 20 kB a second of a connection with small buffers."""
     connected = socket.socket()
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connected.settimeout(5)
@@ -145,7 +147,7 @@ def play_slowly(port: int, context: ssl.SSLContext, stop: threading.Event) -> No
         until(events.ResultReceived)
         protocol.play(1, "cam1")
         until(events.StatusReceived)
-        while not stop.wait(0.025) and tls.recv(1000):
+        while not stop.wait(0.05) and tls.recv(1000):
             pass
 
 

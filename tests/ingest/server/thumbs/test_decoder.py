@@ -23,7 +23,7 @@ from tests.ingest.server.thumbs import clips
 from tests.rtmpweb.processes import children, command
 from tests.server_process import wait_for
 
-SETTINGS = ThumbnailSettings()
+SETTINGS = ThumbnailSettings(picture_s=20.0, start_s=20.0)
 SIDE = SETTINGS.side
 
 
@@ -209,31 +209,36 @@ def test_it_ends_by_itself_when_a_picture_takes_too_long() -> None:
 
 READY = "import os, signal, socket, time; connection = socket.socket(fileno=0); connection.sendall(b'\\1');"
 READ = f"connection.recv({decoder_program.REQUEST.size + MIB}, socket.MSG_WAITALL);"
-TOO_MUCH = "connection.sendall(bytes((1, 255, 0, 0, 0))); time.sleep(600)"
+SHORT = replace(SETTINGS, picture_s=0.3)
 BAD = {
-    "hangs": (READY + "connection.recv(1); time.sleep(600)", "it took over 0.3 s"),
-    "reads nothing": (READY + "time.sleep(600)", "it took over 0.3 s"),
-    "crashes": (READY + "connection.recv(1); os.kill(os.getpid(), signal.SIGSEGV)", "it ended by signal 11"),
-    "stops in the middle": (READY + "connection.sendall(bytes((1, 0, 0, 9, 9)) + b'RIFF'); time.sleep(600)", "0.3 s"),
+    "hangs": (READY + "connection.recv(1); time.sleep(600)", "it took over 0.3 s", SHORT),
+    "reads nothing": (READY + "time.sleep(600)", "it took over 0.3 s", SHORT),
+    "crashes": (READY + "connection.recv(1); os.kill(os.getpid(), signal.SIGSEGV)", "it ended by signal 11", SETTINGS),
+    "stops in the middle": (
+        READY + "connection.sendall(bytes((1, 0, 0, 9, 9)) + b'RIFF'); time.sleep(600)",
+        "0.3 s",
+        SHORT,
+    ),
     "answers too much": (
         READY + READ + "connection.sendall(bytes((1, 255, 0, 0, 0))); time.sleep(600)",
         "4278190080 bytes",
+        SETTINGS,
     ),
-    "does not start": ("raise SystemExit(3)", "it ended with 3"),
-    "is never ready": ("import time; time.sleep(600)", "it did not start within 1 s"),
+    "does not start": ("raise SystemExit(3)", "it ended with 3", SETTINGS),
+    "is never ready": ("import time; time.sleep(600)", "it did not start within 1 s", replace(SETTINGS, start_s=1.0)),
 }
+"""What it does, what is said of it, and the settings, which are short only in what it passes."""
 
 
 @pytest.mark.parametrize("how", BAD)
 def test_one_that_misbehaves_is_ended_in_time(how: str) -> None:
-    program, words = BAD[how]
-    settings = replace(SETTINGS, picture_s=0.3, start_s=1.0)
+    program, words, settings = BAD[how]
     decoder = Decoder(settings, (sys.executable, "-I", "-S", "-c", program))
     for _ in range(2):
         began = time.monotonic()
         with pytest.raises(LostError, match=words):
             decoder.ask(Request("h264", b"", bytes(MIB)))
-        assert time.monotonic() - began < 3.0
+        assert time.monotonic() - began < 10
     assert not [pid for pid in children(os.getpid()) if "-S" in command(pid).split()]
 
 

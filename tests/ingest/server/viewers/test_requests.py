@@ -10,6 +10,7 @@ from ingest.server import RtmpServer
 from ingest.server.media.viewer import Viewing
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
+from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, exchange
 from tests.ingest.server.viewers.conftest import PAGE
@@ -228,7 +229,7 @@ async def test_any_bytes_do_no_harm(
 
 
 async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApplication) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=0.3)
+    server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=60)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.media_addresses[0][1])
 
     async def drip() -> None:
@@ -237,6 +238,8 @@ async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApplicati
             await asyncio.sleep(0.01)
 
     dripping = asyncio.create_task(drip())
+    await asyncio.sleep(0.1)  # Its first bytes have come.
+    set_deadlines(server, handshake_s=0.3)
     answer = await asyncio.wait_for(reader.read(-1), 5)
     assert answer.split()[1] == b"408"
     dripping.cancel()
@@ -250,6 +253,7 @@ async def test_a_connection_that_asks_for_nothing_is_closed_and_is_no_attempt(
     """Browsers open connections that they may need."""
     server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=0.1)
     assert await exchange(server.media_addresses[0][1], b"") == b""
+    set_deadlines(server, handshake_s=60)
     await ask(server.media_addresses[0][1], CAM, method="HEAD")
     assert len(app.connections) == 1
 

@@ -1,0 +1,76 @@
+"""Publishing on a busy machine: who is refused, as the database did not answer in time, comes again as encoders do."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+from tests.rtmp_client import Refused, RtmpClient
+from tests.server_process import ServerProcess, program, wait_for
+
+PASSING = ("NetConnection.Connect.Failed", "NetStream.Publish.Failed")
+"""The answers of a server whose database is slow."""
+REASON = "database_slow"
+TRIES = 5
+
+
+@contextmanager
+def on_air(
+    server: ServerProcess, path: str, command: list[str]
+) -> Iterator[tuple["subprocess.Popen[str]", dict[str, Any]]]:
+    """The encoder while it publishes to the stream, and the stream's snapshot when it was first live."""
+    with ExitStack() as stack:
+        known = _refused(server)
+        started = [stack.enter_context(program(*command))]
+
+        def look() -> dict[str, Any] | None:
+            nonlocal known
+            snapshot = server.stream(path)
+            if snapshot["state"] == "live":
+                return snapshot
+            if started[-1].poll() is not None and len(started) < TRIES:
+                known = _wait_refused(server, known)
+                started.append(stack.enter_context(program(*command)))
+            return None
+
+        snapshot = wait_for(look, timeout_s=40, what=f"{path} is live")
+        yield started[-1], snapshot
+
+
+def whole(server: ServerProcess, publish: Callable[[], None]) -> None:
+    """`publish` to its end, which raises CalledProcessError when it is refused."""
+    known = _refused(server)
+    for _ in range(TRIES):
+        try:
+            return publish()
+        except subprocess.CalledProcessError:
+            known = _wait_refused(server, known)
+    raise AssertionError(f"refused {TRIES} times: {REASON}")
+
+
+def _refused(server: ServerProcess) -> int:
+    """How often anybody was, for that reason alone."""
+    return sum(attempt["count"] for attempt in server.items(f"/api/v1/attempts?reason={REASON}"))
+
+
+def _wait_refused(server: ServerProcess, known: int) -> int:
+    wait_for(lambda: _refused(server) > known, timeout_s=10, what=f"it was refused, more than {known} times: {REASON}")
+    return _refused(server)
+
+
+@asynccontextmanager
+async def client(port: int, key: str, **properties: Any) -> AsyncIterator[tuple[RtmpClient, int]]:
+    """One that publishes to `live`, and its message stream. `properties`: of its `connect`."""
+    for tries_left in reversed(range(TRIES)):
+        async with RtmpClient(port=port, timeout_s=20) as connection:
+            try:
+                await connection.connect("live", **properties)
+                stream_id = await connection.publish(key)
+            except Refused as refused:
+                if refused.code not in PASSING or not tries_left:
+                    raise
+            else:
+                yield connection, stream_id
+                return
+        await asyncio.sleep(0.5)
