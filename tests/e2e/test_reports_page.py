@@ -40,13 +40,6 @@ STREAM = "live/reported"
 OTHER = "live/rolled-up"
 TO = "ops@example.org"
 
-UNSCHEDULED = """
-from django_celery_beat.models import PeriodicTask
-hourly = PeriodicTask.objects.get(task="analytics.tasks.scheduled_run")
-hourly.enabled = False
-hourly.save()
-"""
-
 ASKED = "status of 422"
 """What a browser says of a form that is shown again with what was wrong."""
 
@@ -82,8 +75,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, mails: MailReceiver) -> Ite
 
 @pytest.fixture(scope="module")
 def keys(server: ServerProcess) -> Keys:
-    """By the streams' paths. And there are no runs but those that the tests ask for."""
-    return server.create_keys([STREAM, OTHER], then=UNSCHEDULED)
+    """By the streams' paths."""
+    return server.create_keys([STREAM, OTHER])
 
 
 def publish(server: ServerProcess, keys: Keys, clip: Path, streams: Sequence[str]) -> None:
