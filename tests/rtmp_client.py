@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ingest.rtmp import ClientConnection, RemoteProtocolError, events
+from ingest.services.refusals import REASONS
 
 E = TypeVar("E")
 
@@ -34,6 +35,14 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error.
         super().__init__(f"{code}: {description}")
         self.code = code
         self.description = description
+
+
+def is_passing(refused: Refused) -> bool:
+    """Whether it was, as the database did not answer in time, which may be a busy machine's doing: encoders come back.
+
+    Of every other refusal the server knows why, whatever its code.
+    """
+    return refused.description == REASONS["database_slow"].description
 
 
 class RtmpClient:

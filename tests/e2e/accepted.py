@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
-from tests.rtmp_client import Refused, RtmpClient
+from tests.rtmp_client import Refused, RtmpClient, is_passing
 from tests.server_process import ServerProcess, program, wait_for
 
-PASSING = ("NetConnection.Connect.Failed", "NetStream.Publish.Failed")
-"""The answers of a server whose database is slow."""
 REASON = "database_slow"
+"""See `is_passing`."""
 TRIES = 5
 
 
@@ -68,7 +67,7 @@ async def client(port: int, key: str, **properties: Any) -> AsyncIterator[tuple[
                 await connection.connect("live", **properties)
                 stream_id = await connection.publish(key)
             except Refused as refused:
-                if refused.code not in PASSING or not tries_left:
+                if not is_passing(refused) or not tries_left:
                     raise
             else:
                 yield connection, stream_id

@@ -10,12 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import chromium, log_in
+from tests.e2e.accepted import REASON
 from tests.e2e.programs import key_url
 from tests.e2e.stalls import Stalls
 from tests.e2e.throttle import Uplink
@@ -27,10 +30,15 @@ JUDGED_S = 1.5
 """For the event after its time has come: streams are judged once a second. More by what stood still (`stalls`)."""
 SHOWN_S = 6.0
 """After the event, for a page to show it: it is told at once, or never. A browser on a busy machine draws late."""
-STARVED_S, BEFORE_S = 0.5, 6.0
-"""An encoder (or its server) that stood still for so long, within such a time before, is rightly said to starve."""
+STARVED_S = {"warning": 1.5, "bad": 4.5}
+"""An encoder (or its server) that stood still for so long is rightly said to starve: that is said after 2 and 5 s."""
+BEFORE_S = 3.5
+"""Within so much more time before it is said: streams are judged once a second, and that may be late as well."""
 
 SERVER = "the server"
+
+WELL = ("good", "none")
+"""Health, as the wall says it. Before the first judgement, and without media, there is none."""
 
 HEALTHY = ("cbr", "vbr", "ntsc", "sound")
 
@@ -90,6 +98,8 @@ class Night:
     """Errors of the pages' scripts."""
     began: dict[str, float] = field(default_factory=dict)
     """When each stream's session began, and when its cause did: "slow", "slow cause"."""
+    repeats: int = 0
+    """How often an encoder came again that was refused."""
     sessions: dict[str, str] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
     """The streams' own; "" is the wall."""
@@ -118,13 +128,21 @@ class Night:
         self.programs[name] = self.stack.enter_context(program(*command))
 
     def on_air(self, name: str) -> None:
-        """Waits until it is, as encoders do: who is refused, as the database was busy, comes again."""
+        """Waits until it is. Who is refused, as the database was busy, comes again as encoders do; nobody else does."""
+
+        def refused() -> int:
+            """As often as anybody was, for that reason: where an encoder only connects, its stream is not known."""
+            return sum(attempt["count"] for attempt in self.server.items(f"/api/v1/attempts?reason={REASON}"))
 
         def look() -> dict[str, Any] | None:
             snapshot = self.server.stream(f"live/{name}")
-            if snapshot["state"] != "live" and self.programs[name].poll() is not None:
+            if snapshot["state"] == "live":
+                return snapshot
+            if self.programs[name].poll() is not None:
+                wait_for(lambda: refused() > self.repeats, timeout_s=10, what=f"{name} has ended: {REASON}")
+                self.repeats += 1
                 self.publish(name)
-            return snapshot if snapshot["state"] == "live" else None
+            return None
 
         snapshot = wait_for(look, timeout_s=60, what=f"{name} is on air")
         self.began[name] = datetime.fromisoformat(snapshot["since"]).timestamp()
@@ -193,27 +211,51 @@ class Night:
         return at
 
     def stays_healthy(self, names: Iterable[str], for_s: float) -> None:
-        """Each since it came on air: no issue by the server's word now and in its events, nor ever on the wall."""
+        """Each since it came on air: no issue by the server's word now and in its events, nor ever on the wall.
 
-        def is_fault(event: dict[str, Any], name: str) -> bool:
-            at = datetime.fromisoformat(event["at"]).timestamp()
-            return event["code"] != "starving" or self.stalls.between(at - BEFORE_S, at, name, SERVER) < STARVED_S
-
+        But for silences while an encoder (or its server) stood still: they are over, and the wall shows nothing else.
+        """
         names = list(names)
         last = max(self.began[name] for name in names) + for_s
         wait_for(lambda: time.time() > last, timeout_s=for_s + 10, what="all were on air for long enough")
         for name in names:
             assert self.programs[name].poll() is None
-            snapshot = self.server.stream(f"live/{name}")
-            assert (snapshot["state"], snapshot["session_id"]) == ("live", self.sessions[name])
-            events = self.events(name, "health.")
-            assert [event for event in events if is_fault(event, name)] == [], name
-            if events:
-                continue
-            assert (snapshot["health"], snapshot["issues"]) == ("good", []), name
-            shown = [each["health"] for each in self.seen("", name, 0.0) if each["state"] == "live"]
-            assert shown
-            assert set(shown) <= {"good", "none"}, name
+            assert [event for event in self.events(name, "health.") if self._is_fault(event, name)] == [], name
+            wait_for(partial(self._is_well, name), timeout_s=15, what=f"{name} is well, and the wall says so")
+            # Events are written a little later than they are shown.
+            wait_for(partial(self._was_well, name), timeout_s=10, what=f"the wall showed only silences of {name}")
+
+    def _is_fault(self, event: dict[str, Any], name: str) -> bool:
+        if event["code"] != "starving":
+            return True
+        at, starved_s = datetime.fromisoformat(event["at"]).timestamp(), STARVED_S.get(event["level"], 0.0)
+        return self.stalls.between(at - starved_s - BEFORE_S, at, name, SERVER) < starved_s
+
+    def _is_well(self, name: str) -> bool:
+        snapshot = self.server.stream(f"live/{name}")
+        assert (snapshot["state"], snapshot["session_id"]) == ("live", self.sessions[name])
+        shown = [each for each in self.seen("", name, 0.0) if each["state"] == "live"]
+        assert shown
+        return (snapshot["health"], snapshot["issues"]) == ("good", []) and shown[-1]["health"] in WELL
+
+    def _was_well(self, name: str) -> bool:
+        """The wall showed it so, but from when a silence was told until it was over, and the time to show that."""
+        shown = self.seen("", name, 0.0)
+        silences: list[tuple[float, float]] = []
+        begin = None
+        for event in reversed(self.events(name, "health.")):
+            assert not self._is_fault(event, name), f"{name}: {event}"
+            at = datetime.fromisoformat(event["at"]).timestamp()
+            if event["kind"] == "health.cleared":
+                silences.append((at if begin is None else begin, at + SHOWN_S))
+                begin = None
+            elif begin is None:
+                begin = at
+        return all(
+            any(begin <= each["at"] and then["at"] <= end for begin, end in silences)
+            for each, then in pairwise(shown)
+            if each["state"] == "live" and each["health"] not in WELL
+        )
 
     def ended(self, name: str, timeout_s: float) -> dict[str, Any]:
         def look() -> dict[str, Any] | None:

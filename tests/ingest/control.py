@@ -54,12 +54,12 @@ class Connection:
     def __init__(self, **scope: Any) -> None:
         self.app = ApplicationCommunicator(RtmpConsumer.as_asgi(), rtmp_scope(**scope))
 
-    async def ask(self, event: dict[str, Any], timeout: float = 5) -> dict[str, Any]:  # noqa: ASYNC109
+    async def ask(self, event: dict[str, Any]) -> dict[str, Any]:
         await self.app.send_input(event)
-        return await self.answer(timeout)
+        return await self.answer()
 
-    async def answer(self, timeout: float = 5) -> dict[str, Any]:  # noqa: ASYNC109
-        answer: dict[str, Any] = await self.app.receive_output(timeout)
+    async def answer(self) -> dict[str, Any]:
+        answer: dict[str, Any] = await self.app.receive_output(5)
         return answer
 
     async def tell(self, event: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ def quick(settings: Any) -> None:
 
 async def publish(port: int, secret: str, app: str = "live") -> str:
     """What came of it: the refusal's code and description, or "live"."""
-    async with RtmpClient(port=port, timeout_s=8) as encoder:
+    async with RtmpClient(port=port, timeout_s=20) as encoder:
         try:
             await encoder.connect(app)
             await encoder.publish(secret)
@@ -141,7 +141,7 @@ async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stre
         assert "Too many wrong keys, tokens or passwords" in await play(port, f"cam1?token={token}")
 
 
-async def test_a_lifted_ban_is_over_within_2_s(process: HistoryWriter, key: NewKey, looks: Looks) -> None:
+async def test_a_lifted_ban_is_over_with_the_nodes_next_look(process: HistoryWriter, key: NewKey, looks: Looks) -> None:
     async with listening() as port:
         await guess(port, 3)
         assert "Too many" in await publish(port, key.secret)
@@ -152,7 +152,7 @@ async def test_a_lifted_ban_is_over_within_2_s(process: HistoryWriter, key: NewK
 
 
 @pytest.mark.both_forms
-async def test_another_nodes_ban_holds_here_within_2_s_and_ends_by_itself(
+async def test_another_nodes_ban_holds_here_with_the_next_look_and_ends_by_itself(
     process: HistoryWriter, key: NewKey, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with listening() as port:
@@ -208,6 +208,11 @@ async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
     settings.REFUSAL_DELAY_S = 2.0
     loop = asyncio.get_running_loop()
     mistyped = keys.generate()
+    drawn: list[tuple[float, float]] = []
+
+    def draw(least: float, most: float) -> float:
+        drawn.append((least, most))
+        return held_long(least, most)
 
     async def timed() -> tuple[str, float]:
         asked = loop.time()
@@ -215,14 +220,16 @@ async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
 
     async with listening() as port:
         with monkeypatch.context() as longer:
-            longer.setattr(guarding._random, "uniform", held_long)
+            longer.setattr(guarding._random, "uniform", draw)
             waiting = asyncio.gather(*(timed() for _ in range(8)))
+            await until(lambda: len(drawn) == 8)
             assert await publish(port, key.secret) == "live"
             assert not waiting.done()
             waiting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await waiting
         answers = await asyncio.gather(*(timed() for _ in range(8)))
+    assert drawn == [(0, 2.0)] * 8
     assert all("not known" in answer for answer, _ in answers)
     times = [took for _, took in answers]
     assert max(times) > 0.25  # Eight random times of up to 2 s.

@@ -204,10 +204,10 @@ def disable_application(key: StreamKey) -> None:
     "act",
     [revoke_by_command, disable_key, let_it_expire, rotate_it, delete_key, disable_stream, disable_application],
 )
-async def test_what_is_taken_away_ends_the_session_within_two_seconds(
+async def test_what_is_taken_away_ends_the_session_with_the_nodes_next_look(
     node: NodeApp, key: NewKey, act: Callable[[StreamKey], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the node's next look, which comes with a tick."""
+    """Which comes with a tick."""
     looks: list[list[tuple[uuid.UUID, EndReason]]] = []
     due = revocation.due
 

@@ -37,7 +37,7 @@ async def test_no_task_and_no_session_is_left(process: HistoryWriter, applicatio
         async with asyncio.timeout(SECONDS + 30):
             while not all(publisher.stays for publisher in publishers):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        await until(lambda: Session.objects.filter(ended_at=None).count() == len(ACTIVE) == PUBLISHERS, 15)
+        await until(lambda: Session.objects.filter(ended_at=None).count() == len(ACTIVE) == PUBLISHERS)
         over.set()
         await asyncio.gather(*running)
         await until(lambda: not Lease.objects.filter(session__isnull=False).exists())

@@ -107,7 +107,7 @@ async def times(path: Path) -> dict[str, list[float]]:
 
 
 async def the_session() -> Session:
-    await until(Session.objects.filter(ended_at__isnull=False).exists, 10)
+    await until(Session.objects.filter(ended_at__isnull=False).exists)
     return await Session.objects.aget()
 
 
@@ -208,4 +208,4 @@ async def test_vlc_plays_to_the_end(url: str, clip: Path, tmp_path: Path) -> Non
 async def test_what_was_never_recorded(url: str) -> None:
     require_tool("rtmpdump")
     assert await run("rtmpdump", "-q", "-r", f"{url}/other", "-o", os.devnull) == 1
-    await until(Attempt.objects.filter(reason="stream_unknown", name="other").exists, 10)
+    await until(Attempt.objects.filter(reason="stream_unknown", name="other").exists)

@@ -41,9 +41,9 @@ async def session_of(path: str) -> Session:
     return await Session.objects.aget(kind="publish", name=path, ended_at=None)
 
 
-async def ended(session: Session, reason: EndReason, seconds: float = 20) -> Session:
+async def ended(session: Session, reason: EndReason) -> Session:
     """The session, ended for the reason; and told so once."""
-    await until(Session.objects.filter(pk=session.pk).exclude(end_reason="").exists, seconds)
+    await until(Session.objects.filter(pk=session.pk).exclude(end_reason="").exists)
     await session.arefresh_from_db()
     assert session.end_reason == reason
     told = StatusEvent.objects.filter(session=session, kind="session.ended")
@@ -78,7 +78,10 @@ async def test_an_encoder_that_comes_back_gets_its_stream_and_keeps_its_players(
     assert takeover.detail["silent_s"] >= 3
 
 
-async def test_a_live_publisher_keeps_its_stream(process: HistoryWriter, key: NewKey) -> None:
+async def test_a_live_publisher_keeps_its_stream(
+    process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "SILENT_MS", 2500)  # A busy machine may hold it up, but not for as long as is waited.
     async with listening() as port, publishing(port, key) as (encoder, stream_id):
         sending = asyncio.create_task(keep_sending(encoder, stream_id))
         asked = asyncio.get_running_loop().time()
@@ -87,7 +90,7 @@ async def test_a_live_publisher_keeps_its_stream(process: HistoryWriter, key: Ne
                 pass
         assert asyncio.get_running_loop().time() - asked > 3
         assert not encoder.closed
-        await until(Lease.objects.filter(silent_since=None).exists)
+        assert (await Lease.objects.aget()).silent_since is None
         sending.cancel()
 
 

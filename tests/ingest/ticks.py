@@ -91,9 +91,9 @@ async def published(key: NewKey) -> tuple[Connection, str]:
     return encoder, answer["session_id"]
 
 
-async def drop_after_ticks(node: NodeApp, seconds: float = 20) -> dict[str, Any]:
+async def drop_after_ticks(node: NodeApp) -> dict[str, Any]:
     """Ticks until the node has the server drop a session."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(20):
         while node.app.output_queue.empty():
             await node.tick()
             await asyncio.sleep(0.1)

@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 from ingest.rtmp import events
 from tests.ingest.server.media import AVC_HEADER
-from tests.rtmp_client import Refused, RtmpClient
+from tests.production.waits import thread_waited_s
+from tests.rtmp_client import Refused, RtmpClient, is_passing
 from tests.server_process import wait_for
 
 STAMP = struct.Struct(">QQ")
@@ -86,6 +87,8 @@ class Show:
         self.sent = 0
         self.ended = ""
         """Why the publisher ended before it was asked to."""
+        self.waited_s = 0.0
+        """When all of it is over: what its thread waited for a processor."""
 
     @property
     def playing(self) -> bool:
@@ -129,6 +132,7 @@ class Show:
         finally:
             for client in clients:
                 await client.close()
+            self.waited_s = thread_waited_s()
 
     async def _come(
         self,
@@ -136,7 +140,7 @@ class Show:
         ask: Callable[[RtmpClient], Awaitable[int]],
         listener: Callable[[events.Event], None] = lambda _event: None,
     ) -> tuple[RtmpClient, int]:
-        """A client that has what it asked for, and its stream's id. It comes back while it is to try again."""
+        """A client that has what it asked for, and its stream's id. It comes back while the database is slow."""
         ends_at = time.monotonic() + START_S
         while True:
             client = RtmpClient(self.host, port=self.port, timeout_s=START_S)
@@ -147,7 +151,7 @@ class Show:
                 await client.connect(self.app)
                 return client, await ask(client)
             except Refused as refused:
-                if "Try again" not in refused.description or time.monotonic() > ends_at:
+                if not is_passing(refused) or time.monotonic() > ends_at:
                     raise
             await client.close()
             await asyncio.sleep(AGAIN_S)

@@ -166,6 +166,7 @@ def reconnect(folder: Path, seconds: float, seed: int) -> Counter[str]:
         assert not [text for text in refused if "BadName" in text or "Denied" in text], refused
         slow = sum(publisher.slow for publisher in publishers)
         assert refused.total() - slow < PUBLISHERS, (refused, slow)
+        assert slow < 3 * PUBLISHERS, (refused, slow)
         faults = [at for at, line in enumerate(server.lines) if is_fault(line)]
         shown = "\n".join(server.lines[faults[0] :][:MOST_LINES]) if faults else ""
         assert not faults, f"the server's log has {len(faults)} faults, from the first on:\n{shown}"

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from django.conf import settings
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SCRIPT = """
@@ -19,6 +21,10 @@ def fill():
         cursor.execute("CREATE TABLE IF NOT EXISTS filled (x BLOB)")
         cursor.execute("INSERT INTO filled VALUES (randomblob(10000000))")
 
+def patience():
+    with connection.cursor() as cursor:
+        return cursor.execute("PRAGMA busy_timeout").fetchone()[0] / 1000
+
 def size():
     return connection.ensure_connection() or settings.DATABASES["default"]["NAME"].stat().st_size
 
@@ -26,11 +32,14 @@ began = size()
 database.WRITE.submit(fill).result()
 decided = size()
 fill()
-print(json.dumps({"began": began, "decided": decided, "elsewhere": size()}))
+found = {"began": began, "decided": decided, "elsewhere": size()}
+threads = {"write": database.WRITE, "read": database.READ}
+print(json.dumps(found | {name: executor.submit(patience).result() for name, executor in threads.items()}))
 """
 
 
 def test_the_log_is_brought_into_the_file_by_others_than_those_who_decide(tmp_path: Path) -> None:
+    """And those who decide wait for another's lock less than a decision may take."""
     done = subprocess.run(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", SCRIPT],
         cwd=ROOT,
@@ -44,3 +53,4 @@ def test_the_log_is_brought_into_the_file_by_others_than_those_who_decide(tmp_pa
     found = json.loads(done.stdout)
     assert found["decided"] == found["began"] < 100_000
     assert found["elsewhere"] > 20_000_000
+    assert found["write"] == found["read"] == settings.DATABASE_TIMEOUT_S == 1.5

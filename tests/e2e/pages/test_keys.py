@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.programs import publishing
 from tests.e2e.test_secrets import holders
 from tests.server_process import ServerProcess, program, wait_for
-from tests.tools import require_tool
 
 pytestmark = [
     pytest.mark.serve,
@@ -28,9 +28,7 @@ NOTE_LABELS = """() => {
 """Keeps what the button says, as it says that it has copied for a moment only: `labels`."""
 
 
-def publishing(clip: Path, url: str) -> list[str]:
-    ffmpeg = require_tool("ffmpeg")
-    return [ffmpeg, "-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
+LOOPED = ("-stream_loop", "-1")
 
 
 def make(page: Page, server: ServerProcess, stream: str, *, test_only: bool = False) -> tuple[str, str]:
@@ -64,13 +62,13 @@ def test_a_key_is_copied_and_its_encoder_fills_the_checklist(
     page.click("#made a.btn")  # Test the connection.
     expect(page.locator("#waits")).to_contain_text("Waiting for your encoder")
     assert key not in page.url
-    with program(*publishing(clip, f"{rtmp}/rk_{'x' * 32}")) as wrong:
+    with program(*publishing(clip, f"{rtmp}/rk_{'x' * 32}", *LOOPED)) as wrong:
         wrong.wait(timeout=30)
     refused = page.locator('#refusals [data-reason="key_unknown"]')
     expect(refused).to_contain_text("The stream key is not known.", timeout=15_000)
     expect(refused).to_contain_text("Paste the key again")
     expect(step(page, "key")).to_have_attribute("data-state", "bad")
-    with program(*publishing(clip, f"{rtmp}/{key}")):
+    with program(*publishing(clip, f"{rtmp}/{key}", *LOOPED)):
         for name in ("connect", "key", "publish", "video", "audio", "keyframes", "bitrate"):
             expect(step(page, name)).to_have_attribute("data-state", "good", timeout=25_000)
         expect(step(page, "video")).to_contain_text("H.264")
@@ -92,7 +90,7 @@ def test_a_test_is_judged_while_the_stream_is_on_air(page: Page, server: ServerP
     rtmp, real = make(page, server, "live/both")
     _, trial = make(page, server, "live/both", test_only=True)
     href = page.get_attribute("#made a.btn", "href")
-    with program(*publishing(clip, f"{rtmp}/{trial}")):
+    with program(*publishing(clip, f"{rtmp}/{trial}", *LOOPED)):
         page.goto(f"{server.http}{href}")
         expect(step(page, "video")).to_have_attribute("data-state", "good", timeout=20_000)
         expect(step(page, "key")).to_contain_text("as a test")
@@ -101,7 +99,7 @@ def test_a_test_is_judged_while_the_stream_is_on_air(page: Page, server: ServerP
         api = page.request.get(f"{server.http}/api/v1/streams/live/both").json()
         assert api["state"] == "offline"
         expect(card).to_have_count(0)
-        with program(*publishing(clip, f"{rtmp}/{real}")):
+        with program(*publishing(clip, f"{rtmp}/{real}", *LOOPED)):
             expect(card).to_be_visible(timeout=15_000)
             assert page.request.get(f"{server.http}/api/v1/streams/live/both").json()["state"] == "live"
             page.goto(f"{server.http}{href}")
@@ -125,6 +123,6 @@ def test_a_rotated_key_is_shown_once_and_both_work_in_the_grace(page: Page, serv
     assert new != old
     url = f"{server.http}/api/v1/sessions?name=rotated&open=true"
     for secret in (old, new):
-        with program(*publishing(clip, f"{rtmp}/{secret}")):
+        with program(*publishing(clip, f"{rtmp}/{secret}", *LOOPED)):
             page.wait_for_function("url => fetch(url).then(r => r.json()).then(b => b.count === 1)", arg=url)
         page.wait_for_function("url => fetch(url).then(r => r.json()).then(b => b.count === 0)", arg=url)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import log_in_as, quiet
 from tests.e2e.accepted import on_air
 from tests.e2e.clips import Clips
-from tests.e2e.programs import Keys, key_url
+from tests.e2e.programs import Keys, key_url, publishing
 from tests.media import make_clip
 from tests.server_process import ServerProcess, wait_for
 
@@ -46,8 +46,8 @@ def rare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def published(server: ServerProcess, key: dict[str, Any], clip: Path) -> Iterator[subprocess.Popen[str]]:
-    read = ["-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv"]
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), *read, key_url(key, server.rtmp, "name")]
+    sending = publishing(clip, key_url(key, server.rtmp, "name"), "-stream_loop", "-1")
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), *sending[1:]]  # Not every FFmpeg puts H.265 into FLV.
     with on_air(server, key["stream"], command) as (encoder, _):
         yield encoder
 

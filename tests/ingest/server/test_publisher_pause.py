@@ -8,9 +8,9 @@ import pytest
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer, publishing
-from ingest.server.publishing import Publishing
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
+from tests.ingest.server.deadlines import may_be_silent
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.rtmp_client import RtmpClient
 
@@ -44,12 +44,6 @@ async def state(app: ScriptedApplication) -> dict[str, object]:
     (stream,) = app.node.of("node.tick")[-1]["streams"]
     found: dict[str, object] = stream
     return found
-
-
-def may_be_silent(server: RtmpServer, limit_s: float) -> None:
-    """The one publisher, from now on."""
-    (session,) = (found for found in server.sessions.values() if isinstance(found, Publishing))
-    session.idle_timeout_s = limit_s
 
 
 async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApplication, serve: Serve) -> None:

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Self
 
 from tests.background import ROOT
@@ -18,6 +20,16 @@ PLAYERS = 2
 
 MESSAGES_S = 73
 """A stream's messages in a second: 30 of video, 43 of audio."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """At one window; microseconds, the first two since the epoch."""
+
+    began_us: float
+    over_us: float
+    waited_us: float
+    """What others had the processors while the node was ready to run: all of its threads, and the host."""
 
 
 class Steady:
@@ -37,6 +49,8 @@ class Steady:
         }
         self.windows: list[tuple[str, dict[str, Any]]] = []
         """What each outage measured."""
+        self.looks: list[Look] = []
+        """The same outages."""
 
     @property
     def sessions(self) -> int:
@@ -87,9 +101,12 @@ class Steady:
     def undisturbed(self, what: str) -> Iterator[None]:
         """While the block runs, no message may be lost or late."""
         self.window()
+        began = time.time()
         yield
         found = self.window()
         self.windows.append((what, found))
+        waited_us = (found["waited_ms"] + found["stolen_ms"]) * 1000
+        self.looks.append(Look(began * 1e6, time.time() * 1e6, waited_us))
         streams = len(self.names)
         assert not found["faults"], found
         assert found["sent"] >= 0.98 * MESSAGES_S * streams * found["seconds"], found

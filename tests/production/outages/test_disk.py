@@ -1,5 +1,6 @@
 """The disk under a node's data folder is full while three streams go on there: they don't notice, telemetry waits."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from tests.production.outages.taking import (
 )
 from tests.production.outages.told import check_over, check_told, open_wall
 from tests.production.parts import MediaNode
+from tests.production.waits import waited_each_s, waited_since_s
 from tests.server_process import running, wait_for
 from tests.smalldisk import full, small_disk
 from tests.tools import MISSING
@@ -40,6 +42,8 @@ pytestmark = [
 STREAMS = ["disk-1", "disk-2", "disk-3"]
 NODE = "node-small"
 SIZE = "24m"
+LATE_S = 1.0
+"""A message, but for waits for a processor."""
 
 
 @pytest.fixture
@@ -86,7 +90,7 @@ def test_the_disk_is_full(
                     time.sleep(max(0.0, began + AWAY_S - time.time()))  # The length of the outage is what is tested.
                 check_over(page, "disk")
             aftermath.check_sessions(production, STREAMS, sessions)
-            aftermath.check_samples(lake, sessions, len(STREAMS))
+            aftermath.check_samples(lake, sessions, steady)
             sent = steady.stop()
             assert aftermath.frames(production, sessions) == {name: count - 2 for name, count in sent.items()}
     finally:
@@ -99,6 +103,8 @@ def test_the_embedded_servers_disk_is_full(small: Path) -> None:
     """SQLite writes nothing: no publisher can be admitted, the one that there is goes on, history waits."""
     with running(small / "data") as server, ExitStack() as leaving:
         keys = {name: server.create_key(f"live/{name}") for name in ("stays", "comes")}
+        concerned = (server.process.pid, os.getpid())
+        waited_before_s = waited_each_s(concerned)
         (show,) = leaving.enter_context(on_air(server.rtmp, {"": keys["stays"]}, players=2))
         session = server.wait_for_state("live/stays", "live")["session_id"]
         wait_for(lambda: show.played > 2 * FPS, timeout_s=WRITTEN_S, what="players got more than the cache has")
@@ -114,7 +120,7 @@ def test_the_embedded_servers_disk_is_full(small: Path) -> None:
                 leaving.close()
                 time.sleep(HANGING_S)  # The length of the outage is what is tested.
                 over_at = time.time()
-        show.check(late_s=10.0)
+        show.check(late_s=LATE_S + show.waited_s + waited_since_s(waited_before_s, concerned))
 
         def ended() -> dict[str, Any] | None:
             row: dict[str, Any] = server.request(f"/api/v1/sessions/{session}")[1]

@@ -110,9 +110,11 @@ async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApplication, s
                 await asyncio.sleep(0)
             loop = asyncio.get_running_loop()
             began = loop.time()
-            while loop.time() - began < 4.5 and not player.done():
-                if loop.time() - began > 4:  # One of which no one saw it take anything would be ended now.
-                    set_deadlines(server, write_s=3)
+            while loop.time() - began < 4 and not player.done():
+                await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
+                await asyncio.sleep(0.01)
+            set_deadlines(server, write_s=3)
+            for _ in range(50):  # One of which no one saw it take anything would be ended now.
                 await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
                 await asyncio.sleep(0.01)
             assert not player.done()

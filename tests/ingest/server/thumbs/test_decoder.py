@@ -248,6 +248,11 @@ def test_a_program_that_is_not_there_is_told() -> None:
         decoder.ask(Request("h264", b"", b"x"))
 
 
+def test_a_picture_may_take_two_seconds() -> None:
+    """Where nothing else is set."""
+    assert ThumbnailSettings().picture_s == 2.0
+
+
 def test_an_answer_tells_how_long_it_took(decoder: Decoder) -> None:
     answer = decoder.ask(request(clips.clip("H.264")))
     assert isinstance(answer, Answer)
