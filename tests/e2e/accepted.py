@@ -20,7 +20,7 @@ def on_air(
 ) -> Iterator[tuple["subprocess.Popen[str]", dict[str, Any]]]:
     """The encoder while it publishes to the stream, and the stream's snapshot when it was first live."""
     with ExitStack() as stack:
-        known = _refused(server)
+        known = count_refused(server)
         started = [stack.enter_context(program(*command))]
 
         def look() -> dict[str, Any] | None:
@@ -39,7 +39,7 @@ def on_air(
 
 def whole(server: ServerProcess, publish: Callable[[], None]) -> None:
     """`publish` to its end, which raises CalledProcessError when it is refused."""
-    known = _refused(server)
+    known = count_refused(server)
     for _ in range(TRIES):
         try:
             return publish()
@@ -48,14 +48,16 @@ def whole(server: ServerProcess, publish: Callable[[], None]) -> None:
     raise AssertionError(f"refused {TRIES} times: {REASON}")
 
 
-def _refused(server: ServerProcess) -> int:
-    """How often anybody was, for that reason alone."""
+def count_refused(server: ServerProcess) -> int:
+    """How often anybody was, for that reason alone: where an encoder only connects, its stream is not known."""
     return sum(attempt["count"] for attempt in server.items(f"/api/v1/attempts?reason={REASON}"))
 
 
 def _wait_refused(server: ServerProcess, known: int) -> int:
-    wait_for(lambda: _refused(server) > known, timeout_s=10, what=f"it was refused, more than {known} times: {REASON}")
-    return _refused(server)
+    wait_for(
+        lambda: count_refused(server) > known, timeout_s=10, what=f"it was refused, more than {known} times: {REASON}"
+    )
+    return count_refused(server)
 
 
 @asynccontextmanager

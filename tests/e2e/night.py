@@ -18,7 +18,7 @@ from typing import Any
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import chromium, log_in
-from tests.e2e.accepted import REASON
+from tests.e2e.accepted import REASON, count_refused
 from tests.e2e.programs import key_url
 from tests.e2e.stalls import Stalls
 from tests.e2e.throttle import Uplink
@@ -130,16 +130,14 @@ class Night:
     def on_air(self, name: str) -> None:
         """Waits until it is. Who is refused, as the database was busy, comes again as encoders do; nobody else does."""
 
-        def refused() -> int:
-            """As often as anybody was, for that reason: where an encoder only connects, its stream is not known."""
-            return sum(attempt["count"] for attempt in self.server.items(f"/api/v1/attempts?reason={REASON}"))
-
         def look() -> dict[str, Any] | None:
             snapshot = self.server.stream(f"live/{name}")
             if snapshot["state"] == "live":
                 return snapshot
             if self.programs[name].poll() is not None:
-                wait_for(lambda: refused() > self.repeats, timeout_s=10, what=f"{name} has ended: {REASON}")
+                wait_for(
+                    lambda: count_refused(self.server) > self.repeats, timeout_s=10, what=f"{name} has ended: {REASON}"
+                )
                 self.repeats += 1
                 self.publish(name)
             return None

@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple, Self
 
+from tests.production.waits import thread_waited_s, threads_waited_s
 from tests.server_process import wait_for
 
 EACH_S = 0.2
@@ -19,7 +18,7 @@ class Look(NamedTuple):
     at: float
     machine_s: float
     """What the machine has stood still as a whole."""
-    waited_ns: Mapping[str, Mapping[str, int]]
+    waited_s: Mapping[str, Mapping[str, float]]
     """Of each thread of each process: how long it was ready to run and others had the processors."""
 
 
@@ -50,35 +49,20 @@ class Stalls:
             lambda: next((look for look in self._looks if look.at >= end), None), timeout_s=30, what="a look after it"
         )
         former = next((look for look in reversed(self._looks) if look.at <= begin), self._looks[0])
-        waited_ns = 0
+        waited_s = 0.0
         for name in names:
-            known, found = (look.waited_ns.get(name, {}) for look in (former, later))
-            waited_ns += max((ns - known.get(thread, 0) for thread, ns in found.items()), default=0)
-        return max(later.machine_s - former.machine_s, waited_ns / 1e9)
+            known, found = (look.waited_s.get(name, {}) for look in (former, later))
+            waited_s += max((waited - known.get(thread, 0.0) for thread, waited in found.items()), default=0.0)
+        return max(later.machine_s - former.machine_s, waited_s)
 
     def _look_on(self) -> None:
-        own_ns = _own_ns()
+        own_s = thread_waited_s()
         while not self._done.wait(EACH_S):
-            late_s = time.time() - self._looks[-1].at - EACH_S - (_own_ns() - own_ns) / 1e9
+            late_s = time.time() - self._looks[-1].at - EACH_S - (thread_waited_s() - own_s)
             self._looks.append(self._look(self._looks[-1], late_s if late_s > LATE_S else 0.0))
-            own_ns = _own_ns()
+            own_s = thread_waited_s()
 
     def _look(self, former: Look, late_s: float = 0.0) -> Look:
-        found = {name: _waited_ns(pid) for name, pid in self._pids().items()}
-        waited_ns = {**former.waited_ns, **{name: threads for name, threads in found.items() if threads}}
-        return Look(time.time(), former.machine_s + late_s, waited_ns)
-
-
-def _own_ns() -> int:
-    """What this thread alone waited."""
-    return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
-
-
-def _waited_ns(pid: int) -> dict[str, int]:
-    """By thread; none in a process that has ended."""
-    found: dict[str, int] = {}
-    with suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):  # It may have ended.
-                found[thread.name] = int((thread / "schedstat").read_text().split()[1])
-    return found
+        found = {name: threads_waited_s(pid) for name, pid in self._pids().items()}
+        waited_s = {**former.waited_s, **{name: threads for name, threads in found.items() if threads}}
+        return Look(time.time(), former.machine_s + late_s, waited_s)

@@ -31,9 +31,9 @@ async def test_no_task_and_no_session_is_left(process: HistoryWriter, applicatio
         await until(Node.objects.filter(state="up").exists)
         before = len(asyncio.all_tasks())
         over = asyncio.Event()
-        publishers = [Publisher(port, secret, random.Random(secret)) for secret in secrets]
         ends_at = asyncio.get_running_loop().time() + SECONDS
-        running = [asyncio.create_task(publisher.run(ends_at, over)) for publisher in publishers]
+        publishers = [Publisher(port, secret, random.Random(secret), until=ends_at) for secret in secrets]
+        running = [asyncio.create_task(publisher.run(over)) for publisher in publishers]
         async with asyncio.timeout(SECONDS + 30):
             while not all(publisher.stays for publisher in publishers):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

@@ -64,10 +64,9 @@ class Publisher:
     until: float = math.inf
     """When that is to begin (the loop's time)."""
 
-    async def run(self, until: float, over: asyncio.Event) -> None:
-        """Lives and ends until then, and is live in the end, until it is over."""
+    async def run(self, over: asyncio.Event) -> None:
+        """Lives and ends until `until`, and is live in the end, until it is over."""
         loop = asyncio.get_running_loop()
-        self.until = until
         while True:
             client = RtmpClient(port=self.port, timeout_s=20)
             await client.open()
@@ -177,7 +176,7 @@ async def _run(server: ServerProcess, publishers: list[Publisher], names: list[s
     """What the server held when all had come."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     until = loop.time() + seconds
-    tasks = [asyncio.create_task(publisher.run(math.inf, over)) for publisher in publishers]
+    tasks = [asyncio.create_task(publisher.run(over)) for publisher in publishers]
     while sum(publisher.ends.total() for publisher in publishers) < SETTLED_LIVES:
         failed, _ = await asyncio.wait(tasks, timeout=0.1)
         assert not failed, failed

@@ -5,18 +5,23 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def waited_s(pid: int) -> float:
-    """Since its threads began, all of them together: each may wait for the next. The kernel counts it (schedstat)."""
-    waited_ns = 0
+def threads_waited_s(pid: int) -> dict[str, float]:
+    """Each of its threads since it began; none of a process that has ended. The kernel counts it (schedstat)."""
+    found: dict[str, float] = {}
     for thread in Path(f"/proc/{pid}/task").glob("*"):
         with suppress(OSError):  # It may have ended.
-            waited_ns += _waited_ns(thread)
-    return waited_ns / 1e9
+            found[thread.name] = _waited_s(thread)
+    return found
+
+
+def waited_s(pid: int) -> float:
+    """All of its threads together: each may wait for the next."""
+    return sum(threads_waited_s(pid).values())
 
 
 def thread_waited_s() -> float:
     """The caller's thread alone, since it began."""
-    return _waited_ns(Path("/proc/thread-self")) / 1e9
+    return _waited_s(Path("/proc/thread-self"))
 
 
 def waited_each_s(pids: Iterable[int]) -> dict[int, float]:
@@ -28,5 +33,5 @@ def waited_since_s(before: Mapping[int, float], pids: Iterable[int]) -> float:
     return sum(max(0.0, waited - before.get(pid, 0.0)) for pid, waited in waited_each_s(pids).items())
 
 
-def _waited_ns(thread: Path) -> int:
-    return int((thread / "schedstat").read_text().split()[1])
+def _waited_s(thread: Path) -> float:
+    return int((thread / "schedstat").read_text().split()[1]) / 1e9
