@@ -20,7 +20,7 @@ def on_air(
 ) -> Iterator[tuple["subprocess.Popen[str]", dict[str, Any]]]:
     """The encoder while it publishes to the stream, and the stream's snapshot when it was first live."""
     with ExitStack() as stack:
-        known = count_refused(server)
+        known = _count_refused(server)
         started = [stack.enter_context(program(*command))]
 
         def look() -> dict[str, Any] | None:
@@ -29,7 +29,7 @@ def on_air(
             if snapshot["state"] == "live":
                 return snapshot
             if started[-1].poll() is not None and len(started) < TRIES:
-                known = _wait_refused(server, known)
+                known = wait_refused(server, known)
                 started.append(stack.enter_context(program(*command)))
             return None
 
@@ -39,25 +39,28 @@ def on_air(
 
 def whole(server: ServerProcess, publish: Callable[[], None]) -> None:
     """`publish` to its end, which raises CalledProcessError when it is refused."""
-    known = count_refused(server)
+    known = _count_refused(server)
     for _ in range(TRIES):
         try:
             return publish()
         except subprocess.CalledProcessError:
-            known = _wait_refused(server, known)
+            known = wait_refused(server, known)
     raise AssertionError(f"refused {TRIES} times: {REASON}")
 
 
-def count_refused(server: ServerProcess) -> int:
+def _count_refused(server: ServerProcess) -> int:
     """How often anybody was, for that reason alone: where an encoder only connects, its stream is not known."""
     return sum(attempt["count"] for attempt in server.items(f"/api/v1/attempts?reason={REASON}"))
 
 
-def _wait_refused(server: ServerProcess, known: int) -> int:
-    wait_for(
-        lambda: count_refused(server) > known, timeout_s=10, what=f"it was refused, more than {known} times: {REASON}"
-    )
-    return count_refused(server)
+def wait_refused(server: ServerProcess, known: int) -> int:
+    """Until more than `known` were; returns how many."""
+
+    def more() -> int | None:
+        count = _count_refused(server)
+        return count if count > known else None
+
+    return wait_for(more, timeout_s=10, what=f"it was refused, more than {known} times: {REASON}")
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from typing import Any
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import chromium, log_in
-from tests.e2e.accepted import REASON, count_refused
+from tests.e2e.accepted import wait_refused
 from tests.e2e.programs import key_url
 from tests.e2e.stalls import Stalls
 from tests.e2e.throttle import Uplink
@@ -135,9 +135,7 @@ class Night:
             if snapshot["state"] == "live":
                 return snapshot
             if self.programs[name].poll() is not None:
-                wait_for(
-                    lambda: count_refused(self.server) > self.repeats, timeout_s=10, what=f"{name} has ended: {REASON}"
-                )
+                wait_refused(self.server, self.repeats)
                 self.repeats += 1
                 self.publish(name)
             return None

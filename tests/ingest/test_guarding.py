@@ -6,6 +6,7 @@ import logging
 import time
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -169,11 +170,7 @@ async def test_a_node_that_starts_knows_the_bans(
     process: HistoryWriter, key: NewKey, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From its start, not from its first look afterwards."""
-
-    async def no_look(_self: upkeep.Upkeep) -> None:
-        pass
-
-    monkeypatch.setattr(upkeep.Upkeep, "_revocations", no_look)
+    monkeypatch.setattr(upkeep.Upkeep, "_revocations", AsyncMock())
     await impose()
     async with listening() as port:
         await until(lambda: looks.over)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -226,27 +227,16 @@ async def test_what_is_taken_away_ends_the_session_with_the_nodes_next_look(
 
 async def test_a_node_looks_with_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ticks come each second."""
-    looks = 0
-
-    async def look(_of: Upkeep) -> None:
-        nonlocal looks
-        looks += 1
-
-    async def other(_of: Upkeep) -> None:
-        pass
-
-    async def never(*_about: Any) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(Upkeep, "_revocations", look)
+    looks, never = AsyncMock(), AsyncMock(side_effect=AssertionError)
+    monkeypatch.setattr(Upkeep, "_revocations", looks)
     for name in ("_start", "_leases", "_sweep"):
-        monkeypatch.setattr(Upkeep, name, other)
+        monkeypatch.setattr(Upkeep, name, AsyncMock())
     upkeep = Upkeep(NODE, "", never, never, never)
     upkeep._row = 1
     for second in range(5):
         for round_ in upkeep.due(100.0 + second):
             await round_
-        assert looks == second + 1
+        assert looks.await_count == second + 1
 
 
 async def test_a_key_in_its_grace_goes_on(node: NodeApp, key: NewKey) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from unittest.mock import AsyncMock
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -128,11 +129,7 @@ async def test_another_node_learns_of_a_takeover_without_the_channel_layer(
     process: HistoryWriter, stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its look of each second, which is earlier than it finds its lease gone."""
-
-    async def none(_of: upkeep.Upkeep) -> None:
-        pass
-
-    monkeypatch.setattr(upkeep.Upkeep, "_leases", none)
+    monkeypatch.setattr(upkeep.Upkeep, "_leases", AsyncMock())
     await Stream.objects.aupdate(takeover="replace")
     async with listening() as port, publishing(port, key) as (encoder, _):
         former = await session_of("cam1")

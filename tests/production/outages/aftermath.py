@@ -112,7 +112,7 @@ def check_samples(lake: Path, sessions: list[str], steady: Steady) -> None:
     """Each second of the sessions that publish is there, once. None of the last outage was noted late, but for what
     the node waited for a processor.
     """
-    look = steady.looks[-1]
+    last = steady.measured[-1]
     mine = {session: rows for session, rows in samples(lake).items() if session in sessions}
     assert len(mine) == len(steady.names)
     for session, rows in mine.items():
@@ -120,7 +120,7 @@ def check_samples(lake: Path, sessions: list[str], steady: Steady) -> None:
         assert sequences == list(range(1, len(rows) + 1)), f"{session}: {len(rows)} samples up to {sequences[-1]}"
         steps = [after["at_us"] - before["at_us"] for before, after in pairwise(rows)]
         noted = zip(rows[1:], steps, strict=True)
-        worst = max(step for row, step in noted if look.began_us < row["at_us"] < look.over_us)
-        assert worst <= SAMPLE_US + LATE_US + look.waited_us, f"{session}: {worst / 1e6:.2f} s between two samples"
+        worst = max(step for row, step in noted if last.began_us < row["at_us"] < last.over_us)
+        assert worst <= SAMPLE_US + LATE_US + last.waited_us, f"{session}: {worst / 1e6:.2f} s between two samples"
         lacking = sum(steps) - sum(row["elapsed_ms"] * 1000 for row in rows[1:])
         assert abs(lacking) <= NOTED_US, f"{session}: the samples tell of {lacking / 1e6:.2f} s less than they span"

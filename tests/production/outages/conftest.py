@@ -33,8 +33,8 @@ def steady(production: Production, keys: Keys) -> Iterator[Steady]:
     first = next(iter(production.nodes.values()))
     with Steady(first, {name: keys[name] for name in STREAMS}) as streams:
         yield streams
-    for what, window in streams.windows:
-        logger.info("%s: %s", what, window)
+    for each in streams.measured:
+        logger.info("%s: %s", each.what, each.window)
 
 
 @pytest.fixture

@@ -23,13 +23,19 @@ MESSAGES_S = 73
 
 
 @dataclass(frozen=True)
-class Look:
-    """At one window; microseconds, the first two since the epoch."""
+class Measured:
+    """What was away, from when to when (microseconds since the epoch), and what came of it (`measurer.Window`)."""
 
+    what: str
     began_us: float
     over_us: float
-    waited_us: float
-    """What others had the processors while the node was ready to run: all of its threads, and the host."""
+    window: dict[str, Any]
+
+    @property
+    def waited_us(self) -> float:
+        """What others had the processors while the node was ready to run: all of its threads, and the host."""
+        waited_ms: float = self.window["waited_ms"] + self.window["stolen_ms"]
+        return waited_ms * 1000
 
 
 class Steady:
@@ -47,10 +53,7 @@ class Steady:
             "keys": {name: key["key"] for name, key in keys.items()},
             "players": PLAYERS,
         }
-        self.windows: list[tuple[str, dict[str, Any]]] = []
-        """What each outage measured."""
-        self.looks: list[Look] = []
-        """The same outages."""
+        self.measured: list[Measured] = []
 
     @property
     def sessions(self) -> int:
@@ -104,9 +107,7 @@ class Steady:
         began = time.time()
         yield
         found = self.window()
-        self.windows.append((what, found))
-        waited_us = (found["waited_ms"] + found["stolen_ms"]) * 1000
-        self.looks.append(Look(began * 1e6, time.time() * 1e6, waited_us))
+        self.measured.append(Measured(what, began * 1e6, time.time() * 1e6, found))
         streams = len(self.names)
         assert not found["faults"], found
         assert found["sent"] >= 0.98 * MESSAGES_S * streams * found["seconds"], found
