@@ -13,6 +13,10 @@ happens. What happens, in the order in which it is looked at:
    be: tracks are set one message after the other, and by the same. Else it counts on from a timestamp of 24 bits that
    wrapped, if it was that. Else it goes on after as much time as passed between the arrivals.
 
+What 1 to 3 take for no clock that was set depends on where a track is and how long its frames are, so that one step of
+the encoder's clock can be set on one track and taken on the other. Therefore a track whose clock is set tells the
+others: for FOLLOWING_S each of their frames is asked first whether it fits better by what the first was set by.
+
 Of an absence, `absence_ms` is the most that players see: after it, the time goes on. The same holds from one publisher
 to the next. Where no player has seen a time yet, it is the publisher's own, but for one that begins so high (or below
 0) that it would leave the 31 bits that players can be trusted with: that begins at 0.
@@ -34,6 +38,9 @@ SETTLING_S: Final = 10.0
 and picture at different times, and relays with the last keyframe."""
 HELD_MS: Final = 1000
 """How much longer than it is behind a track is held: then its timestamps don't come back by themselves."""
+FOLLOWING_S: Final = 5.0
+"""For so long after one track's clock was set the others are asked whether theirs was set with it: encoders send what
+they had queued by the former one."""
 SMALLEST_STEP_MS: Final = 40
 """Between the last message of one publisher and the first of the next."""
 FAR_MS: Final = 1 << 30
@@ -49,7 +56,18 @@ MASK: Final = WRAP - 1
 class TrackTime:
     """One track: `at` gives the players' time of each of its frames."""
 
-    __slots__ = ("_held_at", "_held_until", "_latest", "_settled_at", "_time", "arrived", "kind", "shift")
+    __slots__ = (
+        "_follows_by",
+        "_follows_until",
+        "_held_at",
+        "_held_until",
+        "_latest",
+        "_settled_at",
+        "_time",
+        "arrived",
+        "kind",
+        "shift",
+    )
 
     def __init__(self, time: "PlayersTime", kind: MediaKind) -> None:
         self.kind: MediaKind = kind
@@ -59,10 +77,14 @@ class TrackTime:
         """When its latest frame came."""
         self._time = time
         self._latest = UNSTEADY
-        """The latest timestamp; UNSTEADY: there is none, or it is held."""
+        """The latest timestamp; UNSTEADY: there is none, it is held, or another track was set just now."""
         self._held_at = 0
+        """The players' time that was reached, while the latest timestamp doesn't tell it."""
         self._held_until: float | None = None
         self._settled_at: float | None = None
+        self._follows_by = 0
+        """What another track was set by, ms, while this one was not; 0: nothing to follow."""
+        self._follows_until = 0.0
 
     def at(self, timestamp: int, now: float) -> int:
         """The players' time of a frame. The media path."""
@@ -105,10 +127,33 @@ class TrackTime:
         return at
 
     def go_on(self, timestamp: int, now: float) -> int:
-        self._latest = timestamp
         self._held_until = None
         self.arrived = now
-        return (timestamp + self.shift) & MASK
+        at = (timestamp + self.shift) & MASK
+        if self._follows_by:
+            self._held_at = at
+        else:
+            self._latest = timestamp
+        return at
+
+    def may_follow(self, by: int, now: float) -> None:
+        """Another track was set by so many milliseconds: this one's next frames tell whether it was, too."""
+        self._held_at = self.reached
+        self._latest = UNSTEADY
+        self._follows_by, self._follows_until = by, now + FOLLOWING_S
+
+    def has_followed(self, timestamp: int, away_ms: int, now: float) -> bool:
+        """Whether this frame shows that it was set with the other track: its shift is the new one then."""
+        if self._follows_by and now <= self._follows_until:
+            step = difference(timestamp + self.shift, self.reached)
+            followed = difference(timestamp + self.shift + self._follows_by, self.reached)
+            if (_misfit(followed, away_ms), followed) >= (_misfit(step, away_ms), step):
+                return False
+            self.shift += self._follows_by
+            self._follows_by = 0
+            return True
+        self._follows_by = 0
+        return False
 
 
 class PlayersTime:
@@ -168,13 +213,15 @@ class PlayersTime:
         if is_first:
             self._begin(track, timestamp, now)
         reached, away_ms = track.reached, self._away_ms(track.arrived, now)
+        if track.has_followed(timestamp, away_ms, now):
+            self.repairs += 1
         step = difference(timestamp + track.shift, reached)
         least = int(track.is_held)
         if step >= least and (is_first or self._is_gap(track, step, away_ms, now)):
             return track.go_on(timestamp, now)
         self.repairs += 1
         if step >= least or not track.may_wait(-step, now):
-            track.shift = self._found_shift(track, timestamp, reached, away_ms)
+            self._set(track, self._found_shift(track, timestamp, reached, away_ms), now)
             step = difference(timestamp + track.shift, reached)
         if step >= least:
             return track.go_on(timestamp, now)
@@ -200,6 +247,15 @@ class PlayersTime:
         if self._main.get(track.kind) is track:
             self._begun.append(track)
 
+    def _set(self, track: TrackTime, shift: int, now: float) -> None:
+        """Its clock was set: so may the others' have been, by the same, unless it is one of them that it follows."""
+        by = shift - track.shift
+        track.shift = shift
+        others = [other for other in self._tracks.values() if other is not track and other.has_begun]
+        if all(other.shift != shift for other in others):
+            for other in others:
+                other.may_follow(by, now)
+
     def _others(self, track: TrackTime) -> Iterator[TrackTime]:
         return (other for other in self._begun if other is not track)
 
@@ -223,3 +279,8 @@ class PlayersTime:
             if least <= difference(timestamp + shift, reached) <= away_ms + SMALL_MS:
                 return shift
         return reached + max(away_ms, 1) - timestamp
+
+
+def _misfit(step: int, away_ms: int) -> int:
+    """How far a step is from what may come after so long, ms: what was queued on the way comes at once."""
+    return max(-step, step - away_ms, 0)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ingest.live import LiveStream
@@ -328,3 +328,60 @@ def test_whatever_the_timestamps_no_track_goes_back_and_none_runs_away(
         if number == 0 and reached.keys() & {("audio", 0), ("video", 0)}:
             assert difference(at, before) <= 71_000
         reached[kind, number] = at
+
+
+class Encoder(NamedTuple):
+    """One whose clock is set by `step` amid its stream, ms; its sound has the timestamps of `lag` ms before."""
+
+    step: int
+    lag: int
+    video_ms: int
+    audio_ms: int
+    jitter: list[int]
+    """How late each frame comes, ms, over and over; none overtakes another."""
+    audio_first: bool
+
+    def sent(self) -> list[tuple[int, int, str]]:
+        """When each frame is sent, whether it is the later of two, and what."""
+        frames = [(sent, int(self.audio_first), "video") for sent in range(0, SET_AT + 8000, self.video_ms)]
+        frames += [(sent, 1 - self.audio_first, "audio") for sent in range(0, SET_AT + 8000, self.audio_ms)]
+        return sorted(frames)
+
+    def timestamp(self, kind: str, sent: int) -> int:
+        return 60_000 + sent - (self.lag if kind == "audio" else 0) + (self.step if sent >= SET_AT else 0)
+
+
+SET_AT = 12_000
+"""Later than SETTLING_S."""
+
+ENCODERS = st.builds(
+    Encoder,
+    step=st.integers(-3000, 3000) | st.integers(-1300, -900) | st.integers(900, 1600),
+    lag=st.integers(0, 500),
+    video_ms=st.sampled_from([16, 33, 40]),
+    audio_ms=st.sampled_from([21, 23, 33]),
+    jitter=st.lists(st.integers(0, 30), min_size=1, max_size=7),
+    audio_first=st.booleans(),
+)
+
+
+@example(Encoder(1100, 200, 40, 20, [0], audio_first=False))
+@example(Encoder(991, 0, 40, 21, [0], audio_first=False))
+@example(Encoder(-1030, 0, 40, 21, [0], audio_first=True))
+@settings(max_examples=100)
+@given(ENCODERS)
+def test_sound_and_picture_stay_together_whatever_the_step(encoder: Encoder) -> None:
+    """Of about a second too, which is much for one track and little for the other."""
+    time = PlayersTime(60_000)
+    tracks = {kind: time.track(kind, 0, is_main=True) for kind in ("audio", "video")}
+    reached = {"audio": 0, "video": 0}
+    ahead = {"audio": 0, "video": 0}
+    arrived = 0.0
+    for number, (sent, _, kind) in enumerate(encoder.sent()):
+        arrived = max(arrived, (sent + encoder.jitter[number % len(encoder.jitter)]) / 1000)
+        at = tracks[kind].at(encoder.timestamp(kind, sent), arrived)
+        assert at >= reached[kind]
+        reached[kind] = at
+        ahead[kind] = at - sent
+        if sent >= SET_AT + 6000:
+            assert abs(ahead["video"] - ahead["audio"] - encoder.lag) <= max(encoder.video_ms, encoder.audio_ms)
