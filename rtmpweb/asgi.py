@@ -16,6 +16,7 @@ from dashboard.routing import websocket_urlpatterns  # noqa: E402
 from dashboard.system.asgi import Watched  # noqa: E402
 from ingest.consumers import NodeConsumer, RtmpConsumer  # noqa: E402
 from rtmpweb.access import AccessLog  # noqa: E402
+from rtmpweb.atmost import AtMost  # noqa: E402
 from rtmpweb.database import close_after_requests  # noqa: E402
 from rtmpweb.proxied import Proxied  # noqa: E402
 
@@ -23,7 +24,7 @@ close_after_requests()
 
 application = ProtocolTypeRouter(
     {
-        "http": Proxied(AccessLog(Watched(http)), settings.TRUSTED_PROXIES),
+        "http": Proxied(AccessLog(Watched(AtMost(http, settings.HTTP_REQUESTS))), settings.TRUSTED_PROXIES),
         "websocket": Proxied(
             AccessLog(Watched(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))))),
             settings.TRUSTED_PROXIES,

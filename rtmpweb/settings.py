@@ -49,6 +49,9 @@ NODE_NAME = env.text("RTMPWEB_NODE")
 RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")
 """The host name that encoders and players use, as shown in the strings to paste; empty: the listener's own address."""
 
+HTTP_REQUESTS = env.integer("RTMPWEB_HTTP_REQUESTS", 16, 1, 1000)
+"""That a web process answers at a time: each of them has a connection to the database."""
+
 ALLOWED_HOSTS = env.words("RTMPWEB_ALLOWED_HOSTS", "localhost 127.0.0.1 [::1]")
 CSRF_TRUSTED_ORIGINS = env.words("RTMPWEB_TRUSTED_ORIGINS")
 TRUSTED_PROXIES = env.networks("RTMPWEB_TRUSTED_PROXIES")

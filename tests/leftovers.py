@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from asgiref.sync import SyncToAsync
 
+from dashboard.consumers import database as pages
 from ingest import history
 from ingest.consumers import database
 
@@ -17,6 +18,7 @@ WITHIN_S = 20
 POOLS: tuple[tuple[ThreadPoolExecutor, int], ...] = (
     (database.READ, database.READ_THREADS),
     (database.WRITE, 1),
+    (pages.READ, pages.READ_THREADS),
     (SyncToAsync.single_thread_executor, 1),
 )
 """With as many threads."""

@@ -23,13 +23,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from channels.consumer import get_handler_name
-from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.db import DatabaseError
 from redis.exceptions import RedisError
 
+from dashboard.consumers.database import reading
 from dashboard.permissions import Ability, user_abilities
 from dashboard.system.asgi import TRY_LATER
 
@@ -66,8 +66,7 @@ def _standing(session_key: str | None) -> int | None:
     return None if Ability.VIEW in user_abilities(user) else NOT_ALLOWED
 
 
-# Not in the one thread that thread-sensitive code shares: a slow query there would hold up every other consumer.
-standing = database_sync_to_async(_standing, thread_sensitive=False)
+standing = reading(_standing)
 
 
 class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types.
@@ -97,8 +96,7 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
 
     async def refusal(self) -> int | None:
         """The close code for who may not have this connection."""
-        code: int | None = await standing(self.scope["session"].session_key)
-        return code
+        return await standing(self.scope["session"].session_key)
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         # Channels' own awaits a call in the one thread-sensitive thread for each message. Nothing here needs it.

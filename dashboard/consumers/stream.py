@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from channels.db import database_sync_to_async
-
+from dashboard.consumers.database import reading
 from dashboard.consumers.relay import Relay
 from dashboard.snapshots import stream_picture, stream_told
 from dashboard.streams import Now
@@ -14,8 +13,12 @@ from ingest.models import Stream
 
 NO_STREAM = 4404
 
-read_told = database_sync_to_async(stream_told, thread_sensitive=False)
-stream_exists = database_sync_to_async(lambda pk: Stream.objects.filter(pk=pk).exists(), thread_sensitive=False)
+read_told = reading(stream_told)
+
+
+@reading
+def stream_exists(pk: int) -> bool:
+    return Stream.objects.filter(pk=pk).exists()
 
 
 class StreamConsumer(Relay):

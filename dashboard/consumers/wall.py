@@ -3,8 +3,7 @@
 import logging
 from typing import Any
 
-from channels.db import database_sync_to_async
-
+from dashboard.consumers.database import reading
 from dashboard.consumers.relay import AWAY, Relay
 from dashboard.marks import marks, no_marks
 from dashboard.snapshots import marks_text, wall_text
@@ -14,8 +13,8 @@ from ingest.livestore import get_livestore
 
 logger = logging.getLogger(__name__)
 
-read_known = database_sync_to_async(known_streams, thread_sensitive=False)
-read_marks = database_sync_to_async(marks, thread_sensitive=False)
+read_known = reading(known_streams)
+read_marks = reading(marks)
 
 
 def is_whole(message: dict[str, Any]) -> bool:

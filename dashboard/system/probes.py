@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.utils import timezone
@@ -37,6 +37,10 @@ T = TypeVar("T")
 
 class NotMigrated(OperationalError):  # noqa: N818
     """The database answers, but lacks tables or columns of this version."""
+
+
+class NoRoom(OperationalError):  # noqa: N818
+    """The database answers who is connected, and takes no more connections."""
 
 
 class Probe(Generic[T]):
@@ -88,6 +92,7 @@ class Probe(Generic[T]):
         return self._note(began)
 
     def _ask_anew(self) -> T:
+        connection.close_at = None  # It doesn't age: there may be no room for another.
         close_old_connections()
         return self._ask()
 
@@ -98,7 +103,7 @@ class Probe(Generic[T]):
     def _note(self, at: datetime, error: Exception | None = None) -> bool:
         up, self.error = error is None, error
         if self.up != up:
-            if isinstance(error, NotMigrated):
+            if isinstance(error, NotMigrated | NoRoom):
                 logger.error("%s", error)
             elif error is not None:
                 why = "no answer in time" if self.hangs else type(error).__name__
@@ -123,11 +128,26 @@ class Rows:
 def read_rows() -> Rows:
     ended = AnalyticsRun.objects.filter(ended_at__isnull=False).order_by("-ended_at")
     try:
-        return Rows(list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first())
+        rows = Rows(list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first())
     except DatabaseError as error:
         if migrated.lacks_tables(error):
             raise NotMigrated(migrated.reason(error)) from error
         raise
+    _connect_anew()
+    return rows
+
+
+def _connect_anew() -> None:
+    """Requests need connections of their own: that the one of this thread answers does not tell of theirs."""
+    if connection.vendor == "sqlite":
+        return  # Which has none to run out of.
+    another = connection.copy()
+    try:
+        another.ensure_connection()
+    except OperationalError as error:
+        raise NoRoom(f"The database takes no more connections: {error}") from error
+    finally:
+        another.close()
 
 
 def read_live() -> LiveView:

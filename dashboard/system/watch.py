@@ -15,7 +15,7 @@ from dashboard.streams import by_stream
 from dashboard.system import probes
 from dashboard.system.judge import Found, judge
 from dashboard.system.parts import WORDS, Part, State, failing, in_order, unknown
-from dashboard.system.probes import NotMigrated, Probe, Rows, read_live, read_rows
+from dashboard.system.probes import NoRoom, NotMigrated, Probe, Rows, read_live, read_rows
 from ingest.contracts import NodeFigures
 from ingest.livestore import LiveView
 
@@ -157,6 +157,14 @@ def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:
             embedded=False,
             what="The database lacks tables of this version",
             advice="Run `manage.py migrate`.",
+        )
+    if isinstance(probe.error, NoRoom):
+        return failing(
+            kind,
+            probe.since,
+            embedded=False,
+            what="The database takes no more connections",
+            advice="Look who holds them (pg_stat_activity), and end what is not needed, or raise its max_connections.",
         )
     return failing(kind, probe.since, embedded=not settings.DATABASE_URL)
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -274,6 +276,20 @@ async def test_a_page_outlives_the_live_store(browser: Client, monkeypatch: pyte
         monkeypatch.setattr(relay, "RECHECK_S", 0.0)
         text = await tick(time.time())
         assert await wall.receive_from(timeout=5) == text
+
+
+async def test_many_pages_ask_the_database_by_few_threads(browser: Client, cam: Stream) -> None:
+    """Each thread keeps a connection. The event loop's own would be more, and more with each processor."""
+
+    def others() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name.startswith("asyncio_")}
+
+    before = others()
+    async with AsyncExitStack() as stack:
+        opening = [opened(f"/ws/streams/{cam.pk}/" if number % 2 else "/ws/live/", browser) for number in range(8)]
+        pages = await asyncio.gather(*(stack.enter_async_context(page) for page in opening))
+        assert {(await said(page))["kind"] for page in pages} == {"snapshot"}
+        assert others() <= before
 
 
 async def test_a_page_that_went_leaves_nothing_behind(browser: Client, cam: Stream) -> None:
