@@ -73,9 +73,9 @@ def iso_time(record: logging.LogRecord) -> str:
 def process_name(arguments: Sequence[str]) -> str:
     """What this process is, by its command line: serve, runrtmp, web, worker default, beat, ..."""
     program, *rest = [Path(arguments[0]).name if arguments else "", *arguments[1:]]
-    if program == "daphne":
-        return "web"
     words = [word for word in rest if not word.startswith("-")]
+    if program == "daphne" or (program == "manage.py" and words[:1] == ["runweb"]):
+        return "web"
     if "celery" in (program, Path(arguments[0]).parent.name if arguments else ""):
         if "worker" in words:
             queues = [rest[index + 1] for index, word in enumerate(rest[:-1]) if word in ("-Q", "--queues")]

@@ -49,6 +49,14 @@ NODE_NAME = env.text("RTMPWEB_NODE")
 RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")
 """The host name that encoders and players use, as shown in the strings to paste; empty: the listener's own address."""
 
+HTTP_CONNECTIONS = env.integer("RTMPWEB_HTTP_CONNECTIONS", 1_000, 1, 1_000_000)
+HTTP_CONNECTIONS_PER_ADDRESS = env.integer("RTMPWEB_HTTP_CONNECTIONS_PER_ADDRESS", 200, 1, 1_000_000)
+HTTP_SOCKETS = env.integer("RTMPWEB_HTTP_SOCKETS", 20, 1, 1_000_000)
+"""WebSockets of one browser's session."""
+HTTP_HEAD_S = env.number("RTMPWEB_HTTP_HEAD_S", 10, 0.1, 600)
+HTTP_BODY_S = env.number("RTMPWEB_HTTP_BODY_S", 30, 0.1, 3600)
+HTTP_BODY_KIB = env.integer("RTMPWEB_HTTP_BODY_KIB", 2560, 64, 1_048_576)
+DATA_UPLOAD_MAX_MEMORY_SIZE = HTTP_BODY_KIB * 1024
 HTTP_REQUESTS = env.integer("RTMPWEB_HTTP_REQUESTS", 16, 1, 1000)
 """That a web process answers at a time: each of them has a connection to the database."""
 

@@ -87,8 +87,8 @@ FORMS: dict[str, Form] = {"node": _node, "embedded": _embedded, "production": _p
 
 @contextlib.contextmanager
 def running(form: str, template: Template, flush_ms: int = 0) -> Iterator[Server]:
-    """With the settings that users get, but for the flush."""
-    settings = {"RTMPWEB_FLUSH_MS": str(flush_ms)}
+    """With the settings that users get, but for the flush, and for how many walls one session may have."""
+    settings = {"RTMPWEB_FLUSH_MS": str(flush_ms), "RTMPWEB_HTTP_SOCKETS": "1000"}
     with (
         tempfile.TemporaryDirectory(prefix="rtmpweb-bench-", ignore_cleanup_errors=True) as name,
         FORMS[form](template, Path(name), settings) as server,

@@ -11,12 +11,14 @@ Nodes serialise each second's text once and send it to a channel layer group; he
   30 s; that bounds what waits there.
 
 A refused connection is accepted first and closed at once, as a browser sees the code of a close (4401: log in again;
-4403: the role does not allow it; 4404: no such stream; 4503: later) only on an accepted one.
+4403: the role does not allow it; 4404: no such stream; 4429: the session has too many; 4503: later) only on an accepted
+one.
 """
 
 import logging
 import random
 import time
+from collections import Counter
 from contextlib import suppress
 from importlib import import_module
 from types import SimpleNamespace
@@ -37,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 LOG_IN_AGAIN = 4401
 NOT_ALLOWED = 4403
+TOO_MANY = 4429
 
 AWAY = (DatabaseError, RedisError)
 """What is raised while the database, the LiveStore or the channel layer does not answer."""
@@ -68,10 +71,15 @@ def _standing(session_key: str | None) -> int | None:
 
 standing = reading(_standing)
 
+_sockets: Counter[str] = Counter()
+"""How many each session has open, in this process: each costs a snapshot, and a text a second."""
+
 
 class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types.
     """What the consumers share. A subclass names its group, makes its snapshot, and knows what the snapshot told."""
 
+    session = ""
+    """In which this connection is counted; empty: in none."""
     closed = False
     behind = False
     lost = False
@@ -98,6 +106,12 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
         """The close code for who may not have this connection."""
         return await standing(self.scope["session"].session_key)
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.uncount()  # However it ended: one that hangs is cancelled.
+
     async def dispatch(self, message: dict[str, Any]) -> None:
         # Channels' own awaits a call in the one thread-sensitive thread for each message. Nothing here needs it.
         handler = getattr(self, get_handler_name(message), None)
@@ -107,6 +121,9 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
 
     async def connect(self) -> None:
         await self.accept()
+        if not self.count():
+            await self.refuse(TOO_MANY)
+            return
         try:
             code = await self.refusal()
             if code is None:
@@ -119,6 +136,24 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
             logger.warning("No snapshot for %s: %s", self.scope["path"], type(error).__name__)
             code = TRY_LATER
         await self.refuse(code)
+
+    def count(self) -> bool:
+        """One more of its session. False: that has as many as it may. Who has none is refused as such."""
+        key = self.scope["session"].session_key
+        if key is None:
+            return True
+        if _sockets[key] >= settings.HTTP_SOCKETS:
+            return False
+        _sockets[key] += 1
+        self.session = key
+        return True
+
+    def uncount(self) -> None:
+        if self.session:
+            _sockets[self.session] -= 1
+            if not _sockets[self.session]:
+                del _sockets[self.session]
+            self.session = ""
 
     async def refuse(self, code: int) -> None:
         await self.leave()

@@ -3,10 +3,10 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
+from typing import Protocol
 
 from ingest.addresses import unit_or_itself
 from ingest.contracts import RefusedConnections
-from ingest.server.config import ServerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -17,15 +17,39 @@ ADDRESSES = 10
 """Refused addresses that one tick tells apart; a flood may have any number. The others count under no address."""
 
 
+ADVICE = "Raise the limit, block the address, or take another node."
+
+
+class Bounds(Protocol):
+    """As `ingest.server.config.ServerConfig` has them."""
+
+    @property
+    def max_connections(self) -> int: ...
+    @property
+    def max_connections_per_address(self) -> int: ...
+
+
 class Places:
     """Counts connections from their accept on, so that half-open handshakes have a bound too.
 
     One address is what `ingest.addresses.unit` takes for one: of IPv6 a network.
     """
 
-    def __init__(self, config: ServerConfig, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        config: Bounds,
+        clock: Callable[[], float],
+        *,
+        scheme: str = "rtmp",
+        setting: str = "RTMPWEB_MAX_CONNECTIONS",
+        advice: str = ADVICE,
+    ) -> None:
+        """`scheme`, `setting` (the bound in all; `..._PER_ADDRESS` is the other) and `advice` are for the log."""
         self._config = config
         self._clock = clock
+        self._scheme = scheme
+        self._setting = setting
+        self._advice = advice
         self._taken: Counter[str] = Counter()
         self._total = 0
         self.refused = 0
@@ -40,7 +64,7 @@ class Places:
         """
         config, unit = self._config, unit_or_itself(address)
         if self._total >= config.max_connections:
-            self._refuse(address, unit, f"{config.max_connections} in all (RTMPWEB_MAX_CONNECTIONS)")
+            self._refuse(address, unit, f"{config.max_connections} in all ({self._setting})")
             return False
         if not is_proxy and self._is_full(address, unit):
             return False
@@ -74,7 +98,7 @@ class Places:
         most = self._config.max_connections_per_address
         if self._taken[unit] < most:
             return False
-        self._refuse(address, unit, f"{most} from one address (RTMPWEB_MAX_CONNECTIONS_PER_ADDRESS)")
+        self._refuse(address, unit, f"{most} from one address ({self._setting}_PER_ADDRESS)")
         return True
 
     def _refuse(self, address: str, unit: str, limit: str) -> None:
@@ -86,9 +110,10 @@ class Places:
         if now - self._logged >= LOG_S:
             self._logged = now
             logger.warning(
-                "rtmp %s: connection closed, as there are %s. %d were refused since the start. Raise the limit, block "
-                "the address, or take another node.",
+                "%s %s: connection closed, as there are %s. %d were refused since the start. %s",
+                self._scheme,
                 address,
                 limit,
                 self.refused,
+                self._advice,
             )

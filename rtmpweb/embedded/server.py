@@ -64,7 +64,7 @@ class Embedded:
         connections.close_all()
         loop.run_until_complete(self._start_children())
         reactor.addSystemEventTrigger("before", "shutdown", self._before_shutdown)
-        server = HttpServer(self._application, http)
+        server = HttpServer(self._application, http, beside=settings.MAX_CONNECTIONS)
         loop.call_soon(self._on_running)
         favour_the_loop()
         server.run()

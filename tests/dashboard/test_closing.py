@@ -1,4 +1,4 @@
-"""A WebSocket that Daphne itself serves is refused with a code that reaches the page."""
+"""A WebSocket of a real process is refused with a code that reaches the page: of ours, and of a plain Daphne."""
 
 import socket
 import struct
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.production.parts import Daphne
+from tests.production.parts import Daphne, Web
 
 REQUEST = (
     "GET /ws/live/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n"
@@ -15,14 +15,14 @@ REQUEST = (
 )
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daphne]:
+@pytest.fixture(scope="module", params=[Web, Daphne])
+def web(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Web]:
     """Its database answers, but has no tables: to everything that is asked of it, an error."""
     folder = tmp_path_factory.mktemp("web")
-    daphne = Daphne(folder, {"RTMPWEB_DATA_DIR": str(folder), "DATABASE_URL": "", "REDIS_URL": ""})
-    daphne.start()
-    yield daphne
-    daphne.stop()
+    process: Web = request.param(folder, {"RTMPWEB_DATA_DIR": str(folder), "DATABASE_URL": "", "REDIS_URL": ""})
+    process.start()
+    yield process
+    process.stop()
 
 
 def close_code(port: int, session: str) -> int:
@@ -40,5 +40,5 @@ def close_code(port: int, session: str) -> int:
 
 
 @pytest.mark.parametrize(("session", "code"), [("", 4401), ("0" * 32, 4503)], ids=["nobody", "the database is away"])
-def test_the_page_is_told_why(web: Daphne, session: str, code: int) -> None:
+def test_the_page_is_told_why(web: Web, session: str, code: int) -> None:
     assert close_code(web.port, session) == code

@@ -13,6 +13,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from dashboard.consumers import relay
 from ingest import livestore
@@ -276,6 +277,23 @@ async def test_a_page_outlives_the_live_store(browser: Client, monkeypatch: pyte
         monkeypatch.setattr(relay, "RECHECK_S", 0.0)
         text = await tick(time.time())
         assert await wall.receive_from(timeout=5) == text
+
+
+async def test_a_session_has_so_many_pages_and_others_have_theirs(
+    browser: Client, user: User, settings: Settings
+) -> None:
+    settings.HTTP_SOCKETS = 2
+    async with opened("/ws/live/", browser) as wall, opened("/ws/attempts/", browser) as attempts:
+        await said(wall)
+        await said(attempts)
+        another = socket("/ws/live/", browser)
+        await another.connect()
+        assert await close_code(another) == 4429
+        await another.disconnect()
+        async with opened("/ws/live/", await sync_to_async(client_of)(user)) as elsewhere:
+            assert (await said(elsewhere))["kind"] == "snapshot"
+    async with opened("/ws/live/", browser) as again:
+        assert (await said(again))["kind"] == "snapshot"
 
 
 async def test_many_pages_ask_the_database_by_few_threads(browser: Client, cam: Stream) -> None:

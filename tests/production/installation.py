@@ -1,4 +1,4 @@
-"""The production form, started by hand on free loopback ports: PostgreSQL, Redis, Daphne, nodes, workers, beat."""
+"""The production form, started by hand on free loopback ports: PostgreSQL, Redis, web, nodes, workers, beat."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ import psycopg
 
 from tests.background import Background
 from tests.postgres_server import PostgresServer
-from tests.production.parts import Beat, Daphne, MediaNode, Worker
+from tests.production.parts import Beat, MediaNode, Web, Worker
 from tests.production.settings import LONG
 from tests.redis_server import RedisServer
 from tests.server_process import UNSCHEDULED, Installation, wait_for
@@ -30,8 +30,8 @@ TAKE_UP = """
 class Production(Installation):
     """Every part is an attribute with start, stop, kill, pause and resume (see tests.background.Background).
 
-    `rtmp` is the first node's address, `http` Daphne's. The parts share `folder/data` and `folder/data/lake`; what they
-    wrote to their output is in `folder`, and in `log`.
+    `rtmp` is the first node's address, `http` the web process's. The parts share `folder/data` and `folder/data/lake`;
+    what they wrote to their output is in `folder`, and in `log`.
     """
 
     def __init__(self, folder: Path, *, nodes: Sequence[str] = ("node-a", "node-b"), **environment: str) -> None:
@@ -48,7 +48,7 @@ class Production(Installation):
             "DJANGO_SETTINGS_MODULE": "tests.production.settings",
         }
         super().__init__(data, **(shared | environment))
-        self.web = Daphne(folder, self.environment)
+        self.web = Web(folder, self.environment)
         self.nodes = {name: MediaNode(name, folder, self.environment) for name in nodes}
         self.worker = Worker("default", folder, self.environment)
         self.analytics = Worker("analytics", folder, self.environment)

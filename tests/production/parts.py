@@ -10,22 +10,39 @@ from tests.tools import require_tool
 PROGRAMS = Path(sys.executable).parent
 
 
-class Daphne(Background):
+class Web(Background):
     """HTTP and WebSocket."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.port = free_port()
         super().__init__(
             "web",
-            [PROGRAMS / "daphne", "-b", "127.0.0.1", "-p", str(self.port), "rtmpweb.asgi:application"],
+            self.program(),
             folder=folder,
-            environment=environment,
-            ready=lambda: accepts(self.port),
+            environment={**environment, "RTMPWEB_HTTP": f"127.0.0.1:{self.port}"},
+            ready=self.is_ready,
         )
+
+    def program(self) -> list[str | Path]:
+        return [sys.executable, "manage.py", "runweb"]
+
+    def is_ready(self) -> bool:
+        """It takes connections earlier than signals."""
+        return "Ready: dashboard" in self.log
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+
+class Daphne(Web):
+    """The same without bounds of ours."""
+
+    def program(self) -> list[str | Path]:
+        return [PROGRAMS / "daphne", "-b", "127.0.0.1", "-p", str(self.port), "rtmpweb.asgi:application"]
+
+    def is_ready(self) -> bool:
+        return accepts(self.port)
 
 
 class MediaNode(Background):

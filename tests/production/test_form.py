@@ -107,7 +107,7 @@ def test_an_encoder_publishes_to_the_second_node(production: Production, keys: d
 def test_the_web_process_shows_a_nodes_pictures(
     page: Page, production: Production, keys: dict[str, Any], clip: Path
 ) -> None:
-    """A node decodes them, Daphne serves them; who looks at one has it renewed."""
+    """A node decodes them, the web process serves them; who looks at one has it renewed."""
     url = f"{production.nodes['node-b'].url}/live/{keys['live/pictured']['key']}"
     options = ["-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
     with program(require_tool("ffmpeg"), *options):
@@ -127,7 +127,7 @@ def test_the_web_process_shows_a_nodes_pictures(
 
 @pytest.mark.measures_time
 def test_pages_are_told_of_each_second_of_both_nodes(page: Page, production: Production, keys: dict[str, Any]) -> None:
-    """The wall's WebSocket ends at Daphne; its texts are the nodes' and come over Redis."""
+    """The wall's WebSocket ends at the web process; its texts are the nodes' and come over Redis."""
     heard: list[dict[str, Any]] = []
 
     def listen(socket: WebSocket) -> None:

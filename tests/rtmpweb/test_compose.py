@@ -199,7 +199,7 @@ KNOWN = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "rtmpweb" / "setting
 NOT_FROM_ENV = {
     "the file's own": {"DATABASE_URL", "REDIS_URL", "RTMPWEB_DATA_DIR", "RTMPWEB_NODE", "RTMPWEB_RTMP"}
     | {"RTMPWEB_LAKE", "RTMPWEB_RECORDINGS"},
-    "of the embedded server": {"RTMPWEB_HTTP"},
+    "the image's": {"RTMPWEB_HTTP"},
     "not for production": {"RTMPWEB_DEBUG"},
 }
 """Settings that an operator's .env does not change, and why."""

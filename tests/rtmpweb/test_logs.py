@@ -106,6 +106,7 @@ def test_a_text_line_ends_with_what_it_is_about(lines: StringIO) -> None:
     [
         (["manage.py", "serve"], "serve"),
         (["/app/manage.py", "runrtmp", "--grace", "3"], "runrtmp"),
+        (["/app/manage.py", "runweb"], "web"),
         (["/usr/bin/daphne", "-p", "8000", "rtmpweb.asgi:application"], "web"),
         (["/usr/bin/celery", "-A", "rtmpweb", "worker", "-Q", "analytics", "-c", "1"], "worker analytics"),
         (

@@ -208,6 +208,13 @@ def test_requests_leave_no_files_open(again: ServerProcess) -> None:
     assert asked(60) < before + 6
 
 
+def test_a_body_that_is_too_long_is_refused_at_once(again: ServerProcess) -> None:
+    host, _, port = again.http.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), 10) as client, client.makefile("rb") as read:
+        client.sendall(b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 400000000\r\n\r\n")
+        assert read.readline().split()[1] == b"413"
+
+
 def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
     before = settled_workers(again)
     assert os.getpriority(os.PRIO_PROCESS, before["analytics"]) > os.getpriority(os.PRIO_PROCESS, before["default"])

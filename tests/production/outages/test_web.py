@@ -19,12 +19,12 @@ RECONNECTED_MS = 20_000
 """A page tries again ever later, up to each 15 s."""
 
 
-def test_daphne_is_away(production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page) -> None:
+def test_it_is_away(production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page) -> None:
     open_wall(production, page)
     for name in STREAMS:
         page.wait_for_selector(f'[data-stream="live/{name}"][data-state="live"]')
     with guests(production, keys) as others:
-        with steady.undisturbed("Daphne is away"):
+        with steady.undisturbed("the web process is away"):
             with away(production.web) as outage:
                 expect(page.locator("#stale")).to_be_visible()
                 check_accepted(production, keys["new"])

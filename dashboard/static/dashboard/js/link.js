@@ -9,6 +9,7 @@ const REFUSED = {
   "logged-out": "You are logged out; figures below are the last known.",
   "not-allowed": "Your role no longer allows this page; figures below are the last known.",
   "no-stream": "The stream was removed; figures below are the last known.",
+  "too-many": "Too many pages are open in this browser: close some, then load this one again.",
 };
 
 /** Shows a LiveSocket's state. Also keeps the server's clock: `now()` is its time, in seconds since the epoch. */

@@ -5,7 +5,7 @@ const BACKOFF_S = [1, 2, 4, 8, 15];
 const JITTER = 0.2;
 const SILENCE_CHECK_MS = 1000;
 // Close codes of the server's consumers that no further try can heal.
-const REFUSALS = { 4401: "logged-out", 4403: "not-allowed", 4404: "no-stream" };
+const REFUSALS = { 4401: "logged-out", 4403: "not-allowed", 4404: "no-stream", 4429: "too-many" };
 
 export class LiveSocket {
   /**

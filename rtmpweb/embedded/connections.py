@@ -1,0 +1,267 @@
+"""Connections of HTTP and WebSocket, bounded: how many there are, how long each takes, and how much it makes us hold.
+
+Daphne holds whatever is sent, and Twisted's deadline begins anew with each byte. Here a connection has a place from its
+accept on, each phase of a request a deadline that no byte moves, and its body a bound, as all bodies together have.
+"""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from io import BytesIO
+from typing import Any
+
+from daphne.http_protocol import WebRequest
+from daphne.ws_protocol import WebSocketProtocol
+from twisted.web import http
+
+from ingest.addresses import Network, is_in
+from ingest.server.allowance import Allowance
+from ingest.server.places import Places
+
+KIB = 1024
+
+# What Twisted declares of these is little, and not true of all.
+HTTPChannel: Any = http.HTTPChannel
+HTTPFactory: Any = http.HTTPFactory
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """What clients may take of one process. A head's size is bounded by Twisted: 16 KiB, 500 fields."""
+
+    max_connections: int = 1_000
+    """Over it a new connection is closed at once. Of HTTP and WebSocket together."""
+    max_connections_per_address: int = 200
+    """The same for one peer address that is no proxy's."""
+    proxies: tuple[Network, ...] = ()
+    """Whose connections are of many clients: of these there may be as many as in all."""
+    body_bytes: int = 2560 * KIB
+    """Of a request; a longer one is answered with 413, unread."""
+    bodies_bytes: int = 32 * 1024 * KIB
+    """Of all bodies at a time, but for the first `small_bytes` of each; over it one is answered with 503."""
+    small_bytes: int = 64 * KIB
+    """Of a body that finds room at any time: forms have less, log-ins much less."""
+    pieces: int = 1_000
+    """In which a body may come, and one more for each `piece_bytes` of it: each takes some 10 µs of the event loop."""
+    piece_bytes: int = 64
+    head_s: float = 10.0
+    """From the connection, or the first byte of a further request, to the end of the request's head."""
+    body_s: float = 30.0
+    """From there to the end of its body."""
+    idle_s: float = 60.0
+    """From an answer to the first byte of the next request."""
+    answer_s: float = 300.0
+    """For the client to take an answer that does not fit into the buffers, once it is all made."""
+    linger_s: float = 1.5
+    """From a refusal to the close, so that the client can read it."""
+    said_bytes_per_s: int = 256
+    """What a WebSocket may be sent by its page, which answers pings, as a mean over `said_s`: its request is in it."""
+    said_s: float = 80.0
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not an error.
+    """Ends a request that is not read to its end."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+    def answer(self) -> bytes:
+        text = f"{self}\n".encode()
+        fields = f"Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len(text)}\r\nConnection: close\r\n"
+        return f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\n{fields}\r\n".encode() + text
+
+
+class Request(WebRequest):  # type: ignore[misc]
+    """Its body is kept in memory, and not parsed here: Django does that."""
+
+    def __init__(self, channel: "Channel", queued: int) -> None:
+        super().__init__(channel, queued, parsePOSTFormSubmission=False)
+        self._factory: Factory = channel.factory
+        self._pieces = 0
+        self._held_bytes = 0
+        """Of the room for all bodies."""
+
+    def gotLength(self, length: int | None) -> None:
+        self.content = BytesIO()  # Twisted's own is a file in the folder of temporary ones.
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """A piece of the body. Raises Refusal."""
+        limits = self._factory.limits
+        size = self.content.tell() + len(data)
+        if size > limits.body_bytes:
+            raise too_large(limits)
+        self._pieces += 1
+        if self._pieces > limits.pieces + size // limits.piece_bytes:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "The body comes in too small pieces: send larger chunks.")
+        held = max(0, size - limits.small_bytes)
+        if not self._factory.hold(held - self._held_bytes):
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Too much is being sent just now: try again in a minute.")
+        self._held_bytes = held
+        self.content.write(data)
+
+    def process(self) -> Any:
+        processed = super().process()
+        if self.transport is None:  # It is a WebSocket's now, with all that came.
+            self._let_go()
+        return processed
+
+    def finish(self) -> None:
+        self._let_go()
+        super().finish()
+
+    def connectionLost(self, reason: Any) -> None:
+        self._let_go()
+        super().connectionLost(reason)
+
+    def _let_go(self) -> None:
+        self._factory.hold(-self._held_bytes)
+        self._held_bytes = 0
+
+
+class Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection of HTTP, until it is a WebSocket's. Twisted's timer, which begins with `head_s`, is the phase's."""
+
+    requestFactory = Request
+    factory: "Factory"
+    address = ""
+    """The peer's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_refused = False
+        self._is_idle = False
+        """Whether an answer was made, and nothing has come since."""
+        self._is_full = False
+        """Whether the client has yet to take what was written."""
+
+    def resetTimeout(self) -> None:
+        """Nothing: a byte more does not move the deadline."""
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._is_refused:
+            return  # Read and forgotten, so that the close that follows is no reset.
+        if self._is_idle:
+            self._is_idle = False
+            self.setTimeout(self.factory.limits.head_s)
+        super().dataReceived(data)
+
+    def allHeadersReceived(self) -> None:
+        limits = self.factory.limits
+        if self.length is not None and self.length > limits.body_bytes:
+            self._refuse(too_large(limits))
+            return
+        super().allHeadersReceived()
+        if self.length != 0:
+            self.setTimeout(limits.body_s)
+
+    def rawDataReceived(self, data: bytes) -> None:
+        if self._is_refused:
+            return
+        try:
+            super().rawDataReceived(data)
+        except Refusal as refusal:
+            self._refuse(refusal)
+
+    def requestDone(self, request: Request) -> None:
+        self._is_idle = True
+        super().requestDone(request)
+        if self._is_idle:
+            self._wait()
+
+    def pauseProducing(self) -> None:
+        self._is_full = True
+        super().pauseProducing()
+
+    def resumeProducing(self) -> None:
+        self._is_full = False
+        super().resumeProducing()
+        if self._is_idle:
+            self._wait()
+
+    def timeoutConnection(self) -> None:
+        """A phase took too long: who is in the midst of a request is told."""
+        if self.requests and not self._is_refused:
+            self._refuse(Refusal(HTTPStatus.REQUEST_TIMEOUT, "The request did not come in time."))
+        else:
+            super().timeoutConnection()
+
+    def connectionLost(self, reason: Any) -> None:
+        super().connectionLost(reason)
+        self.factory.places.free(self.address)
+
+    def _wait(self) -> None:
+        limits = self.factory.limits
+        self.setTimeout(limits.answer_s if self._is_full else limits.idle_s)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self._is_refused = True
+        self.transport.write(refusal.answer())
+        self.setTimeout(self.factory.limits.linger_s)
+
+
+class Socket(WebSocketProtocol):  # type: ignore[misc]
+    """A page's WebSocket, which has taken over an HTTP connection, and its place."""
+
+    def connectionMade(self) -> None:
+        self._http: Factory = self.factory.server_class.http_factory
+        self._address: str = self.transport.getPeer().host
+        self._said_bytes = 0
+        limits = self._http.limits
+        self._allowance = Allowance(limits.said_bytes_per_s, limits.said_s, self._http.reactor.seconds())
+        super().connectionMade()
+
+    def dataReceived(self, data: bytes) -> None:
+        self._said_bytes += len(data)
+        if self._allowance.is_passed(self._said_bytes, self._http.reactor.seconds()):
+            self.transport.abortConnection()
+        else:
+            super().dataReceived(data)
+
+    def connectionLost(self, reason: Any) -> None:
+        super().connectionLost(reason)
+        self._http.places.free(self._address)
+
+
+class Factory(HTTPFactory):  # type: ignore[misc]
+    """Makes a Channel of each connection that there is a place for, and knows what all of them hold."""
+
+    protocol = Channel
+
+    def __init__(self, server: Any, limits: HttpLimits, reactor: Any = None) -> None:
+        """`server`: Daphne's; `reactor`: whose clock counts, if not the process's."""
+        super().__init__(timeout=limits.head_s, reactor=reactor)
+        self.server = server
+        self.limits = limits
+        self.places = Places(
+            limits,
+            self.reactor.seconds,
+            scheme="http",
+            setting="RTMPWEB_HTTP_CONNECTIONS",
+            advice="Raise the limit, block the address, or name it in RTMPWEB_TRUSTED_PROXIES if it is a proxy's.",
+        )
+        self._held_bytes = 0
+
+    def buildProtocol(self, addr: Any) -> Channel | None:
+        """None: the connection is closed."""
+        if not self.places.take(addr.host, is_proxy=is_in(addr.host, self.limits.proxies)):
+            return None
+        channel: Channel = super().buildProtocol(addr)
+        channel.address = addr.host
+        return channel
+
+    def hold(self, size_bytes: int) -> bool:
+        """So much more, or less, of bodies is held. False: there is no room for it."""
+        if size_bytes > 0 and self._held_bytes + size_bytes > self.limits.bodies_bytes:
+            return False
+        self._held_bytes += size_bytes
+        return True
+
+    def log(self, request: Request) -> None:
+        """Nothing: `rtmpweb.access` does."""
+
+
+def too_large(limits: HttpLimits) -> Refusal:
+    return Refusal(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        f"The body is longer than {limits.body_bytes // KIB} KiB. Send less at a time, or raise RTMPWEB_HTTP_BODY_KIB.",
+    )

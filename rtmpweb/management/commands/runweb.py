@@ -1,0 +1,58 @@
+"""`manage.py runweb`: a web process, as production runs it."""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+from rtmpweb.embedded.reactor import loop, reactor  # isort: skip - before Daphne, which would install another.
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from ingest.server import favour_the_loop
+from rtmpweb.asgi import application
+from rtmpweb.embedded.http import HttpServer
+from rtmpweb.embedded.listening import ListenError, listen, url_host
+
+
+class Command(BaseCommand):
+    help = (
+        "Runs a web process: pages, API and WebSockets (RTMPWEB_HTTP) and nothing else, with bounds on what clients "
+        "may take of it (RTMPWEB_HTTP_...). SIGTERM or Ctrl-C stops it; once more, and it does not wait."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if settings.HTTP_ADDRESS is None:
+            raise CommandError("RTMPWEB_HTTP is off: there is nothing to listen on.")
+        try:
+            listener = listen(settings.HTTP_ADDRESS, "RTMPWEB_HTTP")
+        except ListenError as error:
+            raise CommandError(str(error)) from None
+        self._stopping = False
+        host, port = listener.getsockname()[:2]
+        settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], port)
+        asyncio.set_event_loop(loop)
+        server = HttpServer(application, listener)
+        loop.call_soon(self._on_running, f"http://{url_host(host)}:{port}/")
+        favour_the_loop()
+        server.run()
+        self._say("Stopped.")
+
+    def _on_running(self, url: str) -> None:
+        """Takes signals in the running loop: until it runs, uvloop drops one that has a handler."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal)
+        self._say(f"Ready: dashboard {url}")
+
+    def _on_signal(self) -> None:
+        if self._stopping:
+            self._say("Stopped at once.")
+            os._exit(1)
+        self._stopping = True
+        self._say("Stopping; once more to stop at once.")
+        reactor.stop()
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
