@@ -5,13 +5,17 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from twisted.internet import testing
 from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
-from twisted.internet.testing import StringTransport
-from twisted.python.failure import Failure
+from twisted.python import failure
 
 from rtmpweb.embedded.connections import KIB, Factory, HttpLimits
+
+# Twisted does not declare them whole.
+Failure: Any = failure.Failure
+StringTransport: Any = testing.StringTransport
 
 LIMITS = HttpLimits()
 GET = b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -86,7 +90,7 @@ class Client:
     @property
     def status(self) -> int:
         """Of the latest answer; 0: there is none."""
-        head = self.transport.value().rpartition(b"HTTP/1.1 ")[2]
+        head: bytes = self.transport.value().rpartition(b"HTTP/1.1 ")[2]
         return int(head[:3]) if head else 0
 
     @property
