@@ -18,9 +18,13 @@ from django.views import defaults
 from dashboard.system.parts import State
 from dashboard.system.probes import AWAY
 from dashboard.system.watch import get_watch
+from ingest.logbound import LONGEST_PATH, Bound, more
 from ingest.migrated import lacks_tables
 
 logger = logging.getLogger(__name__)
+
+FAILURES = Bound(1)
+"""Requests that met an error, and are logged, in one second."""
 
 RETRY_S = 5
 """How soon the page loads itself again."""
@@ -52,7 +56,10 @@ def unavailable(request: HttpRequest) -> HttpResponse:
 
 def failed(request: HttpRequest, error: BaseException) -> HttpResponse:
     """The answer to a request that met an error of AWAY."""
-    logger.warning("%s %s can't be answered: %s", request.method, request.path, type(error).__name__)
+    left_out = FAILURES.take()
+    if left_out is not None:
+        path, kind = request.path[:LONGEST_PATH], type(error).__name__
+        logger.warning("%s %s can't be answered: %s%s", request.method, path, kind, more(left_out))
     watch = get_watch()
     if not (watch.database_is_down or watch.redis_is_down):
         watch.hurry()

@@ -8,6 +8,7 @@ import logging
 import time
 from typing import Any
 
+from ingest.logbound import LONGEST_PATH
 from ingest.server import ASGIApplication
 
 logger = logging.getLogger(__name__)
@@ -47,13 +48,13 @@ class AccessLog:
 
 def _write(scope: Any, status: int, size: int, lasted_s: float) -> None:
     client = scope.get("client") or ("-", 0)
-    method = scope.get("method", "WEBSOCKET")
+    method, path = scope.get("method", "WEBSOCKET"), scope["path"][:LONGEST_PATH]
     fields = {
         "client": str(client[0]),
         "method": method,
-        "path": scope["path"],
+        "path": path,
         "status": status,
         "bytes": size,
         "duration_ms": round(lasted_s * 1000, 1),
     }
-    logger.info("%s %s %d in %.0f ms, %d bytes", method, scope["path"], status, lasted_s * 1000, size, extra=fields)
+    logger.info("%s %s %d in %.0f ms, %d bytes", method, path, status, lasted_s * 1000, size, extra=fields)

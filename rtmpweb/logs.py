@@ -1,13 +1,14 @@
 """How log records are written: as lines of text, or as one JSON object a line (RTMPWEB_LOG_FORMAT).
 
 Both have the time in UTC to the millisecond, and what the record is about (`ingest.logcontext`). Celery's processes and
-Daphne write through the same handler: see `rtmpweb.celery` and `rtmpweb.access`.
+Daphne write through the same handler: see `rtmpweb.celery` and `rtmpweb.access`. What others' libraries would write of
+secrets, and of what goes on all day, is left out here, in one place.
 """
 
 import logging
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,35 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 from ingest import logcontext
+from ingest.logbound import LONGEST_PATH, Bound, more
 
 FORMATS = ("text", "json")
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+WARNINGS_ONLY = (
+    "daphne",  # DEBUG: a line for each step of each request.
+    "django.db.backends",  # DEBUG: statements with their values, such as keys of sessions.
+    "django.template",  # DEBUG: all that a template was given, where it lacks something.
+    "httpcore",  # DEBUG: addresses and headers of requests, such as signatures.
+    "httpx",  # INFO: the whole URL of each request, as of a webhook, which is a secret.
+    "py4j",  # DEBUG: what Spark is told, its settings too.
+)
+"""Libraries that tell too much below this level, whatever RTMPWEB_LOG_LEVEL is."""
+
+ROUTINE_TASKS = frozenset(
+    {
+        "analytics.reports.tasks.due_reports",
+        "analytics.reports.tasks.send_waiting",
+        "analytics.tasks.take_up",
+        "dashboard.tasks.deliver_mail",
+        "dashboard.tasks.deliver_webhook",
+        "dashboard.tasks.take_outbox",
+    }
+)
+"""Tasks that go on all day, and tell of what they do elsewhere."""
+
+REFUSALS = Bound(20, 60.0)
+"""Lines about requests that Django refused: anybody can have any number of them written."""
 
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -29,6 +57,49 @@ class AddContext(logging.Filter):
         for name, value in logcontext.current().items():
             record.__dict__.setdefault(name, value)
         return True
+
+
+class LeaveRoutineOut(logging.Filter):
+    """Celery tells of each task at INFO that it is due, that it was received and that it is done."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno > logging.INFO or _task_in_order(record) not in ROUTINE_TASKS
+
+
+def _task_in_order(record: logging.LogRecord) -> str:
+    """The task that was sent, received or done; empty: the record is of something else, such as one that failed."""
+    given: Any = record.args
+    if record.name == "celery.beat" and isinstance(given, tuple) and len(given) == 2:
+        return str(given[1])
+    if record.name in ("celery.worker.strategy", "celery.app.trace") and isinstance(given, Mapping):
+        return "" if "exc" in given else str(given.get("name", ""))
+    return ""
+
+
+class ShortenRefusals(logging.Filter):
+    """Of a request that Django refused: one short line, without a traceback, as nothing of ours has failed."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        status = record.__dict__.get("status_code", 500)
+        if not record.name.startswith("django.security.") and (record.name != "django.request" or status >= 500):
+            return True
+        if not logging.getLogger().isEnabledFor(logging.WARNING):
+            return False
+        left_out = REFUSALS.take()
+        if left_out is None:
+            return False
+        record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+        record.exc_info = record.exc_text = None
+        record.msg, record.args = _refusal(record) + more(left_out), ()
+        return True
+
+
+def _refusal(record: logging.LogRecord) -> str:
+    request = record.__dict__.get("request")
+    if record.name == "django.security.DisallowedHost" and request is not None:
+        host = request.META.get("HTTP_HOST", "")[:100]
+        return f"A request for the host {host!r} was refused: RTMPWEB_ALLOWED_HOSTS does not name it."
+    return record.getMessage()[:LONGEST_PATH]
 
 
 class TextLines(logging.Formatter):
@@ -87,17 +158,18 @@ def process_name(arguments: Sequence[str]) -> str:
 def configuration(*, form: str, level: str, node: str, access: bool) -> dict[str, Any]:
     """Django's LOGGING. `access`: whether requests are logged, one line each."""
     formatter: dict[str, Any] = {"()": "rtmpweb.logs.TextLines"}
+    filters = {"context": AddContext, "routine": LeaveRoutineOut, "refusals": ShortenRefusals}
     if form == "json":
         formatter = {"()": "rtmpweb.logs.JsonLines", "node": node, "process": process_name(sys.argv)}
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {"context": {"()": "rtmpweb.logs.AddContext"}},
+        "filters": {name: {"()": kind} for name, kind in filters.items()},
         "formatters": {"line": formatter},
-        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["context"]}},
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": list(filters)}},
         "root": {"handlers": ["console"], "level": level},
         "loggers": {
-            "daphne": {"level": "WARNING"},
+            **{name: {"level": max(level, "WARNING", key=LEVELS.index)} for name in WARNINGS_ONLY},
             "django": {"handlers": [], "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
             "rtmpweb.access": {"level": "INFO" if access else "WARNING"},

@@ -328,7 +328,7 @@ CONTENT_SECURITY_POLICY = {
 
 # Logging ------------------------------------------------------------
 LOG_FORMAT = env.choice("RTMPWEB_LOG_FORMAT", "text", logs.FORMATS)
-LOG_LEVEL = env.choice("RTMPWEB_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))
+LOG_LEVEL = env.choice("RTMPWEB_LOG_LEVEL", "INFO", logs.LEVELS)
 ACCESS_LOG = env.flag("RTMPWEB_ACCESS_LOG")
 LOGGING = logs.configuration(
     form=LOG_FORMAT, level=LOG_LEVEL, node=NODE_NAME or socket.gethostname(), access=ACCESS_LOG

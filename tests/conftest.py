@@ -26,6 +26,7 @@ GROUPS = {
     "tests/rtmpweb/test_serve": "serve",
     "tests/production/outages/test_jobs": "production",
     "tests/production/test_form.py": "production",
+    "tests/production/test_idle": "production",
     "tests/production/test_requests": "production",
     "tests/production/test_spark.py": "production",
     "tests/production/outages/": "outages",

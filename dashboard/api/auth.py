@@ -3,6 +3,8 @@
 `auth=allow(Ability.KICK)` on an operation is its permission. Nobody known: 401. Known but not allowed: 403.
 """
 
+from typing import Any
+
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja.errors import AuthenticationError, HttpError
@@ -27,6 +29,11 @@ class BearerToken(HttpBearer):
     def __init__(self, ability: Ability) -> None:
         super().__init__()
         self.ability = ability
+
+    def __call__(self, request: HttpRequest) -> Any:
+        """Ninja's own logs, under RTMPWEB_DEBUG, what a header that is no bearer's says: it may be a password."""
+        scheme = request.headers.get(self.header, "").partition(" ")[0]
+        return super().__call__(request) if scheme.lower() == self.openapi_scheme else None
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller:
         found = tokens.find(secret=token)

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from functools import cache
+from urllib.parse import urlsplit
 
 import httpx
 from django.conf import settings
@@ -64,7 +65,7 @@ class Asker:
         finally:
             self._asked -= 1
         if self._failures >= FAILURES:
-            logger.info("%s answers again.", settings.AUTH_URL)
+            logger.info("The authorisation service at %s answers again.", _place())
         self._failures, self._rests_until = 0, 0.0
         return answer
 
@@ -72,9 +73,9 @@ class Asker:
         self._failures += 1
         if self._failures == FAILURES:
             logger.warning(
-                "%s, which is asked who may connect, publish and play, gave no answer %d times (%s): what it is to be "
-                "asked is refused until it answers. It is tried each %g s.",
-                settings.AUTH_URL,
+                "The authorisation service at %s, which is asked who may connect, publish and play, gave no answer %d "
+                "times (%s): what it is to be asked is refused until it answers. It is tried each %g s.",
+                _place(),
                 FAILURES,
                 type(error).__name__,
                 REST_S,
@@ -111,6 +112,11 @@ class Asker:
                 if len(read) >= MAX_ANSWER:
                     break
             return response.status_code, read[:MAX_ANSWER]
+
+
+def _place() -> str:
+    """For the log: the rest of the URL may be a secret."""
+    return urlsplit(settings.AUTH_URL).netloc
 
 
 @cache

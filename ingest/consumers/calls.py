@@ -11,8 +11,8 @@ from django.utils import timezone
 from ingest import clean, procedures
 from ingest.consumers import database, deciding, guarding
 from ingest.consumers.base import ControlConsumer
-from ingest.consumers.journal import Bound
 from ingest.contracts import CallEvent, InvokeResult, LengthEvent
+from ingest.logbound import Bound
 from ingest.procedures import CallContext, CallError, Procedure
 from ingest.rtmp.calls import NO_PROCEDURE, TOO_MANY
 from ingest.rtmp.status import CALL_FAILED

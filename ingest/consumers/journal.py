@@ -5,12 +5,12 @@ decisions that failed are counted and told in one line.
 """
 
 import logging
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from ingest.consumers.active import ActiveSession
 from ingest.contracts import EndReason, Totals
+from ingest.logbound import Bound, more
 from ingest.logcontext import about
 
 logger = logging.getLogger(__name__)
@@ -67,28 +67,6 @@ def _of(session: ActiveSession) -> dict[str, str]:
     }
 
 
-class Bound:
-    """So many lines a second. What goes beyond is counted."""
-
-    def __init__(self, a_second: int) -> None:
-        self._a_second = a_second
-        self._second = 0
-        self._logged = 0
-        self._left_out = 0
-
-    def take(self) -> int | None:
-        """None: leave the line out. Else the number of those that were left out since the last one."""
-        second = int(time.monotonic())
-        if second != self._second:
-            self._second, self._logged = second, 0
-        if self._logged >= self._a_second:
-            self._left_out += 1
-            return None
-        self._logged += 1
-        left_out, self._left_out = self._left_out, 0
-        return left_out
-
-
 class Refusals:
     """Logs refusals, and why decisions failed."""
 
@@ -121,17 +99,13 @@ class Refusals:
     def database_failed(self, action: str, error: Exception, level: int) -> None:
         left_out = self._database.take()
         if left_out is not None:
-            logger.log(level, "A %s was refused: %s%s", action, type(error).__name__, _more(left_out))
+            logger.log(level, "A %s was refused: %s%s", action, type(error).__name__, more(left_out))
 
     def failed(self, action: str, error: Exception) -> None:
         """A fault of our own: with its traceback."""
         left_out = self._own.take()
         if left_out is not None:
-            logger.error("A %s could not be decided%s", action, _more(left_out), exc_info=error)
-
-
-def _more(left_out: int) -> str:
-    return f" (and {left_out} more since this was logged last)" if left_out else ""
+            logger.error("A %s could not be decided%s", action, more(left_out), exc_info=error)
 
 
 _refusals = Refusals()

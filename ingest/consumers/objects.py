@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from ingest.consumers import database
 from ingest.consumers.base import ControlConsumer
-from ingest.consumers.journal import Bound
 from ingest.contracts import ObjectFlush, ObjectLoad, ObjectLoaded
 from ingest.history import get_history
+from ingest.logbound import Bound
 from ingest.objectchanges import ObjectRow
 from ingest.services import objects
 

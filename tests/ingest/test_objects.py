@@ -17,9 +17,9 @@ from django.utils import timezone
 from ingest import objectchanges
 from ingest.consumers import objects as consumer
 from ingest.consumers.database import READ
-from ingest.consumers.journal import Bound
 from ingest.history import HistoryWriter
 from ingest.live.objects import ObjectLimits
+from ingest.logbound import Bound
 from ingest.models import Application, Attempt, SharedObject
 from ingest.objectchanges import ObjectRow, Waiting
 from ingest.rtmp import amf0, amf3

@@ -1,0 +1,194 @@
+"""All that a run of the whole server logs, at its most talkative, while every kind of secret is used: none is in it."""
+
+import asyncio
+import base64
+import contextlib
+import http.cookiejar
+import json
+import re
+import secrets
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.receivers import HttpReceiver, MailReceiver, http_receiver, mail_receiver
+from tests.rtmp_client import Refused, RtmpClient
+from tests.server_process import ServerProcess, running, wait_for
+
+pytestmark = [
+    pytest.mark.serve,
+    pytest.mark.timeout(240),
+    pytest.mark.slow("the whole server starts, works and ends, as processes"),
+]
+
+USER = "chief"
+AUDIO = (b"\xaf\x00\x12\x10", b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
+
+MAKE = """
+import json
+from django.contrib.auth.models import User
+from dashboard.alerting.models import Delivery, Webhook
+User.objects.create_superuser({user!r}, "", {password!r})
+webhook = Webhook.objects.create(name="graphics", url={url!r})
+alert = {{"title": "Nothing has arrived.", "subject": "live/cam", "level": "bad"}}
+body = {{"kind": "alert.opened", "alert": alert, "rule": "Night", "url": ""}}
+Delivery.objects.create(once="mail", number=1, email="a@example.org", kind="alert.opened", series="mail", body=body)
+print(json.dumps(webhook.secret))
+"""
+
+
+@dataclass
+class Secrets:
+    """By what each is. Those that are chosen here are made anew for each run."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    def make(self, name: str) -> str:
+        return self.add(name, secrets.token_urlsafe(30))
+
+    def add(self, name: str, secret: str) -> str:
+        assert len(secret) >= 12, f"{name} could be found by chance"
+        self.known[name] = secret
+        return secret
+
+
+@pytest.fixture
+def used() -> Secrets:
+    return Secrets()
+
+
+@pytest.fixture
+def receiver() -> Iterator[HttpReceiver]:
+    with http_receiver() as made:
+        yield made
+
+
+@pytest.fixture
+def mailbox() -> Iterator[MailReceiver]:
+    with mail_receiver() as made:
+        yield made
+
+
+def configured(used: Secrets, receiver: HttpReceiver, mailbox: MailReceiver) -> dict[str, str]:
+    return {
+        "RTMPWEB_LOG_LEVEL": "DEBUG",
+        "RTMPWEB_LOG_FORMAT": "json",
+        "RTMPWEB_ACCESS_LOG": "yes",
+        "RTMPWEB_WEBHOOK_PRIVATE": "yes",
+        "RTMPWEB_SECRET_KEY": used.make("the secret key"),
+        "RTMPWEB_KEY_PEPPER": used.make("the pepper"),
+        "RTMPWEB_AUTH_URL": f"{receiver.url}/{used.make('the path of the authorisation service')}",
+        "RTMPWEB_AUTH_SECRET": used.make("its secret"),
+        "RTMPWEB_EMAIL_URL": f"smtp://mailer:{used.make('the password of the mail server')}@127.0.0.1:{mailbox.port}",
+    }
+
+
+async def publish_and_play(server: ServerProcess, used: Secrets) -> None:
+    """With what is right and what is not, in each place where a client may put it."""
+    port = int(server.rtmp.rpartition(":")[2])
+    key, token, wrong = used.known["a stream key"], used.known["a play token"], used.make("a wrong key")
+
+    async with RtmpClient(port=port, timeout_s=20) as encoder:
+        await encoder.connect("live")
+        stream_id = await encoder.publish(key)
+        for at_ms, payload in enumerate(AUDIO):
+            await encoder.send_audio(stream_id, at_ms, payload)
+        await encoder.send_metadata(stream_id, {"title": key})
+        async with RtmpClient(port=port, timeout_s=20) as player:
+            await player.connect("live")
+            await player.play(f"cam?token={token}")
+        for app, name in (("live", f"cam?token={wrong}"), (f"live?token={wrong}", "cam"), (f"live/{wrong}", wrong)):
+            with contextlib.suppress(Refused, ConnectionError, TimeoutError):
+                async with RtmpClient(port=port, timeout_s=20) as player:
+                    await player.connect(app, tc_url=f"rtmp://user:{wrong}@127.0.0.1/{app}", flashVer=wrong)
+                    await player.play(name)
+    for name in (wrong, f"cam?key={key}", f"cam?key={wrong}"):
+        with contextlib.suppress(Refused, ConnectionError, TimeoutError):
+            async with RtmpClient(port=port, timeout_s=20) as encoder:
+                await encoder.connect("live")
+                await encoder.publish(name)
+
+
+def ask(url: str, headers: dict[str, str] | None = None, data: bytes | None = None) -> int:
+    request = urllib.request.Request(url, data, headers or {})  # noqa: S310 - the server's own
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
+            answer.read(1000)
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def log_in(server: ServerProcess, used: Secrets) -> None:
+    """With a wrong password, then with the right one."""
+    cookies = http.cookiejar.CookieJar()
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies))
+    for password in (used.make("a wrong password"), used.known["a password"]):
+        with browser.open(server.http + "/", timeout=20) as page:
+            token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
+            assert token
+            form = {"csrfmiddlewaretoken": token[1], "username": USER, "password": password}
+            url = page.url
+        with contextlib.suppress(urllib.error.HTTPError):
+            browser.open(url, urllib.parse.urlencode(form).encode(), timeout=20).close()
+    found = {cookie.name: cookie.value or "" for cookie in cookies}
+    used.add("a session's cookie", found["sessionid"])
+    used.add("a form's token", found["csrftoken"])
+    for path in ("/", "/keys/", "/system/", "/nothing/", "/admin/"):
+        with contextlib.suppress(urllib.error.HTTPError):
+            browser.open(server.http + path, timeout=20).close()
+
+
+def use_http(server: ServerProcess, used: Secrets) -> None:
+    token, password = used.known["an API token"], used.known["a password"]
+    basic = used.add("a password as browsers send it", base64.b64encode(f"{USER}:{password}".encode()).decode())
+    for headers, path, status in (
+        ({"Authorization": f"Bearer {token}"}, "/api/v1/streams", 200),
+        ({"Authorization": f"Bearer {used.make('a wrong API token')}"}, "/api/v1/streams", 401),
+        ({"Authorization": f"Basic {basic}"}, "/api/v1/streams", 401),
+        ({"Host": "elsewhere.example.org"}, f"/?token={token}", 400),
+        ({}, f"/nothing?token={token}", 404),
+    ):
+        assert ask(server.http + path, headers) == status, path
+    assert ask(f"{server.http}/login/", {"Cookie": f"csrftoken={used.make('a wrong token of a form')}"}, b"a=b") == 403
+
+
+def test_no_secret_is_logged(used: Secrets, receiver: HttpReceiver, mailbox: MailReceiver, tmp_path: Path) -> None:
+    with running(tmp_path / "var", **configured(used, receiver, mailbox)) as server:
+        ready = next(number for number, line in enumerate(server.lines) if line.startswith("Ready: "))
+        url = f"{receiver.url}/{used.make('the path of a webhook')}?x={used.make('the query of a webhook')}"
+        make = MAKE.format(user=USER, password=used.make("a password"), url=url)
+        used.add("the secret of a webhook", json.loads(server.manage("shell", "--no-imports", "-c", make).split()[-1]))
+        server.manage("application", "set", "live", "--callback", "all", "--play", "token")
+        used.add("a stream key", server.create_keys(["live/cam"])["live/cam"]["key"])
+        used.add("an API token", server.token)
+        status, link = server.request("/api/v1/streams/live/cam/token", method="POST")
+        assert status == 201
+        used.add("a play token", link["token"])
+
+        asyncio.run(publish_and_play(server, used))
+        log_in(server, used)
+        use_http(server, used)
+        assert ask(link["flv_url"].replace(used.known["a play token"], used.make("a wrong play token"))) >= 400
+
+        def all_told() -> bool:
+            paths = "".join(got.path for got in receiver.got)
+            mail = server.items("/api/v1/deliveries")
+            return (
+                used.known["the path of the authorisation service"] in paths
+                and used.known["the query of a webhook"] in paths
+                and any(each["to"] == "a@example.org" and each["error"] for each in mail)
+            )
+
+        wait_for(all_told, timeout_s=60, what="a webhook was told, the service was asked, and mail was tried")
+    records = [line for number, line in enumerate(server.lines) if number > ready or line.startswith("{")]
+    loggers = {json.loads(line)["logger"] for line in records if line.startswith("{")}
+    assert {"rtmpweb.access", "ingest.consumers.journal"} <= loggers
+    assert any(name.startswith("celery.") for name in loggers), "the workers were talkative too"
+    text = "\n".join(records)
+    assert [name for name, secret in used.known.items() if secret in text] == []
