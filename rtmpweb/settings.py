@@ -309,6 +309,8 @@ if not BEHIND_TLS:
     # Plain HTTP: right on a loopback address; on any other rtmpweb.W006 says so, and which one setting changes these.
     SILENCED_SYSTEM_CHECKS += ["security.W004", "security.W008", "security.W012", "security.W016"]
 X_FRAME_OPTIONS = "DENY"
+DEFAULT_EXCEPTION_REPORTER = "rtmpweb.debugging.Reporter"
+DEFAULT_EXCEPTION_REPORTER_FILTER = "rtmpweb.debugging.Filter"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
