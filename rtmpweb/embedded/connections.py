@@ -186,8 +186,8 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             super().timeoutConnection()
 
     def connectionLost(self, reason: Any) -> None:
-        super().connectionLost(reason)
         self.factory.places.free(self.address)
+        super().connectionLost(reason)
 
     def _wait(self) -> None:
         limits = self.factory.limits
@@ -218,8 +218,8 @@ class Socket(WebSocketProtocol):  # type: ignore[misc]
             super().dataReceived(data)
 
     def connectionLost(self, reason: Any) -> None:
-        super().connectionLost(reason)
         self._http.places.free(self._address)
+        super().connectionLost(reason)
 
 
 class Factory(HTTPFactory):  # type: ignore[misc]

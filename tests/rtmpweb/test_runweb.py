@@ -198,6 +198,14 @@ def test_a_websocket_gives_its_place_back(web: Web) -> None:
             assert upgraded(client, web)
 
 
+def test_so_does_one_that_is_none(web: Web) -> None:
+    broken = UPGRADE.format(port=web.port, session="").replace("Sec-WebSocket-Key", "X-Key").encode()
+    for _ in range(2 * PLACES):
+        with connected(web) as client:
+            client.sendall(broken)
+            assert status(client) == 400
+
+
 def test_a_page_that_talks_is_cut_off(web: Web, installation: Installation) -> None:
     session = installation.manage("shell", "--no-imports", "-c", SESSION).split()[-1]
     with connected(web) as client:
