@@ -55,7 +55,7 @@ HTTP_SOCKETS = env.integer("RTMPWEB_HTTP_SOCKETS", 20, 1, 1_000_000)
 """WebSockets of one browser's session."""
 HTTP_HEAD_S = env.number("RTMPWEB_HTTP_HEAD_S", 10, 0.1, 600)
 HTTP_BODY_S = env.number("RTMPWEB_HTTP_BODY_S", 30, 0.1, 3600)
-HTTP_BODY_KIB = env.integer("RTMPWEB_HTTP_BODY_KIB", 2560, 64, 1_048_576)
+HTTP_BODY_KIB = env.integer("RTMPWEB_HTTP_BODY_KIB", 2560, 64, 65_536)
 DATA_UPLOAD_MAX_MEMORY_SIZE = HTTP_BODY_KIB * 1024
 HTTP_REQUESTS = env.integer("RTMPWEB_HTTP_REQUESTS", 16, 1, 1000)
 """That a web process answers at a time: each of them has a connection to the database."""

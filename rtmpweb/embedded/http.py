@@ -66,11 +66,13 @@ class HttpServer(Server):  # type: ignore[misc]
 
 
 def limits_of_settings() -> HttpLimits:
+    body_bytes = settings.HTTP_BODY_KIB * KIB
     return HttpLimits(
         max_connections=settings.HTTP_CONNECTIONS,
         max_connections_per_address=settings.HTTP_CONNECTIONS_PER_ADDRESS,
         proxies=settings.TRUSTED_PROXIES,
-        body_bytes=settings.HTTP_BODY_KIB * KIB,
+        body_bytes=body_bytes,
+        bodies_bytes=max(HttpLimits().bodies_bytes, 2 * body_bytes),
         head_s=settings.HTTP_HEAD_S,
         body_s=settings.HTTP_BODY_S,
     )
