@@ -1,8 +1,9 @@
 """Figures for Prometheus: what nodes told in the last seconds, the parts' states, a few cheap counts of the database.
 
-Names follow Prometheus' conventions: base units, `_total` for what only grows. A collection is kept for COLLECT_S, so
-that several scrapers cost as much as one. At most MAX_STREAMS streams have series of their own, the others one
-together; the totals count all.
+Names follow Prometheus' conventions: base units (seconds, bytes, ratios), `_total` for what only grows. Nodes count and
+tell what they counted; what others do is counted in the database. A collection is kept for COLLECT_S, so that several
+scrapers cost as much as one. At most MAX_STREAMS streams have series of their own, the others one together; the totals
+count all.
 """
 
 import logging
@@ -12,16 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 from django.db.models import Case, Count, Q, Sum, Value, When
 from django.utils import timezone
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 from redis.exceptions import RedisError
 
-from dashboard.alerting.models import LEVELS, Alert, Delivery
+from dashboard.alerting.models import LEVELS, Alert, Delivery, DeliveryCount
 from dashboard.streams import by_stream
 from dashboard.system.parts import State
 from dashboard.system.watch import Report, get_watch
@@ -41,7 +45,8 @@ TO = Case(When(webhook__isnull=False, then=Value("webhook")), default=Value("ema
 HEALTH = {"good": 0, "none": 0, "warning": 1, "bad": 2}
 STATES = {State.OK: 0, State.UNKNOWN: 0, State.DEGRADED: 1, State.DOWN: 2}
 
-KBIT = 1000.0
+KBIT = 125.0
+"""Bytes."""
 MS = 0.001
 
 
@@ -60,40 +65,57 @@ class Figure:
     """Whether a sum over streams means anything: then those without series of their own have one together."""
 
 
+def _rate(name: str, said: str, of: str) -> Figure:
+    """A mean of 5 s, in bytes."""
+    return Figure(name, said, lambda s: _times(s[of], KBIT), adds=True)
+
+
 STREAM_FIGURES = (
     Figure("stream_live", "Whether media arrives (1) or not (0).", lambda s: float(s["state"] == "live"), adds=True),
     Figure("stream_health", "0 good or no data, 1 warning, 2 bad.", lambda s: HEALTH[s["health"]]),
-    Figure("stream_video_bits_per_second", "Mean of 5 s.", lambda s: _times(s["video_kbps"], KBIT), adds=True),
-    Figure("stream_audio_bits_per_second", "Mean of 5 s.", lambda s: _times(s["audio_kbps"], KBIT), adds=True),
-    Figure(
-        "stream_wire_bits_per_second", "All bytes of the publisher.", lambda s: _times(s["wire_kbps"], KBIT), adds=True
-    ),
-    Figure("stream_out_bits_per_second", "To all its players.", lambda s: _times(s["out_kbps"], KBIT), adds=True),
+    _rate("stream_video_bytes_per_second", "Of video, mean of 5 s.", "video_kbps"),
+    _rate("stream_audio_bytes_per_second", "Of audio, mean of 5 s.", "audio_kbps"),
+    _rate("stream_wire_bytes_per_second", "All that its publisher sends, mean of 5 s.", "wire_kbps"),
+    _rate("stream_out_bytes_per_second", "To all its players, mean of 5 s.", "out_kbps"),
     Figure("stream_frames_per_second", "Video frames by wall time.", lambda s: s["fps"]),
     Figure("stream_keyframe_interval_seconds", "Between the last two keyframes.", lambda s: s["keyframe_interval"]),
     Figure("stream_drift_seconds", "That media is behind real time.", lambda s: _times(s["drift"], MS)),
     Figure("stream_players", "Players attached.", lambda s: s["players"], adds=True),
-    Figure(
-        "stream_dropped_frames_per_second",
-        "Frames that slow players did not get.",
-        lambda s: s["dropped_frames"],
-        adds=True,
-    ),
+    Figure("stream_slow_players", "Those of them that can't keep up.", lambda s: s["slow_players"], adds=True),
 )
 """By the labels app and name. A value that is not known now has no sample."""
 
 REST = ("", "")
 """The labels of all streams beyond MAX_STREAMS together."""
 
+COUNTED = (
+    ("received_bytes_total", "Of audio, video and data, from publishers."),
+    ("sent_bytes_total", "To players, chunk headers included."),
+    ("video_frames_total", "Video frames from publishers."),
+    ("audio_frames_total", "Audio frames from publishers."),
+    ("dropped_frames_total", "Frames that players did not get, as they were too slow for them."),
+)
+
+
+def _counted(of: str) -> tuple[Figure, ...]:
+    return tuple(Figure(f"{of}_{name}", said, itemgetter(name.removesuffix("_total"))) for name, said in COUNTED)
+
+
+STREAM_COUNTERS = _counted("stream")
+"""By the labels app, name and node: since the node knows the stream. Of two nodes that know it each counts its own."""
+
 NODE_FIGURES = (
     Figure("node_streams", "Streams that the node knows.", lambda n: n["streams"]),
     Figure("node_publishers", "Publishers on the node.", lambda n: n["publishers"]),
     Figure("node_players", "Players on the node.", lambda n: n["players"]),
     Figure("node_connections", "RTMP connections.", lambda n: n["connections"]),
-    Figure("node_in_bits_per_second", "From publishers.", lambda n: n["in_kbps"] * KBIT),
-    Figure("node_out_bits_per_second", "To players.", lambda n: n["out_kbps"] * KBIT),
     Figure(
-        "node_loop_delay_seconds", "How late timers fired, the most of a second.", lambda n: n["loop_delay_ms"] * MS
+        "node_refused_connections_total", "Connections over the limits of them.", lambda n: n["refused_connections"]
+    ),
+    Figure("node_in_bytes_per_second", "From publishers.", lambda n: n["in_kbps"] * KBIT),
+    Figure("node_out_bytes_per_second", "To players.", lambda n: n["out_kbps"] * KBIT),
+    Figure(
+        "node_loop_delay_max_seconds", "How late timers fired, the most of a second.", lambda n: n["loop_delay_ms"] * MS
     ),
     Figure(
         "node_cpu_ratio", "Processor time of the node's process; 1: one core.", lambda n: _times(n["cpu_percent"], 0.01)
@@ -103,12 +125,30 @@ NODE_FIGURES = (
 )
 """By the label node."""
 
+PROCESS = (
+    Figure("node_process_cpu_seconds_total", "Processor time of the node's process.", itemgetter("cpu_s")),
+    Figure("node_process_resident_memory_bytes", "Of the node's process.", itemgetter("resident_bytes")),
+    Figure("node_process_open_fds", "Files and sockets that it has open.", itemgetter("open_files")),
+    Figure("node_process_max_fds", "How many it may have open.", itemgetter("most_files")),
+    Figure("node_process_start_time_seconds", "When it began.", itemgetter("started_at")),
+)
+
 RECORDS = (
     Figure("node_history_waiting", "Entries of history that wait for the database.", lambda r: r["history_waiting"]),
     Figure("node_history_dropped_total", "Entries of history that were lost.", lambda r: r["history_dropped"]),
     Figure("node_telemetry_dropped_total", "Records of telemetry that were lost.", lambda r: r["telemetry_dropped"]),
 )
-"""By the label node, of its `records`."""
+
+OF_NODES = (("records", RECORDS), ("counters", _counted("node")), ("process", PROCESS))
+"""By the label node, of these parts of its figures; nodes of earlier versions lack some."""
+
+COUNTS = (
+    ("sessions_started", "Sessions that began.", ("kind",)),
+    ("sessions_ended", "Sessions that ended.", ("kind", "reason")),
+    ("attempts_refused", "Refusals, and connections that broke before they came to anything.", ("reason",)),
+    ("recordings", "What became of recordings' files.", ("state",)),
+)
+"""By the label node and these, since the node's process began."""
 
 
 def _family(
@@ -124,6 +164,15 @@ def _family(
     return family
 
 
+def _leaves(counts: Any, labels: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    """What stands at the ends of nested counts, by the words on the way there."""
+    if not isinstance(counts, dict):
+        yield labels, counts
+        return
+    for word, below in counts.items():
+        yield from _leaves(below, (*labels, word))
+
+
 class Installation(Collector):
     """Everything, in one go. Without Redis there are no live figures, but the parts say why. Raises DatabaseError."""
 
@@ -136,11 +185,12 @@ class Installation(Collector):
             logger.warning("No live figures for Prometheus: %s", type(error).__name__)
             return
         streams = list(by_stream(view.streams).values())
-        yield from self._streams(streams)
+        yield from self._streams(streams, view.streams)
         yield from self._nodes(view.nodes)
         yield self._issues([*streams, *view.nodes])
 
-    def _streams(self, streams: list[StreamSnapshot]) -> Iterator[Metric]:
+    def _streams(self, streams: list[StreamSnapshot], told: Iterable[StreamSnapshot]) -> Iterator[Metric]:
+        """`told`: by each node, where several know of one stream."""
         streams.sort(key=lambda stream: (stream["state"] != "live", stream["app"], stream["name"]))
         shown = [((stream["app"], stream["name"]), stream) for stream in streams[:MAX_STREAMS]]
         for figure in STREAM_FIGURES:
@@ -148,6 +198,14 @@ class Installation(Collector):
             if figure.adds and len(streams) > MAX_STREAMS:
                 family.add_metric(REST, sum(figure.value(stream) or 0.0 for stream in streams[MAX_STREAMS:]))
             yield family
+        known = {stream["id"] for _, stream in shown}
+        counted = [
+            ((stream["app"], stream["name"], stream["node"]), stream["counters"])
+            for stream in told
+            if stream["id"] in known and "counters" in stream
+        ]
+        for figure in STREAM_COUNTERS:
+            yield _family(figure, ("app", "name", "node"), counted)
         states = GaugeMetricFamily("rtmpweb_streams", "Streams that nodes know of.", labels=("state",))
         for state in ("live", "waiting"):
             states.add_metric([state], sum(stream["state"] == state for stream in streams))
@@ -162,9 +220,31 @@ class Installation(Collector):
         rows = [((node["node"],), node) for node in nodes]
         for figure in NODE_FIGURES:
             yield _family(figure, ("node",), rows)
-        told = [((node["node"],), node["records"]) for node in nodes if "records" in node]
-        for figure in RECORDS:
-            yield _family(figure, ("node",), told)
+        for part, figures in OF_NODES:
+            told = [((name,), node[part]) for (name,), node in rows if part in node]  # type: ignore[literal-required]
+            for figure in figures:
+                yield _family(figure, ("node",), told)
+        for what, said, labels in COUNTS:
+            family = CounterMetricFamily(f"rtmpweb_node_{what}_total", said, labels=("node", *labels))
+            for node in nodes:
+                for words, count in _leaves(node["counts"][what] if "counts" in node else {}):  # type: ignore[literal-required]
+                    family.add_metric((node["node"], *words), count)
+            yield family
+        yield self._loop_delays(nodes)
+
+    def _loop_delays(self, nodes: list[NodeFigures]) -> Metric:
+        family = HistogramMetricFamily(
+            "rtmpweb_node_loop_delay_seconds",
+            "How late the event loop's timer fired, four times a second: media wait at least so long.",
+            labels=("node",),
+        )
+        for node in nodes:
+            if "loop_delays" in node:
+                delays = node["loop_delays"]
+                bounds = [*map(str, delays["bounds_s"]), "+Inf"]
+                buckets = list(zip(bounds, accumulate(delays["counts"]), strict=True))
+                family.add_metric((node["node"],), buckets, delays["sum_s"])
+        return family
 
     def _issues(self, judged: Sequence[StreamSnapshot | NodeFigures]) -> Metric:
         """By check and level: as many series as there are checks, however many streams."""
@@ -232,6 +312,17 @@ class Installation(Collector):
         for labels, count in counted.items():
             recent.add_metric(labels, count)
         yield recent
+        tries = CounterMetricFamily(
+            "rtmpweb_delivery_tries_total",
+            "Tries to deliver a message, by what came of them.",
+            labels=("to", "outcome"),
+        )
+        every = {(to, outcome): 0 for to in ("webhook", "email") for outcome in DeliveryCount.Outcome.values}
+        for to, outcome, count in DeliveryCount.objects.values_list("to", "outcome", "count"):
+            every[to, outcome] = count
+        for labels, count in every.items():
+            tries.add_metric(labels, count)
+        yield tries
 
 
 class Exposition:
@@ -240,6 +331,7 @@ class Exposition:
     def __init__(self) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(Installation())
+        ProcessCollector(registry=self._registry)  # Of this web process.
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, bytes]] = {}
 

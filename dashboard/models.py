@@ -6,7 +6,13 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook  # noqa: F401 - Django looks for them here.
+from dashboard.alerting.models import (  # noqa: F401 - Django looks for them here.
+    Alert,
+    AlertRule,
+    Delivery,
+    DeliveryCount,
+    Webhook,
+)
 from dashboard.permissions import ROLES
 from ingest.models import Stream
 

@@ -10,7 +10,7 @@ from dashboard.notes import acknowledgements
 from dashboard.streams import Now
 from ingest import clean
 from ingest.consumers.pages import to_json, to_json_list
-from ingest.consumers.wallfeed import card
+from ingest.consumers.wallfeed import card, node_card
 from ingest.contracts import StreamSnapshot
 from ingest.livestore import CompactSample
 
@@ -23,9 +23,10 @@ async def wall_text(now: Now, known: list[dict[str, Any]], marks: Mapping[int, M
     `others` are what further nodes say of the same streams, so that updates of each find what they change. `marks`:
     what operators said of streams, by id.
     """
+    nodes = to_json([node_card(node) for node in now.nodes])
     streams = await to_json_list(list(now.by_id.values()), card)
     return (
-        f'{{"kind":"snapshot","at":{now.at:.3f},"nodes":{to_json(now.nodes)},"streams":{streams},'
+        f'{{"kind":"snapshot","at":{now.at:.3f},"nodes":{nodes},"streams":{streams},'
         f'"others":{await to_json_list(now.others, card)},"known":{to_json(known)},'
         f'"marks":{to_json(marks)}}}'
     )

@@ -12,6 +12,7 @@ import json
 import random
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
@@ -21,7 +22,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from dashboard.alerting import mail, outbound
-from dashboard.alerting.models import Delivery, Webhook
+from dashboard.alerting.models import Delivery, DeliveryCount, Webhook
 from dashboard.alerting.outbound import Answer
 from ingest import clean
 from ingest.services.signing import HEADER, signature
@@ -93,9 +94,12 @@ def _deliver(
         answers = send(claimed)
         now = timezone.now()
         with transaction.atomic():
-            delays = [_settle(row, answer, now) for row, answer in zip(claimed, answers, strict=True)]
+            settled = [_settle(row, answer, now) for row, answer in zip(claimed, answers, strict=True)]
+            DeliveryCount.add(
+                "email" if claimed[0].webhook_id is None else "webhook", Counter(outcome for outcome, _ in settled)
+            )
             if all(answer.status is None for answer in answers):  # Nobody is there.
-                alone = timedelta(seconds=min(LEFT_ALONE_S, max(delays)))
+                alone = timedelta(seconds=min(LEFT_ALONE_S, max(delay for _, delay in settled)))
                 pks = list(find(now).values_list("pk", flat=True))
                 Delivery.objects.filter(pk__in=pks, next_at__lt=now + alone).update(next_at=now + alone)
                 break
@@ -117,9 +121,11 @@ def _claim(row: Delivery, claim_s: float = CLAIM_S) -> bool:
     return True
 
 
-def _settle(row: Delivery, answer: Answer, now: datetime) -> float:
-    """Writes down what became of it, unless its claim ran out meanwhile. Returns the seconds until the next try."""
-    delay = 0.0
+def _settle(row: Delivery, answer: Answer, now: datetime) -> tuple[DeliveryCount.Outcome, float]:
+    """Writes down what became of it, unless its claim ran out meanwhile. Returns that, and the seconds until the next
+    try.
+    """
+    outcome, delay = DeliveryCount.Outcome.FAILED, 0.0
     fields: dict[str, object] = {
         "claim": None,
         "claimed_until": None,
@@ -129,14 +135,16 @@ def _settle(row: Delivery, answer: Answer, now: datetime) -> float:
         "duration_ms": answer.duration_ms,
     }
     if answer.ok:
+        outcome = DeliveryCount.Outcome.DONE
         fields |= {"state": Delivery.State.DONE, "ended_at": now}
     elif row.attempts > len(DELAYS_S):
+        outcome = DeliveryCount.Outcome.DEAD
         fields |= {"state": Delivery.State.DEAD, "ended_at": now}
     else:
         delay = DELAYS_S[row.attempts - 1] * _random.uniform(1 - JITTER, 1 + JITTER)
         fields["next_at"] = now + timedelta(seconds=delay)
     Delivery.objects.filter(pk=row.pk, claim=row.claim).update(**fields)
-    return delay
+    return outcome, delay
 
 
 def again(row: Delivery) -> bool:

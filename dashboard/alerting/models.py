@@ -2,6 +2,7 @@
 
 import secrets
 import uuid
+from collections import Counter
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from zoneinfo import ZoneInfo
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, URLValidator, validate_email
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.signals import m2m_changed
 from django.urls import reverse
 from django.utils import timezone
@@ -272,6 +273,32 @@ class Delivery(models.Model):
     @property
     def is_claimed(self) -> bool:
         return self.claimed_until is not None and self.claimed_until > timezone.now()
+
+
+class DeliveryCount(models.Model):
+    """How many tries to deliver a message came out so. It only grows, whatever becomes of the messages' rows."""
+
+    class Outcome(models.TextChoices):
+        DONE = "done", "Delivered"
+        FAILED = "failed", "To be tried again"
+        DEAD = "dead", "Given up"
+
+    to = models.CharField(max_length=8, help_text="webhook or email.")
+    outcome = models.CharField(max_length=8, choices=Outcome)
+    count = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["to", "outcome"], name="delivery_count_once")]
+
+    def __str__(self) -> str:
+        return f"{self.to} {self.outcome}: {self.count}"
+
+    @classmethod
+    def add(cls, to: str, outcomes: "Counter[Outcome]") -> None:
+        """Within the transaction of what is counted."""
+        for outcome in sorted(outcomes):  # In one order, so that no two wait for each other.
+            row, _ = cls.objects.get_or_create(to=to, outcome=outcome)
+            cls.objects.filter(pk=row.pk).update(count=F("count") + outcomes[outcome])
 
 
 def scoped(rows: "models.QuerySet[Any]") -> "models.QuerySet[Any]":

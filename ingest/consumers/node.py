@@ -13,9 +13,10 @@ from ingest import trials
 from ingest.consumers import guarding, judged, pages, recorder, recordings
 from ingest.consumers.active import ACTIVE, DRAINING, of_node
 from ingest.consumers.base import ControlConsumer
+from ingest.consumers.counts import COUNTS
 from ingest.consumers.thumbnails import Thumbnails
 from ingest.consumers.upkeep import Upkeep
-from ingest.consumers.wallfeed import WallFeed
+from ingest.consumers.wallfeed import WallFeed, node_card
 from ingest.contracts import (
     EndReason,
     Issue,
@@ -130,7 +131,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         for refused in event["refused"]:
             recorder.overcrowded(refused["address"], self.node, refused["count"])
         compact = {sample.stream: _compact(sample) for sample in samples}
-        figures: NodeFigures = {**event["figures"], "records": self._records()}
+        figures: NodeFigures = {**event["figures"], "records": self._records(), "counts": COUNTS.figures}
         await self._send_pages(figures, streams, compact)
         if not self.storing:
             self.storing = True
@@ -158,7 +159,8 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         gone = [stream for stream in former if stream not in self.shown]
         if pages.watched(pages.WALL):
             changes = await self.wall.changes(former, self.shown)
-            update = pages.update(self.node, at=at, prior=prior, nodes=[figures], streams=changes, gone=gone)
+            shown = node_card(figures)
+            update = pages.update(self.node, at=at, prior=prior, nodes=[shown], streams=changes, gone=gone)
             pages.send_message(pages.WALL, update)
         for stream in (*self.shown, *gone):
             group = pages.stream_group(stream)

@@ -14,6 +14,7 @@ from ingest import clean
 from ingest.attempts import AttemptRow
 from ingest.consumers import journal, pages
 from ingest.consumers.active import ACTIVE, ActiveSession
+from ingest.consumers.counts import COUNTS
 from ingest.contracts import EndReason, EventRecord, Issue, Totals
 from ingest.history import EndRow, EventRow, get_history
 from ingest.models import Session
@@ -134,6 +135,7 @@ def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) 
 
 def begin(session: ActiveSession) -> None:
     ACTIVE[str(session.id)] = session
+    COUNTS.started(session.kind)
     journal.accepted(session)
 
 
@@ -146,6 +148,7 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     session.issues = {}
     event = happening(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
+    COUNTS.ended(session.kind, reason)
     journal.ended(session, reason, event.description, totals)
     at = datetime.fromtimestamp(event.at, UTC)
     get_history().put(EndRow(session.id, reason, event.description[:255], at, totals))
@@ -189,6 +192,7 @@ def lost(row: Session) -> None:
     at = row.ended_at.timestamp() if row.ended_at is not None else time.time()
     event = Happening(ENDED, at, "status", row.end_reason, row.end_description)
     record(session, event, reason=row.end_reason)
+    COUNTS.ended(session.kind, row.end_reason)
     journal.ended(session, row.end_reason, row.end_description, None)
 
 
@@ -268,6 +272,7 @@ def attempt(
         count=count,
     )
     get_history().put(row)
+    COUNTS.refused(reason, count)
     shown = {
         "app": row.app if app_is_known else mask(row.app),
         "name": row.name if stream is not None else mask(row.name),

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from ingest.consumers import recorder
 from ingest.consumers.active import ACTIVE, ActiveSession
+from ingest.consumers.counts import COUNTS
 from ingest.contracts import StatusSend
 from ingest.contracts.recording import RecordEvent
 from ingest.history import RecordRow, get_history
@@ -61,6 +62,7 @@ def note(event: RecordEvent) -> None:
     if event["state"] == "over":
         WRITING.pop(event["session_id"], None)
         return
+    COUNTS.recorded(event["state"])
     at = datetime.fromtimestamp(time.time(), UTC)
     session = ACTIVE.get(event["session_id"]) or WRITING.get(event["session_id"])
     if session is None:  # The row needs no more than the id. The event does, whose number would be a guess.

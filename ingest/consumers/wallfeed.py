@@ -9,10 +9,10 @@ With hundreds of streams nearly all that they say changes each second, most of i
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ingest.consumers.pages import to_json_list
-from ingest.contracts import Issue, StreamSnapshot
+from ingest.contracts import Issue, NodeFigures, StreamSnapshot
 
 ROUNDED: Mapping[str, int] = {
     "video_kbps": 0,
@@ -49,8 +49,11 @@ SELDOM_SHOWN = (
     "slow_players",
     "dropped_frames",
 )
-LEFT_OUT = ("metadata", "slowest")
-"""Long, and the stream's own page has it."""
+LEFT_OUT = ("metadata", "slowest", "counters")
+"""Long, and the stream's own page has it; or for metrics alone."""
+
+NODE_LEFT_OUT = ("counters", "counts", "loop_delays")
+"""Of what nodes say of themselves: the same."""
 
 CARD = tuple(name for name in StreamSnapshot.__annotations__ if name not in LEFT_OUT)
 AT_ONCE = tuple(name for name in CARD if name not in (*SELDOM_SHOWN, "issues"))
@@ -78,6 +81,11 @@ def _shown(name: str, value: Any) -> Any:
 def card(snapshot: StreamSnapshot) -> dict[str, Any]:
     """All that the wall is told of a stream."""
     return {name: _shown(name, snapshot[name]) for name in CARD if name in snapshot}  # type: ignore[literal-required]
+
+
+def node_card(figures: NodeFigures) -> NodeFigures:
+    """All that pages are told of a node."""
+    return cast(NodeFigures, {name: value for name, value in figures.items() if name not in NODE_LEFT_OUT})
 
 
 def _changed(former: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

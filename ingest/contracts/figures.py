@@ -82,6 +82,16 @@ class SlowPlayer(TypedDict):
     queued_ms: int
 
 
+class MediaCounters(TypedDict):
+    """Of a stream since the node knows it, or of all of a node's streams since its start: they only grow."""
+
+    received_bytes: int  # Of audio, video and data, as publishers send them.
+    sent_bytes: int  # To players, chunk headers included.
+    video_frames: int  # Of main tracks, as the next.
+    audio_frames: int
+    dropped_frames: int  # That players were too slow for.
+
+
 class StreamSnapshot(TypedDict):
     """What a wall's card shows, and the API's stream: bitrates and fps are 5 s means. Metrics are null unless live."""
 
@@ -120,6 +130,7 @@ class StreamSnapshot(TypedDict):
     slow_players: int
     dropped_frames: int
     slowest: list[SlowPlayer]  # Those that lost most and are still there, five at most.
+    counters: NotRequired[MediaCounters]  # Earlier versions tell none.
     thumbnail: NotRequired[int | None]  # Added by the node's application: when the last picture was taken, in ms.
     media: MediaInfo
     metadata: dict[str, Any]
@@ -154,6 +165,33 @@ class NodeRecords(TypedDict):
     telemetry_failing_since: float | None  # Seconds since the epoch; None: it is written.
 
 
+class NodeCounts(TypedDict):
+    """What the node's application has counted since its process began. The words are our own, so they are few."""
+
+    sessions_started: dict[str, int]  # By kind: publish, play.
+    sessions_ended: dict[str, dict[str, int]]  # By kind and reason; those of dead nodes count where they are found.
+    attempts_refused: dict[str, int]  # By reason.
+    recordings: dict[str, int]  # By what became of a file: started, closed, failed.
+
+
+class ProcessFigures(TypedDict):
+    """The node's own process. None: this system doesn't tell."""
+
+    started_at: float  # Seconds since the epoch.
+    cpu_s: float
+    resident_bytes: int | None
+    open_files: int | None
+    most_files: int | None  # RLIMIT_NOFILE; None, too: there is no limit.
+
+
+class LoopDelays(TypedDict):
+    """How late the event loop's timer fired, four times a second, since the node's start."""
+
+    bounds_s: list[float]
+    counts: list[int]  # Of the delays up to each bound and over the one before; the last, those over all of them.
+    sum_s: float
+
+
 class NodeFigures(TypedDict):
     node: str
     at: float
@@ -168,7 +206,11 @@ class NodeFigures(TypedDict):
     cpu_percent: float | None
     disk_free_percent: float | None
     issues: NotRequired[list[Issue]]  # Of the node: ingest.live.health.NODE_CHECK_CODES; earlier versions tell none.
-    records: NotRequired[NodeRecords]  # Added by the node's application.
+    counters: NotRequired[MediaCounters]  # Those of recordings that were played are in `sent_bytes`, too.
+    process: NotRequired[ProcessFigures]
+    loop_delays: NotRequired[LoopDelays]
+    records: NotRequired[NodeRecords]  # Added by the node's application, as the next.
+    counts: NotRequired[NodeCounts]
 
 
 # --- The lake ---

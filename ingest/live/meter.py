@@ -5,11 +5,12 @@ Each figure is defined where it is computed; `contracts.Sample` names the units.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from ingest import clean
-from ingest.contracts import Health, Sample, Totals
+from ingest.contracts import Health, MediaCounters, Sample, Totals
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.timeline import Timeline
 from ingest.live.windows import Mean, Rate, Slope
@@ -56,6 +57,21 @@ class Audience:
     slow_players: int = 0
     out_bytes: int = 0
     dropped_frames: int = 0
+
+
+NOTHING_COUNTED: Final = MediaCounters(received_bytes=0, sent_bytes=0, video_frames=0, audio_frames=0, dropped_frames=0)
+
+
+def added(counted: Iterable[MediaCounters]) -> MediaCounters:
+    """All of them together."""
+    several = list(counted)
+    return MediaCounters(
+        received_bytes=sum(each["received_bytes"] for each in several),
+        sent_bytes=sum(each["sent_bytes"] for each in several),
+        video_frames=sum(each["video_frames"] for each in several),
+        audio_frames=sum(each["audio_frames"] for each in several),
+        dropped_frames=sum(each["dropped_frames"] for each in several),
+    )
 
 
 @dataclass(slots=True)
@@ -342,6 +358,17 @@ class Meter:
             **grown,
         )
         return self.latest
+
+    @property
+    def received(self) -> MediaCounters:
+        """Of the session up to the latest sample, without its players."""
+        totals = self.totals
+        return {
+            **NOTHING_COUNTED,
+            "received_bytes": totals["bytes_in"],
+            "video_frames": totals["video_frames"],
+            "audio_frames": totals["audio_frames"],
+        }
 
     @property
     def totals(self) -> Totals:

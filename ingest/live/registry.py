@@ -1,6 +1,7 @@
 """All live streams of a node."""
 
 from ingest.contracts import Labels
+from ingest.live.meter import NOTHING_COUNTED, added
 from ingest.live.settings import LiveSettings
 from ingest.live.stream import LiveStream
 
@@ -11,6 +12,8 @@ class Registry:
         self.settings = settings or LiveSettings()
         self.streams: dict[str, LiveStream] = {}
         """By path: app/name."""
+        self.forgotten = NOTHING_COUNTED
+        """What was counted of the streams that are no longer here."""
 
     def get(self, path: str) -> LiveStream | None:
         return self.streams.get(path)
@@ -34,4 +37,6 @@ class Registry:
                 gone.append(stream)
         for stream in gone:
             del self.streams[stream.path]
+        if gone:
+            self.forgotten = added((self.forgotten, *(stream.counters for stream in gone)))
         return gone

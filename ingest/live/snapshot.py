@@ -62,6 +62,7 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
             for each in nlargest(SLOWEST, stream.subscribers, key=lambda each: each.dropped_frames)
             if each.dropped_frames
         ],
+        counters=stream.counters,
         media=stream.media,
         metadata=stream.metadata,
     )

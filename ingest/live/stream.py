@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Final
 
-from ingest.contracts import Health, HealthRule, Issue, Labels, MediaInfo, Sample, StreamState, Totals
+from ingest.contracts import Health, HealthRule, Issue, Labels, MediaCounters, MediaInfo, Sample, StreamState, Totals
 from ingest.live.cache import HeaderCache, Keyframe, PictureCache, last_keyframe
 from ingest.live.description import Description, MediaKind
 from ingest.live.headers import TOLD_BY_KEYFRAMES
 from ingest.live.judging import Judging
 from ingest.live.media import Tag, audio_tag, video_tag
 from ingest.live.metadata import METADATA, DataFrames, claimed, sanitise
-from ingest.live.meter import Meter, Second
+from ingest.live.meter import NOTHING_COUNTED, Audience, Meter, Second, added
 from ingest.live.publisher import Publisher
 from ingest.live.queue import offer
 from ingest.live.repair import PlayersTime
@@ -54,6 +54,10 @@ class LiveStream:
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
         self._takers = Takers()
+        self._audience = Audience()
+        """As of the latest tick."""
+        self._received = NOTHING_COUNTED
+        """Of the sessions that are over."""
         self.idle_since: float | None = None
         """Since when there has been neither publisher nor player, as the registry saw it."""
         self._settings = settings
@@ -106,6 +110,7 @@ class LiveStream:
         try:
             self._finished.append(self._sample(meter, self._measure(meter, now), now))
         finally:  # Whatever happens, the name is free for the next publisher.
+            self._received = added((self._received, meter.received))
             self.publisher = self.meter = self.judging = None
             self._forget()
         return meter.totals
@@ -356,6 +361,17 @@ class LiveStream:
     def _claimed_kbps(self) -> float | None:
         return claimed(self.metadata, "videodatarate", most=MOST_KBPS)
 
+    @property
+    def counters(self) -> MediaCounters:
+        """Since the stream was made, whoever published it; as of the latest tick."""
+        sent: MediaCounters = {
+            **NOTHING_COUNTED,
+            "sent_bytes": self._audience.out_bytes,
+            "dropped_frames": self._audience.dropped_frames,
+        }
+        now = self.meter.received if self.meter is not None else NOTHING_COUNTED
+        return added((self._received, now, sent))
+
     def tick(self, now: float, wall: float) -> list[Sample]:
         """Samples since the last tick: the last ones of sessions that ended, and one of the session that goes on."""
         samples, self._finished = self._finished, []
@@ -365,6 +381,8 @@ class LiveStream:
             second = self._measure(meter, now)
             judging.judge(now, wall, second, self._claimed_kbps)
             samples.append(self._sample(meter, second, now))
+        else:
+            self._audience = self._takers.audience(now)
         return samples
 
     def judge_by(self, rules: Mapping[str, HealthRule]) -> None:
@@ -377,7 +395,8 @@ class LiveStream:
         return self.judging.limit.breach(now) if self.judging is not None else ""
 
     def _measure(self, meter: Meter, now: float) -> Second:
-        return meter.measure(now, self._takers.audience(now), claimed(self.metadata, "framerate", most=MOST_FPS))
+        self._audience = self._takers.audience(now)
+        return meter.measure(now, self._audience, claimed(self.metadata, "framerate", most=MOST_FPS))
 
     def _sample(self, meter: Meter, second: Second, now: float) -> Sample:
         return meter.sample(

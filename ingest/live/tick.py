@@ -3,7 +3,8 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from ingest.contracts import PlayerSample, Sample, StreamSnapshot
+from ingest.contracts import MediaCounters, PlayerSample, Sample, StreamSnapshot
+from ingest.live.meter import added
 from ingest.live.registry import Registry
 from ingest.live.snapshot import snapshot
 from ingest.live.stream import LiveStream
@@ -18,6 +19,13 @@ class Told:
     players: list[PlayerSample] = field(default_factory=list)
     breaches: list[tuple[str, str]] = field(default_factory=list)
     """Publishers that stayed over their key's limit: the session's id, and why it must end."""
+    counted: list[MediaCounters] = field(default_factory=list)
+    """Of each stream, and of those that were forgotten."""
+
+    @property
+    def counters(self) -> MediaCounters:
+        """Of all of the node's streams so far."""
+        return added(self.counted)
 
 
 class Tick:
@@ -30,7 +38,7 @@ class Tick:
         """`now` is monotonic, in seconds."""
         registry.discard_idle(now)
         self._left = deque(registry.streams.values())
-        self.told = Told()
+        self.told = Told(counted=[registry.forgotten])
 
     def go_on(self, now: float, wall: float, most: int | None = None) -> bool:
         """The next streams, so many at most (None: all). Whether that was the last. `wall`: seconds since the epoch."""
@@ -56,4 +64,6 @@ class Tick:
         )
         if stream.publisher is not None and (breach := stream.breach(now)):
             told.breaches.append((stream.publisher.session_id, breach))
-        told.streams.append(snapshot(stream))
+        shown = snapshot(stream)
+        told.counted.append(shown["counters"])
+        told.streams.append(shown)

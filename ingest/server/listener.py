@@ -13,6 +13,7 @@ from ingest.server.deadlines import sweep
 from ingest.server.driver import ASGIApplication
 from ingest.server.flusher import Flusher
 from ingest.server.listening import Address, ListenError, Listening
+from ingest.server.loopdelay import LoopDelay
 from ingest.server.media import MediaConnection
 from ingest.server.node import Node
 from ingest.server.objects import SharedObjects
@@ -53,7 +54,7 @@ class RtmpServer:
         self.stopping = False
         self.recorders: Recorders | None = None
         self._leaving = False
-        self._loop_delay_s = 0.0
+        self.loop_delay = LoopDelay()
         self._waived = False
         self._started = False
         self._listening = Listening(config, lambda: Connection(self), self._secure, lambda: MediaConnection(self))
@@ -253,11 +254,6 @@ class RtmpServer:
 
     # --- The sweep ---
 
-    def take_loop_delay(self) -> float:
-        """How late the sweep's timer fired, in seconds: the largest since this was asked last."""
-        delay_s, self._loop_delay_s = self._loop_delay_s, 0.0
-        return delay_s
-
     def _schedule_sweep(self) -> None:
         self._sweep_due = self.loop.time() + self.config.deadlines.sweep_s
         self._timer = self.loop.call_at(self._sweep_due, self._sweep)
@@ -265,7 +261,7 @@ class RtmpServer:
     def _sweep(self) -> None:
         now = self.loop.time()
         late_s = now - self._sweep_due
-        self._loop_delay_s = max(self._loop_delay_s, late_s)
+        self.loop_delay.add(late_s)
         self._schedule_sweep()
         # After a pause of the process itself (a frozen machine), what peers sent meanwhile is still to be read: they
         # are judged at the next sweep. One that is late again judges, so that a busy loop keeps its deadlines.

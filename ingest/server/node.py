@@ -17,6 +17,7 @@ from ingest.server.driver import ASGI_VERSION, Driver, Message
 from ingest.server.media.reading import Reading
 from ingest.server.player import Player
 from ingest.server.ports import Hub
+from ingest.server.process import ProcessWatch
 from ingest.server.publishing import Publishing
 from ingest.server.thumbs.thumbnails import Thumbnails
 
@@ -46,6 +47,7 @@ class Node:
         self._last_tick = self._loop.time()
         self._last_cpu_s = time.process_time()
         self._health = HealthEngine(self._last_tick, NODE_CHECKS)
+        self._process = ProcessWatch(self._loop)
         self._last_recorded = 0
         """Bytes of recordings that players were sent."""
         settings = server.config.thumbnails
@@ -198,6 +200,8 @@ class Node:
         elapsed_s = max(now - self._last_tick, 0.001)
         cpu_s = time.process_time()
         recorded = server.library.sent_bytes - self._last_recorded
+        counters = found.counters
+        counters["sent_bytes"] += server.library.sent_bytes
         figures: NodeFigures = {
             "node": server.config.node,
             "at": wall,
@@ -208,9 +212,12 @@ class Node:
             "refused_connections": server.places.refused,
             "in_kbps": round(sum(sample.wire_bytes for sample in found.samples) * 8 / 1000 / elapsed_s, 1),
             "out_kbps": round((sum(sample.out_bytes for sample in found.samples) + recorded) * 8 / 1000 / elapsed_s, 1),
-            "loop_delay_ms": round(server.take_loop_delay() * 1000, 2),
+            "loop_delay_ms": round(server.loop_delay.take_most() * 1000, 2),
             "cpu_percent": round((cpu_s - self._last_cpu_s) / elapsed_s * 100, 1),
             "disk_free_percent": _disk_free_percent(server.config.disk),
+            "counters": counters,
+            "process": self._process.figures(),
+            "loop_delays": server.loop_delay.figures,
         }
         self._last_tick, self._last_cpu_s, self._last_recorded = now, cpu_s, server.library.sent_bytes
         figures["issues"] = self._health.update(figures, now, wall)

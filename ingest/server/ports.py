@@ -17,6 +17,7 @@ from ingest.server.credentials import Secrets
 from ingest.server.driver import ASGIApplication
 from ingest.server.endings import DisconnectReason, Ending, Status
 from ingest.server.flusher import Flusher
+from ingest.server.loopdelay import LoopDelay
 from ingest.server.outlet import Outlet
 from ingest.server.places import Places
 from ingest.server.questions import Kind, Request
@@ -220,4 +221,5 @@ class Hub(Protocol[C]):
 
     def resume(self) -> None: ...
 
-    def take_loop_delay(self) -> float: ...
+    @property
+    def loop_delay(self) -> LoopDelay: ...

@@ -18,6 +18,7 @@ from analytics.reports.periods import Period
 from analytics.reports.scopes import Scope
 from dashboard import tokens
 from dashboard.system.watch import Watch, get_watch
+from dashboard.views.metrics import exposition
 from ingest import livestore
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.models import Application, Node, Session, Stream
@@ -37,6 +38,14 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     livestore._store = None
     cache.clear()
+
+
+@pytest.fixture
+def nothing_scraped() -> Iterator[None]:
+    """No answer of /metrics is kept."""
+    exposition.cache_clear()
+    yield
+    exposition.cache_clear()
 
 
 @pytest.fixture

@@ -1,64 +1,39 @@
 """/metrics: what Prometheus' own parsers make of it, who may read it, and what it costs."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 from prometheus_client import parser
-from prometheus_client.core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from pytest_django import DjangoAssertNumQueries
 
 from dashboard import metrics
 from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
-from dashboard.views.metrics import exposition
 from ingest import livestore
-from ingest.contracts import StreamSnapshot
-from ingest.livestore import get_livestore
 from ingest.models import Attempt, Stream
-from tests.dashboard.conftest import api_token, figures, make_session, make_stream, snapshot
+from tests.dashboard.conftest import api_token, make_session, make_stream, snapshot
+from tests.dashboard.scraping import put, scrape, values
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
-@pytest.fixture(autouse=True)
-def nothing_kept() -> Iterator[None]:
-    exposition.cache_clear()
-    yield
-    exposition.cache_clear()
-
-
-def put(*streams: StreamSnapshot, **fields: Any) -> None:
-    records = {"history_waiting": 3, "history_dropped": 2, "telemetry_dropped": 1, "telemetry_failing_since": None}
-    told: Any = {**figures(), "records": records, **fields}
-    async_to_sync(get_livestore().put_node)(told, streams)
-
-
-def scrape(client: Client, **headers: str) -> dict[str, Metric]:
-    answer = client.get("/metrics", headers=headers or api_token())
-    assert answer.status_code == 200, answer.content
-    return {family.name: family for family in parser.text_string_to_metric_families(answer.content.decode())}
-
-
-def values(families: dict[str, Metric], name: str) -> dict[tuple[str, ...], float]:
-    return {tuple(sample.labels.values()): sample.value for sample in families[name].samples}
+pytestmark = pytest.mark.usefixtures("nothing_scraped")
 
 
 def test_a_stream_and_its_node_in_base_units(client: Client, stream: Stream) -> None:
-    put(snapshot(stream, health="warning", dropped_frames=7))
+    put(snapshot(stream, health="warning", slow_players=2))
     found = scrape(client)
-    assert values(found, "rtmpweb_stream_video_bits_per_second") == {("live", "cam-1"): 2_480_500.0}
+    assert values(found, "rtmpweb_stream_video_bytes_per_second") == {("live", "cam-1"): 310_062.5}
     assert values(found, "rtmpweb_stream_frames_per_second") == {("live", "cam-1"): 29.97}
     assert values(found, "rtmpweb_stream_drift_seconds") == {("live", "cam-1"): pytest.approx(0.012)}
     assert values(found, "rtmpweb_stream_health") == {("live", "cam-1"): 1.0}
-    assert values(found, "rtmpweb_node_out_bits_per_second") == {("n1",): 7_800_000.0}
-    assert values(found, "rtmpweb_node_loop_delay_seconds") == {("n1",): pytest.approx(0.001)}
+    assert values(found, "rtmpweb_node_out_bytes_per_second") == {("n1",): 975_000.0}
+    assert values(found, "rtmpweb_node_loop_delay_max_seconds") == {("n1",): pytest.approx(0.001)}
     assert values(found, "rtmpweb_node_history_waiting") == {("n1",): 3.0}
-    assert values(found, "rtmpweb_stream_dropped_frames_per_second") == {("live", "cam-1"): 7.0}
+    assert values(found, "rtmpweb_stream_slow_players") == {("live", "cam-1"): 2.0}
     assert found["rtmpweb_node_history_dropped"].type == "counter"
     assert values(found, "rtmpweb_part_state")[("database",)] == 0.0
 
@@ -97,7 +72,7 @@ def test_only_so_many_streams_have_series(client: Client, stream: Stream, monkey
     put(*(snapshot(stream, id=number, name=f"cam-{number}") for number in range(5)))
     found = scrape(client)
     assert values(found, "rtmpweb_stream_players") == {("live", "cam-0"): 3.0, ("live", "cam-1"): 3.0, ("", ""): 9.0}
-    assert values(found, "rtmpweb_stream_video_bits_per_second")["", ""] == 3 * 2_480_500.0
+    assert values(found, "rtmpweb_stream_video_bytes_per_second")["", ""] == 3 * 310_062.5
     assert len(values(found, "rtmpweb_stream_frames_per_second")) == 2  # A sum of these means nothing.
     assert values(found, "rtmpweb_streams_without_series") == {(): 3.0}
     assert values(found, "rtmpweb_streams")[("live",)] == 5.0
@@ -148,10 +123,10 @@ def test_no_metric_comes_twice_and_each_says_what_it_is(client: Client, stream: 
     families = list(parser.text_string_to_metric_families(text))
     assert len({family.name for family in families}) == len(families)
     for family in families:
-        assert family.name.startswith("rtmpweb_")
+        assert family.name.startswith(("rtmpweb_", "process_"))
         assert family.documentation
-        assert family.type in ("gauge", "counter")
-        labels = [tuple(sorted(sample.labels.items())) for sample in family.samples]
+        assert family.type in ("gauge", "counter", "histogram")
+        labels = [(sample.name, *sorted(sample.labels.items())) for sample in family.samples]
         assert len(set(labels)) == len(labels)
 
 

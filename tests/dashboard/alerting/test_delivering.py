@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from dashboard import tasks
 from dashboard.alerting import delivering, outbound, sending, taking
-from dashboard.alerting.models import Delivery, Webhook
+from dashboard.alerting.models import Delivery, DeliveryCount, Webhook
 from ingest.models import OutboxEvent, Stream
 from tests.dashboard.alerting.conftest import live
 from tests.receivers import HttpReceiver, answer
@@ -26,6 +26,11 @@ def take() -> None:
 def soon(**fields: Any) -> None:
     """What waits is due now."""
     Delivery.objects.filter(state="waiting").update(next_at=timezone.now(), **fields)
+
+
+def tries() -> dict[tuple[str, str], int]:
+    """How often what came of a message, in all."""
+    return {(row.to, row.outcome): row.count for row in DeliveryCount.objects.all()}
 
 
 def kinds(receiver: HttpReceiver) -> list[str]:
@@ -103,6 +108,7 @@ def test_a_failure_is_tried_again_later_and_keeps_its_id(
     assert delivering.deliver_webhook(webhook.pk) == 1
     row.refresh_from_db()
     assert (row.state, row.attempts, row.error) == ("done", 2, "")
+    assert tries() == {("webhook", "failed"): 1, ("webhook", "done"): 1}
     assert receiver.got[0].headers["X-Rtmpweb-Id"] == receiver.got[1].headers["X-Rtmpweb-Id"]
 
 
@@ -143,6 +149,8 @@ def test_after_a_day_it_is_given_up_and_can_be_sent_again(
     soon()
     delivering.deliver_webhook(webhook.pk)
     assert set(Delivery.objects.values_list("state", flat=True)) == {"done"}
+    failed = len(delivering.DELAYS_S) + 1  # The end's first, when its begin was given up.
+    assert tries() == {("webhook", "failed"): failed, ("webhook", "dead"): 1, ("webhook", "done"): 2}
 
 
 @pytest.mark.parametrize("how", ["hang", "drip"])
