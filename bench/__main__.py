@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from bench import analytics, cases, dashboards, hold, table
+from bench import analytics, cases, dashboards, hold, slowplayer, table
 from bench.cases import FLUSHES_MS, TABLE, Field
 from bench.load.client import Refused
 from bench.peers import rtmpweb
@@ -29,7 +29,9 @@ def main(words: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    acts = found.add_subparsers(required=True, metavar="table|ingest|fanout|connect|hold|dashboards|analytics|micro")
+    acts = found.add_subparsers(
+        required=True, metavar="table|ingest|fanout|connect|hold|slowplayer|dashboards|analytics|micro"
+    )
 
     all_of_it = acts.add_parser("table", help="every case, or those that are named, against nginx-rtmp")
     all_of_it.add_argument("--cases", nargs="+", choices=list(TABLE), default=list(TABLE), metavar="CASE")
@@ -51,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
     _contests(connect, lambda field, options: [cases.connect(field)])
 
     hold.add_arguments(acts.add_parser("hold", help="a minute in which nothing may be dropped or late"))
+
+    slowplayer.add_arguments(acts.add_parser("slowplayer", help="what a player gets that can't keep up, simulated"))
 
     dashboards.add_arguments(
         acts.add_parser("dashboards", help="many streams and open walls: bytes, and the loop's delay")

@@ -78,8 +78,10 @@ class StreamOut(Schema):
     timestamp_repairs: int | None = Field(
         None, description="Times in the session that a clock jumped or went back; players get a time that goes on."
     )
-    slow_players: int
-    dropped_frames: int = Field(description="Frames that slow players did not get.")
+    slow_players: int = Field(
+        description="Players for which more than 2 s wait, or frames were dropped in the last 30 s."
+    )
+    dropped_frames: int = Field(description="Frames that slow players did not get in the last minute.")
     thumbnail: int | None = Field(None, description="When the last picture was taken, in ms since the epoch.")
     slowest: list[SlowPlayerOut] = Field(
         [], description="The players that lost most and are still there, five at most."

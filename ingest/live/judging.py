@@ -84,6 +84,7 @@ class Judging:
             publishes=self._publishes(wall),
             players=second.audience.players,
             slow_players=second.audience.slow_players,
+            dropped_frames=meter.shown.dropped.sum,
         )
         if second.fps is not None:
             figures.video_kbps = meter.shown.video.kbps

@@ -13,11 +13,13 @@ from ingest import clean
 from ingest.contracts import Health, MediaCounters, Sample, Totals
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.timeline import Timeline
-from ingest.live.windows import Mean, Rate, Slope
+from ingest.live.windows import Mean, Rate, Slope, Total
 from ingest.rtmp.timestamps import difference
 
 SHOWN_SECONDS: Final = 5
 """Bitrates and frame rates are shown as means over so many samples."""
+DROPPED_SECONDS: Final = 60
+"""Players lose frames in bursts, so those of a second say nothing."""
 DRIFT_SECONDS: Final = 60
 PACE_SECONDS: Final = 10
 MOST_ENCODER: Final = 255
@@ -92,13 +94,14 @@ class Second:
 
 
 class Shown:
-    """Means over the last 5 s, as cards and the API show them."""
+    """Means over the last 5 s, as cards and the API show them; and what players lost in the last minute."""
 
-    __slots__ = ("audio", "fps", "out", "video", "wire")
+    __slots__ = ("audio", "dropped", "fps", "out", "video", "wire")
 
     def __init__(self) -> None:
         self.video, self.audio, self.wire, self.out = (Rate(SHOWN_SECONDS) for _ in range(4))
         self.fps = Rate(SHOWN_SECONDS)
+        self.dropped = Total(DROPPED_SECONDS)
 
 
 class Meter:
@@ -293,6 +296,7 @@ class Meter:
             (shown.out, "out_bytes"),
         ):
             rate.add(grown[counter], elapsed_ms)
+        shown.dropped.add(grown["dropped_frames"])
         line = self.video_line
         line.settle(claimed_fps)
         second = Second(grown, audience, socket.rtt_ms, retrans)

@@ -21,7 +21,7 @@ class Gate(IntEnum):
 
     OPEN = 0
     JOINING = 1  # Waits for the first keyframe; what is withheld doesn't count as dropped.
-    SHED = 2  # Waits for the next keyframe after a drop.
+    SHED = 2  # Waits for the next keyframe, after a drop or as it is behind.
     PRESSED = 3  # All may but disposable frames.
 
 
@@ -35,15 +35,18 @@ class PlayerQueue:
         "_audio",
         "_burst",
         "_bytes_limit",
+        "_cut_at",
         "_gate",
         "_is_pressed",
         "_is_raised",
+        "_is_thinned",
         "_keyframes",
         "_messages_limit",
         "_oldest_video",
         "_over_since",
         "_queue",
         "_seconds_limit",
+        "_taken_at_cut",
         "_video",
         "_wake",
         "dropped_audio",
@@ -65,7 +68,7 @@ class PlayerQueue:
         self.dropped_audio = 0
         """Frames that the player did not get as it was too slow for them."""
         self.sheds = 0
-        """Times that a bound was passed, so that more than disposable frames was dropped."""
+        """Times that a bound was passed. Disposable frames and ends of groups of pictures are cut before that."""
         self.last_shed: float | None = None
         self._wake = wake
         self._queue: deque[SharedMessage] = deque()
@@ -75,6 +78,12 @@ class PlayerQueue:
         """Messages and bytes by which the bounds are raised until the queue was empty once."""
         self._is_pressed = False
         """It has passed the part of its bounds over which disposable frames go, and not been empty since."""
+        self._is_thinned = False
+        """The player is slow: it has but a part of the bounds,"""
+        self._cut_at = 0.0
+        """this is when something was last cut for it,"""
+        self._taken_at_cut = 0
+        """and how many pictures it had taken when a keyframe came last that it was not ready for."""
         self._set_limits()
         self._is_raised = False  # The bounds are not those of a queue that was empty.
         # Frames put into the queue and not dropped from it since.
@@ -115,9 +124,15 @@ class PlayerQueue:
     def _set_limits(self) -> None:
         limits, (messages, size) = self.limits, self._burst
         part = 1.0 if self._is_pressed else limits.spares
+        if self._is_thinned:
+            part *= limits.thinned
         self._messages_limit = int(limits.messages * part) + messages
         self._bytes_limit = int(limits.size_bytes * part) + size
         self._seconds_limit = limits.seconds * part
+
+    def _set_thinned(self, thinned: bool) -> None:
+        self._is_thinned = thinned
+        self._set_limits()
 
     def _is_over(self) -> bool:
         queue = self._queue
@@ -129,20 +144,28 @@ class PlayerQueue:
 
     def _shed(self) -> None:
         """A bound was passed, or the part of it."""
-        queue = self._queue
+        newest = self._queue[-1]
+        now = newest.arrived
+        if self._is_thinned and now - self._cut_at > dropping.WELL_S:
+            self._set_thinned(False)
+            if not self._is_over():
+                return
         if not self._is_pressed:
             self._is_pressed = self._is_raised = True
             self._set_limits()
             if self._gate is Gate.OPEN:
                 self._gate = Gate.PRESSED
-            self._drop_but(dropping.without_disposable(queue))
+            self._drop_but(dropping.without_disposable(self._queue))
             if not self._queue or not self._is_over():
                 return
-        now = queue[-1].arrived
-        if self.last_shed is None or now - self.last_shed > self.limits.patience_s:
-            self._over_since = now
-        self.last_shed = now
-        self.sheds += 1
+        self._cut_at = now
+        if self._is_thinned:
+            self._set_thinned(False)
+            if not self._is_over():
+                self._set_thinned(True)
+                self._cut(newest)
+                return
+        self._note_shed(now)
         self._drop_but(dropping.from_newest_keyframe(self._queue))
         if self._queue and self._is_over():
             if self._gate is not Gate.JOINING:
@@ -153,6 +176,26 @@ class PlayerQueue:
             self._drop_but(dropping.without_oldest(self._queue, *most))
         if self._queue and self._is_over():
             self._drop_but(dropping.newest_headers(self._queue))
+        self._set_thinned(self.limits.thinned < 1)
+
+    def _cut(self, newest: SharedMessage) -> None:
+        """For a slow player: the rest of the group of pictures under way or, with the next one, what waits of it."""
+        if newest.is_keyframe:
+            taken = self._video - sum(message.is_video and message.is_frame for message in self._queue)
+            if taken == self._taken_at_cut:
+                self._note_shed(newest.arrived)
+            else:
+                self._over_since = newest.arrived
+            self._taken_at_cut = taken
+            self._drop_but(dropping.from_newest_keyframe(self._queue))
+        elif self._gate is not Gate.JOINING:
+            self._gate = Gate.SHED
+
+    def _note_shed(self, now: float) -> None:
+        if self.last_shed is None or now - self.last_shed > self.limits.patience_s:
+            self._over_since = now
+        self.last_shed = now
+        self.sheds += 1
 
     def _withholds(self, message: SharedMessage) -> bool:
         """Whether the gate, which is not open, keeps the video message from the player."""

@@ -50,7 +50,7 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         media_faults=meter.media_faults if meter is not None and sample is not None else None,
         timestamp_repairs=stream.time.repairs if sample else None,
         slow_players=sample.slow_players if sample else 0,
-        dropped_frames=sample.dropped_frames if sample else 0,
+        dropped_frames=shown.dropped.sum if shown else 0,
         slowest=[
             SlowPlayer(
                 session_id=each.session_id,

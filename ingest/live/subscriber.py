@@ -14,13 +14,15 @@ from ingest.live.queue import Gate, PlayerQueue, offer
 from ingest.live.shared import Kind, SharedMessage
 
 SLOW_MS: Final = 2000
-"""A player whose queue spans more is slow."""
+"""A player whose queue spans more is slow,"""
+SLOW_FOR_S: Final = 30.0
+"""and one for which frames were dropped, for so long."""
 
 
 class Subscriber(PlayerQueue):
     """`take` empties the queue."""
 
-    __slots__ = ("_slow_since", "is_counted", "muted", "sent_bytes", "session_id", "stream_id")
+    __slots__ = ("_dropped_at", "_known_dropped", "is_counted", "muted", "sent_bytes", "session_id", "stream_id")
 
     def __init__(
         self,
@@ -41,7 +43,10 @@ class Subscriber(PlayerQueue):
         """Bytes taken, chunk headers included."""
         self.muted: dict[Kind, float] = {}
         """The kinds that it is not sent, and since when. The stream's: see `LiveStream.mute`."""
-        self._slow_since: float | None = None
+        self._known_dropped = 0
+        """Frames, as of the latest time that it was asked whether it is slow,"""
+        self._dropped_at = -inf
+        """and when it was first told of them."""
 
     # --- The stream's side ---
 
@@ -150,13 +155,14 @@ class Subscriber(PlayerQueue):
         self.sent_bytes += sum(map(len, taken))
         return taken
 
-    def slow_since(self, now: float) -> float | None:
-        """Since when the queue spans more than 2 s, as far as it was asked; to be asked about once a second."""
-        if self.pending_ms <= SLOW_MS:
-            self._slow_since = None
-        elif self._slow_since is None:
-            self._slow_since = now
-        return self._slow_since
+    def is_slow(self, now: float) -> bool:
+        """Whether more than 2 s wait for it, or frames were dropped for it of late. To be asked about once a second.
+
+        What was dropped has left the queue: who is slow without end has an empty one, now and then.
+        """
+        if self.dropped_frames != self._known_dropped:
+            self._known_dropped, self._dropped_at = self.dropped_frames, now
+        return self.pending_ms > SLOW_MS or now - self._dropped_at < SLOW_FOR_S
 
     def totals(self, now: float) -> Totals:
         """Of the player's session so far; frames are those that were taken."""

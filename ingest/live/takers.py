@@ -103,7 +103,7 @@ class Takers:
 
     def audience(self, now: float) -> Audience:
         """The players' figures, those that left included in what was sent and dropped."""
-        slow = sum(1 for player in self.players if player.slow_since(now) is not None and player.is_counted)
+        slow = sum(1 for player in self.players if player.is_slow(now) and player.is_counted)
         return _joined(self._departed, self.players, count=self.count, slow=slow)
 
     def _forget(self, kinds: Collection[Kind]) -> None:

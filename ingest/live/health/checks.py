@@ -74,6 +74,12 @@ def _slow(figures: Figures) -> str:
     return f"{figures.slow_players} of {figures.players} players"
 
 
+def _slow_title(figures: Figures, passed: Passed) -> str:
+    lost = figures.dropped_frames
+    dropped = f" {whole(lost)} frames were dropped for them in the last minute." if lost else ""
+    return f"{_slow(figures)} can't keep up, {percent(passed.value)} of them, {passed.limit:g} at most.{dropped}"
+
+
 CHECKS: Final[tuple[Check[Figures], ...]] = (
     Check(
         code="starving",
@@ -315,9 +321,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         in_silence=True,
         measure=measures.slow_share,
         actual=lambda figures, passed: f"{_slow(figures)} ({percent(passed.value)})",
-        title=lambda figures, passed: (
-            f"{_slow(figures)} can't keep up, {percent(passed.value)} of them, {passed.limit:g} at most."
-        ),
+        title=_slow_title,
         advice="Their downlinks can't carry the bitrate, or this node's uplink is full: lower it, or see the node.",
     ),
 )

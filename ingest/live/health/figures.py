@@ -56,6 +56,9 @@ class Figures:
     """Of the stream in the last 10 min, this one included, on any node."""
     players: int = 0
     slow_players: int = 0
+    """More than 2 s wait for them, or frames were dropped for them in the last 30 s."""
+    dropped_frames: int = 0
+    """For slow players, in the last minute."""
 
     @property
     def fps_share(self) -> float | None:

@@ -17,9 +17,6 @@ CLEARING_SHORT_GOPS: Final = 10
 MISSING_S: Final = 2.0
 """A track of which nothing has come for longer, while the other came, is not judged by its rates."""
 
-FEWEST_PLAYERS: Final = 3
-"""Of which some can be slow."""
-
 
 def low_share(figures: Figures) -> float | None:
     """In percent of the target. A variable bitrate is often under what is claimed or usual: there, only with frames
@@ -98,4 +95,4 @@ def skew_ms(figures: Figures) -> float | None:
 
 
 def slow_share(figures: Figures) -> float | None:
-    return 100 * figures.slow_players / figures.players if figures.players >= FEWEST_PLAYERS else None
+    return 100 * figures.slow_players / figures.players if figures.players else None

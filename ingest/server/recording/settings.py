@@ -7,7 +7,7 @@ from typing import Final
 from ingest.live import QueueLimits
 from ingest.rtmp.limits import DEFAULT_LIMITS, MIB, Limits
 
-QUEUE: Final = QueueLimits(messages=16_384, size_bytes=16 * MIB, seconds=10.0, spares=1.0)
+QUEUE: Final = QueueLimits(messages=16_384, size_bytes=16 * MIB, seconds=10.0, spares=1.0, thinned=1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -379,6 +379,10 @@ def test_frames_dropped_for_players() -> None:
     assert sample.dropped_frames == 30
     stream.unsubscribe(slow.subscriber)
     assert stream.tick(31.0, START_WALL)[0].dropped_frames == 0
+    assert snapshot(stream)["dropped_frames"] == 30, "those of a minute, as they come in bursts"
+    for second in range(32, 91):
+        stream.tick(float(second), START_WALL)
+    assert snapshot(stream)["dropped_frames"] == 0
 
 
 def test_pauses_in_turns_make_it_no_less_silent() -> None:

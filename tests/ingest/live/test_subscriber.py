@@ -182,13 +182,21 @@ def test_slow() -> None:
     subscriber, _ = player()
     offer(message(KEY, 0, at=0.0), [subscriber])
     offer(message(INTER, 1, at=1.9), [subscriber])
-    assert subscriber.slow_since(2.0) is None
+    assert not subscriber.is_slow(2.0)
     offer(message(INTER, 2, at=2.1), [subscriber])
-    assert subscriber.slow_since(3.0) == 3.0
-    assert subscriber.slow_since(4.0) == 3.0
+    assert subscriber.is_slow(3.0)
     assert subscriber.pending_ms == 2100
     read(subscriber, max_bytes=1)
-    assert subscriber.slow_since(6.0) is None
+    assert not subscriber.is_slow(6.0)
+
+
+def test_who_lost_frames_is_slow_for_a_while() -> None:
+    """What was dropped leaves an empty queue: else nobody who looks once a second would see it."""
+    subscriber, _ = player(QueueLimits(messages=4))
+    for number, kind in enumerate([KEY, INTER, INTER, INTER, INTER]):
+        offer(message(kind, number), [subscriber])
+    assert (subscriber.pending_messages, subscriber.dropped_frames) == (0, 5)
+    assert [subscriber.is_slow(at) for at in (1.0, 2.0, 30.9, 31.1, 32.0)] == [True, True, True, False, False]
 
 
 def test_totals_count_what_was_taken() -> None:
@@ -234,7 +242,11 @@ STEPS = st.lists(
     max_size=120,
 )
 LIMITS = st.builds(
-    QueueLimits, messages=st.integers(4, 30), size_bytes=st.integers(800, 4000), seconds=st.floats(0.05, 2.0)
+    QueueLimits,
+    messages=st.integers(4, 30),
+    size_bytes=st.integers(800, 4000),
+    seconds=st.floats(0.05, 2.0),
+    thinned=st.sampled_from([0.1, 0.5, 1.0]),
 )
 
 

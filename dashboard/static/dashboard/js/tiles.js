@@ -15,7 +15,7 @@ export function paintTiles(tiles, stream, limits) {
   const claimed = stream.metadata?.audiodatarate;
   const [out, outUnit] = bitrateParts(stream.out_kbps);
   const slow = stream.slow_players
-    ? `${number(stream.slow_players)} slow, ${count(stream.dropped_frames, "frame")} dropped`
+    ? `${number(stream.slow_players)} slow, ${count(stream.dropped_frames, "frame")} dropped in a minute`
     : "none is slow";
   const words = {
     video_kbps: number(stream.video_kbps),

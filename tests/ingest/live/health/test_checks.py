@@ -103,9 +103,9 @@ def late(**fields: Any) -> Figures:
         (Figures(publishes=2), []),
         (Figures(publishes=3), ["flapping warning"]),
         (Figures(publishes=6), ["flapping bad"]),
-        (Figures(players=2, slow_players=2), []),
         (Figures(players=4, slow_players=1), []),
         (Figures(players=3, slow_players=1), ["slow_players warning"]),
+        (Figures(players=1, slow_players=1), ["slow_players warning"]),
     ],
 )
 def test_limits(figures: Figures, expected: list[str]) -> None:
@@ -203,6 +203,15 @@ def test_limits(figures: Figures, expected: list[str]) -> None:
             "less than 3 times",
             4,
             3,
+        ),
+        (
+            Figures(players=4, slow_players=2, dropped_frames=1625),
+            f"2 of 4 players can't keep up, 50{N}% of them, 25 at most. "
+            "1,625 frames were dropped for them in the last minute.",
+            f"2 of 4 players (50{N}%)",
+            f"25{N}% at most",
+            50,
+            25,
         ),
     ],
 )

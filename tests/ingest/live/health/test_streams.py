@@ -307,3 +307,20 @@ def test_a_quarter_of_the_players_may_be_slow() -> None:
     assert watched.codes == {"slow_players"}
     assert watched.opened("slow_players") in range(43, 46)
     assert watched.stream.issues[0]["actual"] == "2 of 4 players (50\u00a0%)"
+
+
+def test_one_player_that_can_not_keep_up_is_told_for_as_long_as_it_lasts() -> None:
+    """Frames are dropped for it in bursts, and its queue is short now and then."""
+    watched = Watched()
+    player = Player(watched.stream)
+    second_bytes = (800 + 128) * 125
+    for second in range(75):
+        watched.play(video(1, start=second) + audio(1, start=second), until=second + 1)
+        player.subscriber.take(round(0.6 * second_bytes))
+    assert player.subscriber.dropped_frames > 100
+    assert watched.codes == {"slow_players"}
+    opened = watched.opened("slow_players")
+    assert opened is not None
+    assert opened < 25
+    assert watched.cleared("slow_players") is None
+    assert "frames were dropped for them in the last minute." in watched.stream.issues[0]["title"]
