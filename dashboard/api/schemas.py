@@ -105,6 +105,11 @@ class StreamOut(Schema):
         return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot)
 
 
+def _total(row: Any, name: str) -> int | None:
+    total: int | None = row.total(name)
+    return total
+
+
 class SessionOut(Schema):
     """One publishing or playing, from its acceptance to its end."""
 
@@ -124,11 +129,33 @@ class SessionOut(Schema):
     audio_codec: str
     width: int | None
     height: int | None
-    bytes_in: int
-    bytes_out: int
-    video_frames: int
-    audio_frames: int
-    keyframes: int
+    bytes_in: int | None = Field(
+        description="As all totals: 0 while it is open; null where its server died, until its samples tell them."
+    )
+    bytes_out: int | None
+    video_frames: int | None
+    audio_frames: int | None
+    keyframes: int | None
+
+    @staticmethod
+    def resolve_bytes_in(row: Any) -> int | None:
+        return _total(row, "bytes_in")
+
+    @staticmethod
+    def resolve_bytes_out(row: Any) -> int | None:
+        return _total(row, "bytes_out")
+
+    @staticmethod
+    def resolve_video_frames(row: Any) -> int | None:
+        return _total(row, "video_frames")
+
+    @staticmethod
+    def resolve_audio_frames(row: Any) -> int | None:
+        return _total(row, "audio_frames")
+
+    @staticmethod
+    def resolve_keyframes(row: Any) -> int | None:
+        return _total(row, "keyframes")
 
     @staticmethod
     def resolve_id(row: Any) -> str:

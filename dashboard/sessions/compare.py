@@ -108,6 +108,8 @@ FIGURES: tuple[tuple[str, Callable[[Session], tuple[float | None, str]]], ...] =
         lambda row: (
             (None, AT_ITS_END)
             if row.ended_at is None
+            else (None, DASH)
+            if row.is_uncounted
             else ((size := row.bytes_in or row.bytes_out), filesizeformat(size))
         ),
     ),

@@ -8,17 +8,18 @@ from ingest.telemetry.gathering import COUNTERS, GAUGES, Series
 
 MOST_ROWS = 50_000
 
+TOTALS = ("bytes_in", "bytes_out", "video_frames", "audio_frames", "keyframes")
 FIELDS = (
     *("id", "kind", "app", "name", "is_test", "started_at", "ended_at", "end_reason", "end_description", "address"),
-    *("encoder", "node", "key", "video_codec", "audio_codec", "width", "height", "bytes_in", "bytes_out"),
-    *("video_frames", "audio_frames", "keyframes"),
+    *("encoder", "node", "key", "video_codec", "audio_codec", "width", "height"),
+    *TOTALS,
 )
 EVENT_FIELDS = ("sequence", "at", "kind", "level", "code", "description", "detail")
 
 
 def session_values(row: Session) -> dict[str, Any]:
     """A session's row of an export. A key goes by its label: no part of a secret is in it."""
-    values = {name: getattr(row, name) for name in FIELDS}
+    values = {name: getattr(row, name) for name in FIELDS} | {name: row.total(name) for name in TOTALS}
     return values | {"id": str(row.pk), "node": row.node.name if row.node else None, "key": str(row.key or "") or None}
 
 

@@ -33,7 +33,7 @@ class SessionRow:
             words = (f"Live, {HEALTH_WORDS[health].lower()}" if own else "Live") if is_publish else "Playing"
             kbps = (own["video_kbps"] or 0) + (own["audio_kbps"] or 0) if own else None
             return cls(session, LOOKS[health] if is_publish else "good", words, None, kbps)
-        size = session.bytes_in if is_publish else session.bytes_out
+        size = session.total("bytes_in" if is_publish else "bytes_out")
         seconds = ((session.ended_at or timezone.now()) - session.started_at).total_seconds()
         look = "plain" if session.end_reason in WANTED else "bad"
         kbps = size * 8 / 1000 / seconds if size and seconds >= 1 else None

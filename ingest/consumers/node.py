@@ -87,7 +87,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         if self.upkeep is not None:
             for round_ in self.upkeep.due(asyncio.get_running_loop().time()):
                 self.spawn(round_)
-        if self.care is not None:
+        if self.care is not None and self.upkeep is not None and self.upkeep.has_started:
             self.care.go_on(asyncio.get_running_loop().time())
 
     async def drop(self, session: uuid.UUID, reason: EndReason) -> None:

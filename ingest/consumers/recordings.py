@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
+from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
@@ -21,11 +22,17 @@ from ingest.contracts.recording import RecordEvent
 from ingest.history import RecordRow, get_history
 from ingest.logcontext import about
 from ingest.server.recording.writers import Writers
-from ingest.services import recordings
+from ingest.services import recordings, sessions
+from ingest.telemetry.reading import read_totals
 
 logger = logging.getLogger(__name__)
 
 TIDY_S = 60.0
+
+READ_S = 10.0
+"""For the samples of one session."""
+MOST_TRIES = 3
+"""So often they are looked for. A lake that isn't shared has none of another node's."""
 
 LEVELS = {"started": "status", "closed": "status", "failed": "error"}
 
@@ -101,21 +108,26 @@ class NodeRecordings:
 
 
 class Care:
-    """A node's rounds over its recordings, in a thread of their own: nothing waits for a disk.
+    """A node's rounds over what needs the disk, in a thread of their own: nothing waits for it.
 
-    What a former process left open is closed first; what can't be closed yet is tried again each round.
+    Recordings that a former process left open are closed first; what can't be closed yet is tried again each round. And
+    sessions whose node died get the totals that their samples add up to.
     """
 
     def __init__(self, node: str) -> None:
         self._node = node
         self._due = 0.0
         self._has_recovered = False
+        self._tried: Counter[uuid.UUID] = Counter()
+        """How often samples were looked for in vain, by session."""
         self._thread = Writers(1)
         self._idle = asyncio.Event()
         self._idle.set()
 
     def go_on(self, now: float) -> None:
-        """To be called each second or so; `now`: seconds of the loop's clock."""
+        """To be called each second or so, once the sessions that a former process left open have been ended; `now`:
+        seconds of the loop's clock.
+        """
         if self._idle.is_set() and now >= self._due:
             self._due = now + TIDY_S
             self._idle.clear()
@@ -161,3 +173,20 @@ class Care:
                 done.old,
                 done.large,
             )
+        self._fill_in()
+
+    def _fill_in(self) -> None:
+        now = timezone.now()
+        given_up = [session for session, times in self._tried.items() if times >= MOST_TRIES]
+        filled = 0
+        for row in sessions.uncounted(now=now, besides=given_up):
+            node = row.node.name if row.node is not None else ""
+            since_us, until_us = (int(at.timestamp() * 1e6) for at in (row.started_at, now))
+            found = read_totals(settings.LAKE_DIR, str(row.pk), since_us, until_us, node=node, budget_s=READ_S)
+            if found is None:
+                self._tried[row.pk] += 1
+                continue
+            last_at = datetime.fromtimestamp(found.last_at, UTC)
+            filled += sessions.fill_in(session=row.pk, totals=found.totals, last_at=last_at, now=now)
+        if filled:
+            logger.info("Filled in what %d sessions of dead nodes had counted, from their samples.", filled)

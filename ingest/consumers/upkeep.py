@@ -81,6 +81,11 @@ class Upkeep:
             ("sweep", SWEEP_S, self._sweep),
         )
 
+    @property
+    def has_started(self) -> bool:
+        """The database has taken the node's start, and what a former process left has been ended."""
+        return self._row is not None
+
     def due(self, now: float) -> list[Coroutine[Any, Any, None]]:
         """The rounds to start at the time `now` (seconds of the loop's clock), as coroutines."""
         if self._row is None:

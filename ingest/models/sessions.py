@@ -104,6 +104,16 @@ class Session(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} {self.app}/{self.name} {self.started_at:%Y-%m-%d %H:%M:%S}"
 
+    @property
+    def is_uncounted(self) -> bool:
+        """Its node died before it told what it had counted, and no samples tell it (yet)."""
+        return self.end_reason == "node_lost" and "duration_ms" not in self.summary
+
+    def total(self, name: str) -> int | None:
+        """One of its totals, such as `bytes_in`; None: nobody knows it."""
+        total: int = getattr(self, name)
+        return None if self.is_uncounted else total
+
 
 class Lease(models.Model):
     """Who publishes a stream now: one row per stream that was ever live, taken and replaced by compare-and-swap.

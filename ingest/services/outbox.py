@@ -51,7 +51,7 @@ def unpublished(session: Session) -> None:
         "description": session.end_description,
         "started_at": _time(session.started_at),
         "duration_s": round(lasted, 3),
-        **{name: getattr(session, name) for name in ("bytes_in", "video_frames", "audio_frames", "keyframes")},
+        **{name: session.total(name) for name in ("bytes_in", "video_frames", "audio_frames", "keyframes")},
     }
     at = session.ended_at or session.started_at
     _write([_event(Kind.UNPUBLISH, session, at, _once(Kind.UNPUBLISH, session.pk), end=end)])

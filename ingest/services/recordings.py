@@ -150,14 +150,17 @@ def unfinished(*, node: str | None = None, writing: Collection[uuid.UUID] = ()) 
 
 
 def recover(recording: Recording, *, for_good: bool = False) -> bool:
-    """Closes the file of a dead writer, and says so in its row.
+    """Closes the file of a dead writer, and says so in its row: it ended when it was last written.
 
     False: somebody still writes it; or the folder isn't there, empty or fails just now, unless it is `for_good`.
     """
     session = recording.session_id
     fields: dict[str, Any] = {"state": Recording.State.COMPLETE, "description": RECOVERED}
+    ended_at = recording.session.ended_at if recording.session is not None else None
     try:
-        file = mend(path_of(recording))
+        path = path_of(recording)
+        ended_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)  # Closing it is a write as well.
+        file = mend(path)
         fields |= {"duration_ms": file.duration_ms, "size_bytes": file.size}
     except BlockingIOError:
         return False
@@ -173,7 +176,7 @@ def recover(recording: Recording, *, for_good: bool = False) -> bool:
     still = Recording.objects.filter(pk=recording.pk, state=Recording.State.RECORDING, session=session)
     with transaction.atomic():
         now = timezone.now()
-        if not still.update(ended_at=now, **fields):
+        if not still.update(ended_at=max(recording.started_at, min(ended_at or now, now)), **fields):
             return False
         recovered = Recording.objects.select_related("session__node").get(pk=recording.pk)
         if recovered.session is not None:

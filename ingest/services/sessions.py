@@ -2,8 +2,8 @@
 
 import logging
 import uuid
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -65,6 +65,34 @@ def end(
             for name, value in fields.items():
                 setattr(row, name, value)
             outbox.unpublished(row)
+        return True
+
+
+LOOKED_BACK = timedelta(days=7)
+"""Sessions that ended longer ago are not filled in any more: a lake keeps samples for some weeks."""
+AT_ONCE = 20
+
+
+def uncounted(*, now: datetime, besides: Collection[uuid.UUID]) -> list[Session]:
+    """Publishers whose node died before it told what it had counted, the latest first. Players have no samples."""
+    lost = Session.objects.filter(
+        kind=Session.Kind.PUBLISH, is_test=False, end_reason="node_lost", started_at__gt=now - LOOKED_BACK
+    )
+    rows = lost.exclude(summary__has_key="duration_ms").exclude(pk__in=list(besides))
+    return list(rows.select_related("node").order_by("-started_at")[:AT_ONCE])
+
+
+def fill_in(*, session: uuid.UUID, totals: Totals, last_at: datetime, now: datetime) -> bool:
+    """Gives such a session what its samples add up to; it ended with the last of them. False: it has its totals."""
+    with transaction.atomic():
+        row = Session.objects.select_for_update().filter(pk=session).first()
+        if row is None or not row.is_uncounted:
+            return False
+        row.ended_at = max(row.started_at, min(last_at, now))
+        row.summary |= {name: value for name, value in totals.items() if name in SUMMARY} | {"from_samples": True}
+        for name in TOTALS:
+            setattr(row, name, totals[name])  # type: ignore[literal-required]
+        row.save(update_fields=["ended_at", "summary", *TOTALS])
         return True
 
 

@@ -1,5 +1,7 @@
 """Reads back what was sampled of one session, or of one stream for a time: from the Parquet files and from the spools.
 
+A session's totals come from there, too, where its node died before it told them: samples add up to them.
+
 A spool holds what is not Parquet yet, commonly the last minute; it is read like a file, whichever node writes it. Work
 goes hour by hour, the latest first: a record is in its own hour's folder, so what stands twice (in a spool and in the
 file that it has just become) is found within the hour, and no more than an hour is held whole. Files of other nodes and
@@ -23,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 
+from ingest.contracts import Totals
 from ingest.telemetry.gathering import COLUMNS, IDENTITY, Gathering, Series
 from ingest.telemetry.lake import HOUR_US, file_prefix, hour_folder
 from ingest.telemetry.schema import SAMPLES
@@ -47,12 +50,20 @@ SCHEMA = pa.schema([field.with_nullable(True) for field in SAMPLES.schema])
 """Older files lack newer columns: null there."""
 
 
+SUMMED = (
+    *("video_bytes", "audio_bytes", "data_bytes", "out_bytes", "video_frames", "audio_frames", "keyframes"),
+    *("dropped_frames", "elapsed_ms"),
+)
+"""What makes up a session's totals."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     since_us: int
     until_us: int
     which: pc.Expression
     prefix: str = ""
+    columns: tuple[str, ...] = COLUMNS
 
     @property
     def where(self) -> pc.Expression:
@@ -80,6 +91,46 @@ def read_stream(
 ) -> Series:
     """The samples of all sessions that published the stream (its row's id) from `since_us` up to `until_us`."""
     return _read(lake, _Wanted(since_us, until_us, pc.field("stream") == stream), points, budget_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What a session's samples add up to, and the time of the last of them, seconds since the epoch."""
+
+    totals: Totals
+    last_at: float
+
+
+def read_totals(
+    lake: Path, session: str, since_us: int, until_us: int, *, node: str = "", budget_s: float = BUDGET_S
+) -> Sampled | None:
+    """Of one session, as `read_session`. None: it has no samples here, or not all of them could be read."""
+    prefix = f"{file_prefix(node)}-" if node else ""
+    wanted = _Wanted(since_us, until_us, pc.field("session") == session, prefix, (*IDENTITY, *SUMMED))
+    deadline = time.monotonic() + budget_s
+    if not TURNS.acquire(timeout=budget_s):
+        return None
+    try:
+        reader = _Reader(lake, wanted, deadline)
+        sums, last_us = dict.fromkeys(SUMMED, 0), 0
+        for records in reader.hours():
+            last_us = max(last_us, pc.max(records["at_us"]).as_py())
+            for name in SUMMED:
+                sums[name] += pc.sum(records[name]).as_py() or 0
+    finally:
+        TURNS.release()
+    if not last_us or reader.problems():
+        return None
+    totals = Totals(
+        bytes_in=sums["video_bytes"] + sums["audio_bytes"] + sums["data_bytes"],
+        bytes_out=sums["out_bytes"],
+        video_frames=sums["video_frames"],
+        audio_frames=sums["audio_frames"],
+        keyframes=sums["keyframes"],
+        dropped_frames=sums["dropped_frames"],
+        duration_ms=sums["elapsed_ms"],
+    )
+    return Sampled(totals, last_us / 1e6)
 
 
 def _read(lake: Path, wanted: _Wanted, points: int, budget_s: float) -> Series:
@@ -144,12 +195,13 @@ class _Reader:
         return found
 
     def _spooled(self) -> pa.Table:
-        tables = [SCHEMA.empty_table().select(COLUMNS)]
+        columns = self._wanted.columns
+        tables = [SCHEMA.empty_table().select(columns)]
         for path in sorted(spool_folder(self._lake).glob(f"{SAMPLES.name}.{self._wanted.prefix}*{SUFFIX}")):
             try:
                 _, batches = read_spool(path)
                 self.files += 1
-                tables += [_fitting(batch).filter(self._wanted.where).select(COLUMNS) for batch in batches]
+                tables += [_fitting(batch).filter(self._wanted.where).select(columns) for batch in batches]
             except FileNotFoundError:
                 continue
             except (BadSpool, OSError, pa.ArrowException):
@@ -174,8 +226,9 @@ class _Reader:
         try:
             self.files += 1
             fragment = ds.ParquetFileFormat().make_fragment(str(path), DISK)
+            columns = list(self._wanted.columns)
             scanner = ds.Scanner.from_fragment(
-                fragment, schema=SCHEMA, columns=list(COLUMNS), filter=self._wanted.where, use_threads=False
+                fragment, schema=SCHEMA, columns=columns, filter=self._wanted.where, use_threads=False
             )
             return [scanner.to_table()]
         except FileNotFoundError:

@@ -191,7 +191,19 @@ class KilledNode:
         late_s, lacking_s = rows[0][1] / 1e6 - began, killed - rows[-1][1] / 1e6
         assert late_s <= 2 * SAMPLE_S + life.waited_s, f"{session}: the first sample is {late_s:.1f} s after the begin"
         assert lacking_s <= LOOKED_AT_S + life.waited_s, f"{session}: no sample of the last {lacking_s:.1f} s"
+        sums = "sum(video_bytes + audio_bytes + data_bytes), sum(video_frames)"
+        once = f"SELECT DISTINCT ON (sequence) * FROM {samples} WHERE replace(session, '-', '') = ?"  # noqa: S608
+        added = duckdb.execute(f"SELECT {sums} FROM ({once})", [session.replace("-", "")]).fetchall()  # noqa: S608
+        wait_for(
+            lambda: self._totals(session) == added[0], timeout_s=RECOVERED_S, what=f"{session} has what it counted"
+        )
         self.checked += 1
+
+    def _totals(self, session: str) -> tuple[int, int]:
+        with contextlib.closing(self._database()) as database:
+            found = database.execute("SELECT bytes_in, video_frames FROM ingest_session WHERE id = ?", (session,))
+            bytes_in, frames = found.fetchone()
+        return int(bytes_in), int(frames)
 
     def _database(self) -> sqlite3.Connection:
         return sqlite3.connect(self.data / "rtmpweb.sqlite3", timeout=10)

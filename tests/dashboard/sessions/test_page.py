@@ -322,6 +322,20 @@ def test_a_player_s_session_has_the_same_shell(viewer: Client, stream: Stream) -
     assert viewer.get(f"/sessions/{play.pk}/data").json()["at"] == []
 
 
+def test_totals_that_nobody_knows_are_no_zeros(viewer: Client, stream: Stream) -> None:
+    """Its node died: until its samples have told what it counted, or for good."""
+    row = make_session(stream, age_s=300, ended_ago_s=200, end_reason="node_lost")
+    assert "not known: its server died" in viewer.get(f"/sessions/{row.pk}/").content.decode()
+    told = viewer.get(f"/api/v1/sessions/{row.pk}", headers=api_token()).json()
+    totals = ("bytes_in", "bytes_out", "video_frames", "audio_frames", "keyframes")
+    assert {name: told[name] for name in totals} == dict.fromkeys(totals)
+    Session.objects.update(bytes_in=5_000_000, keyframes=30, summary={"duration_ms": 99_000, "from_samples": True})
+    text = viewer.get(f"/sessions/{row.pk}/").content.decode()
+    assert "not known" not in text
+    assert "30 keyframes, by its samples" in text
+    assert viewer.get(f"/api/v1/sessions/{row.pk}", headers=api_token()).json()["bytes_in"] == 5_000_000
+
+
 def test_two_side_by_side(viewer: Client, stream: Stream) -> None:
     a = make_session(stream, age_s=700, ended_ago_s=600, bytes_in=10**8, video_codec="H.264", encoder="OBS 30")
     b = make_session(stream, age_s=500, ended_ago_s=400, bytes_in=10**8, video_codec="H.264", encoder="FFmpeg")

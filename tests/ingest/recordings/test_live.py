@@ -1,5 +1,8 @@
 """Recording with the project's own application and database behind the sockets: policies, rows, events, recovery."""
 
+import os
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -184,12 +187,19 @@ async def test_a_node_closes_at_its_start_what_its_former_process_left(
 ) -> None:
     node = await Node.objects.acreate(name=NODE)
     other = await Node.objects.acreate(name="other")
+    now = time.time()
     for number, (owner, content) in enumerate(((node, flv(3, finished=False)[:-40]), (other, b""), (node, None))):
         file = f"live/left-{number}.flv"
         if content is not None:
             (folder / file).write_bytes(content)
+            os.utime(folder / file, (now - 3600, now - 3600))  # The server was down for an hour.
         await Recording.objects.acreate(
-            application=key.key.stream.application, stream=key.key.stream, node=owner, name=f"left-{number}", file=file
+            application=key.key.stream.application,
+            stream=key.key.stream,
+            node=owner,
+            name=f"left-{number}",
+            file=file,
+            started_at=datetime.fromtimestamp(now - 3700, UTC),
         )
     async with listening(**quick(folder)):
         await until(lambda: Recording.objects.filter(state="recording").count() == 1)
@@ -199,6 +209,8 @@ async def test_a_node_closes_at_its_start_what_its_former_process_left(
     mended = rows["left-0"]
     assert (mended.state, mended.description) == ("complete", recordings.RECOVERED)
     assert mended.duration_ms == 2807
+    assert mended.ended_at is not None
+    assert mended.ended_at.timestamp() == pytest.approx(now - 3600, abs=0.1), "when it was last written"
     with (folder / mended.file).open("rb") as stream:
         index = read_index(stream)
     assert not index.is_cut

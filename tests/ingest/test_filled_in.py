@@ -1,0 +1,121 @@
+"""Sessions whose node died: they get what their samples add up to, and until then nobody claims to know it."""
+
+import asyncio
+import uuid
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from ingest.consumers import recordings as consumer
+from ingest.contracts import Totals
+from ingest.history import HistoryWriter
+from ingest.models import Node, OutboxEvent, Session, Stream
+from ingest.services import sessions
+from ingest.telemetry import Rotation, TelemetryWriter
+from tests.ingest.control import NODE, TOTALS, NodeApp
+from tests.ingest.telemetry import records
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def left(stream: Stream, **fields: Any) -> Session:
+    """A session that a killed node had open, five minutes old."""
+    node, _ = Node.objects.get_or_create(name=fields.pop("node", NODE))
+    given = {"kind": "publish", "started_at": timezone.now() - timedelta(minutes=5)} | fields
+    return Session.objects.create(app="live", name="cam1", stream=stream, node=node, address="192.0.2.7", **given)
+
+
+def sampled(lake: Path, session: Session, seconds: int, node: str = NODE) -> None:
+    writer = TelemetryWriter(lake, node, rotation=Rotation(flush_s=0.01))
+    writer.start()
+    began_us = int(session.started_at.timestamp() * 1e6)
+    of_session = replace(records.SAMPLE, session=str(session.pk), node=node)
+    writer.samples(
+        [replace(of_session, sequence=number, at_us=began_us + number * 1_000_000) for number in range(1, seconds + 1)]
+    )
+    writer.close()
+
+
+async def ticking(node: NodeApp, condition: Any) -> None:
+    async with asyncio.timeout(20):
+        while not await sync_to_async(condition)():
+            await node.tick()
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.both_forms
+async def test_the_next_start_fills_them_in(process: HistoryWriter, stream: Stream, settings: Any) -> None:
+    session = await sync_to_async(left)(stream)
+    player = await sync_to_async(left)(stream, kind="play")
+    other = await sync_to_async(left)(stream, node="node-z", end_reason="node_lost", ended_at=timezone.now())
+    await asyncio.to_thread(sampled, settings.LAKE_DIR, session, 60)
+    await asyncio.to_thread(sampled, settings.LAKE_DIR, other, 30, "node-z")
+    node = NodeApp()
+    await node.tell("node.started")
+    filled = Session.objects.filter(end_reason="node_lost", bytes_in__gt=0)
+    await ticking(node, lambda: filled.count() == 2)
+    await node.stop()
+    row = await Session.objects.aget(pk=session.pk)
+    assert (row.bytes_in, row.bytes_out, row.video_frames, row.audio_frames, row.keyframes) == (
+        60 * 266_000, 60 * 500_000, 60 * 30, 60 * 43, 60
+    )  # fmt: skip
+    assert row.summary == {"dropped_frames": 0, "duration_ms": 60_000, "from_samples": True}
+    assert row.ended_at is not None
+    assert (row.ended_at - session.started_at).total_seconds() == pytest.approx(60, abs=0.01)
+    assert not row.is_uncounted
+    assert (await Session.objects.aget(pk=other.pk)).video_frames == 30 * 30
+    unknown = await Session.objects.aget(pk=player.pk)
+    assert (unknown.end_reason, unknown.is_uncounted, unknown.total("bytes_out")) == ("node_lost", True, None)
+
+
+def test_what_is_known_stays(stream: Stream) -> None:
+    now = timezone.now()
+    session = left(stream)
+    assert sessions.end(session=session.pk, reason="client_unpublish", totals=TOTALS)
+    other = left(stream)
+    assert sessions.end(session=other.pk, reason="node_lost")
+    test = left(stream, is_test=True)
+    assert sessions.end(session=test.pk, reason="node_lost")
+    assert [row.pk for row in sessions.uncounted(now=now, besides=())] == [other.pk]
+    assert sessions.uncounted(now=now, besides=[other.pk]) == []
+    assert sessions.uncounted(now=now + timedelta(days=8), besides=()) == []
+    doubled: Totals = {**TOTALS, "bytes_in": 2000}
+    assert sessions.fill_in(session=other.pk, totals=TOTALS, last_at=now - timedelta(hours=1), now=now)
+    assert not sessions.fill_in(session=other.pk, totals=doubled, last_at=now, now=now)
+    assert not sessions.fill_in(session=session.pk, totals=doubled, last_at=now, now=now)
+    assert not sessions.fill_in(session=uuid.uuid4(), totals=TOTALS, last_at=now, now=now)
+    other.refresh_from_db()
+    assert (other.bytes_in, other.ended_at) == (1000, other.started_at), "no session ends before it began"
+
+
+def test_an_end_without_totals_says_that_they_are_not_known(stream: Stream) -> None:
+    session = left(stream)
+    OutboxEvent.objects.create(kind="publish", once=f"publish:{session.pk}", stream=stream, session=session)
+    assert sessions.end(session=session.pk, reason="node_lost")
+    end = OutboxEvent.objects.get(kind="unpublish").payload["end"]
+    names = ("bytes_in", "video_frames", "audio_frames", "keyframes")
+    assert {name: end[name] for name in names} == dict.fromkeys(names)
+
+
+async def test_samples_that_nobody_has_are_not_looked_for_again_and_again(
+    process: HistoryWriter, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(consumer, "TIDY_S", 0.0)
+    monkeypatch.setattr(consumer, "read_totals", lambda lake, session, *rest, **how: looked.append(session))
+    first, second = [
+        await sync_to_async(left)(stream, end_reason="node_lost", ended_at=timezone.now()) for _ in range(2)
+    ]
+    await Session.objects.filter(pk=second.pk).aupdate(end_reason="")
+    node = NodeApp()
+    await node.tell("node.started")
+    await ticking(node, lambda: len(looked) == consumer.MOST_TRIES)
+    await Session.objects.filter(pk=second.pk).aupdate(end_reason="node_lost")
+    await ticking(node, lambda: looked.count(str(second.pk)) == consumer.MOST_TRIES)
+    await node.stop()
+    assert looked.count(str(first.pk)) == consumer.MOST_TRIES
