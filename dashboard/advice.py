@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dashboard.templatetags.ui import ATTEMPT_ADVICE, reason_words
+from ingest.contracts import SERVER_ENDS
 
 Seen = Literal["nothing", "silent", "falling", "far", "slow", "steady"]
 """In the last minute: no samples, no media at the end, a falling bitrate, a long round trip, too few frames, none of
@@ -71,7 +72,6 @@ class Rule:
 
 LOST = ("tcp_reset", "idle_timeout")
 MEANT = ("client_unpublish", "completed")
-SERVERS = ("node_shutdown", "node_lost", "lease_lost")
 AWAY: tuple[Back, ...] = ("off", "again_off")
 BACK: tuple[Back, ...] = ("good", "warning", "bad")
 
@@ -189,7 +189,7 @@ RULES = (
     Rule(
         "Wait a minute",
         "The server ended it; encoders come back by themselves. If this one does not, start it again.",
-        reason=SERVERS,
+        reason=SERVER_ENDS,
     ),
     Rule(
         "Give the encoder another key",
@@ -229,6 +229,7 @@ CHECK_ACTS = {
     "av_skew": "Check the encoder's audio delay",
     "ts_discontinuity": "Check the encoder's load and sources",
     "slow_players": "Offer a lower bitrate, too",
+    "recording_failed": "Look at the disk of the recordings",
 }
 """By check: the one act, in a few words. What others follow from comes first."""
 OTHERWISE = Advice("Look at its events", "Nothing that is known says what to do.")

@@ -101,6 +101,11 @@ def _counted(of: str) -> tuple[Figure, ...]:
     return tuple(Figure(f"{of}_{name}", said, itemgetter(name.removesuffix("_total"))) for name, said in COUNTED)
 
 
+def _get(name: str) -> Callable[[Any], float | None]:
+    """What nodes of earlier versions don't tell."""
+    return lambda n: n.get(name)
+
+
 STREAM_COUNTERS = _counted("stream")
 """By the labels app, name and node: since the node knows the stream. Of two nodes that know it each counts its own."""
 
@@ -112,6 +117,8 @@ NODE_FIGURES = (
     Figure(
         "node_refused_connections_total", "Connections over the limits of them.", lambda n: n["refused_connections"]
     ),
+    Figure("node_draining", "Whether it takes nothing new (1).", _get("draining")),
+    Figure("node_recordings_failing", "Streams that are to be recorded, and are not.", _get("recordings_failing")),
     Figure("node_in_bytes_per_second", "From publishers.", lambda n: n["in_kbps"] * KBIT),
     Figure("node_out_bytes_per_second", "To players.", lambda n: n["out_kbps"] * KBIT),
     Figure(

@@ -1,6 +1,6 @@
 """Makes parts of what the probes found: who is late, since when, and what to say of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -22,7 +22,9 @@ MISSING_NODE = timedelta(days=1)
 """How long one of several that vanished is missed, if it did not stop in order."""
 
 DISK_LOW_PERCENT = 5.0
+UNRECORDED = "Recordings can't be written"
 DRAINING = " (draining)"
+DRAINS = "Every media node drains"
 MEDIA_MARK = " (media)"
 """What `Node.address` has after those of the media listener."""
 
@@ -103,9 +105,21 @@ def _processes(found: Found, kind: str, former: Part | None) -> Part:
     )
 
 
+def _named(nodes: Iterable[Node]) -> str:
+    return ", ".join(f"{node.name}{DRAINING if node.state == Node.State.DRAINING else ''}" for node in nodes)
+
+
+def _with_drains(detail: str, alive: Iterable[Node]) -> str:
+    """And which of those that run take nothing new."""
+    drains = _named(node for node in alive if node.state == Node.State.DRAINING)
+    return f"{detail}; {drains}" if drains else detail
+
+
 def _nodes(found: Found, kind: str, former: Part | None) -> Part:
     if found.rows is None or found.database.state != State.OK:
-        told = sorted(figures["node"] for figures in found.nodes or ())
+        told = sorted(
+            f"{figures['node']}{DRAINING if figures.get('draining') else ''}" for figures in found.nodes or ()
+        )
         return in_order(kind, former.since if former else None, ", ".join(told)) if told else _unheard(kind, former)
     running = [node for node in found.rows.nodes if node.stopped_at is None]
     alive = [node for node in running if found.now - node.seen_at <= NODE_LATE]
@@ -126,12 +140,23 @@ def _nodes(found: Found, kind: str, former: Part | None) -> Part:
                 what=f"{len(busy)} of {len(alive)} media nodes {'is' if len(busy) == 1 else 'are'} at the limit",
                 effect="Media may come late to players.",
                 advice="Send new streams to another node, or drain this one.",
-                detail=", ".join(
-                    f"{node}: {issue['actual']}" for node, issue in sorted(busy, key=lambda each: each[0])
+                detail=_with_drains(
+                    ", ".join(f"{node}: {issue['actual']}" for node, issue in sorted(busy, key=lambda each: each[0])),
+                    alive,
                 ),
             )
-        detail = ", ".join(f"{node.name}{DRAINING if node.state == Node.State.DRAINING else ''}" for node in alive)
-        return in_order(kind, min(node.started_at for node in alive), detail)
+        if all(node.state == Node.State.DRAINING for node in alive):
+            return failing(
+                kind,
+                former.since if former is not None and former.what == DRAINS else found.now,
+                embedded=found.embedded,
+                state=State.DEGRADED,
+                what=DRAINS,
+                effect="What is live there goes on for a while; nothing new can be published or played.",
+                advice="Resume one on the page Nodes, or start another.",
+                detail=_named(alive),
+            )
+        return in_order(kind, min(node.started_at for node in alive), _named(alive))
     if found.now < found.hearing_until and not (former is not None and former.state == State.DOWN):
         return unknown(kind)
     names = ", ".join(node.name for node in late)
@@ -144,7 +169,7 @@ def _nodes(found: Found, kind: str, former: Part | None) -> Part:
             what=f"{len(late)} of {len(late) + len(alive)} media nodes {'is' if len(late) == 1 else 'are'} missing",
             effect="Its streams are free for the other nodes; encoders come back there.",
             advice="Look at its log. One that is gone for good: Forget, on the page Nodes.",
-            detail=names,
+            detail=_with_drains(names, alive),
         )
     return failing(
         kind,
@@ -213,6 +238,18 @@ def _disk(found: Found, kind: str, former: Part | None) -> Part:
             datetime.fromtimestamp(min(failed.values()), UTC),
             embedded=found.embedded,
             detail=", ".join(sorted(failed)),
+        )
+    unrecorded = {figures["node"]: count for figures in nodes if (count := figures.get("recordings_failing"))}
+    if unrecorded:
+        return failing(
+            kind,
+            former.since if former is not None and former.what == UNRECORDED else found.now,
+            embedded=found.embedded,
+            state=State.DEGRADED,
+            what=UNRECORDED,
+            effect="Live streams go on; what is to be recorded of them is lost meanwhile.",
+            advice="Free space where RTMPWEB_RECORDINGS is, and check that it can be written.",
+            detail=", ".join(f"{node}: {count} streams" for node, count in sorted(unrecorded.items())),
         )
     shares = {figures["node"]: figures["disk_free_percent"] for figures in nodes}
     low = {node: share for node, share in shares.items() if share is not None and share < DISK_LOW_PERCENT}

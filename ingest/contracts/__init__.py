@@ -72,6 +72,7 @@ from ingest.contracts.node import (
 from ingest.contracts.objects import ObjectAccess, ObjectFlush, ObjectLoad, ObjectLoaded
 from ingest.contracts.vocabulary import (
     END_REASONS,
+    SERVER_ENDS,
     EndReason,
     Health,
     Labels,
@@ -83,6 +84,7 @@ from ingest.contracts.vocabulary import (
 
 __all__ = [
     "END_REASONS",
+    "SERVER_ENDS",
     "Accept",
     "CallError",
     "CallEvent",

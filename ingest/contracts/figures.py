@@ -206,6 +206,8 @@ class NodeFigures(TypedDict):
     cpu_percent: float | None
     disk_free_percent: float | None
     issues: NotRequired[list[Issue]]  # Of the node: ingest.live.health.NODE_CHECK_CODES; earlier versions tell none.
+    draining: NotRequired[bool]  # It takes nothing new.
+    recordings_failing: NotRequired[int]  # Publishers that are to be recorded, and are not just now.
     counters: NotRequired[MediaCounters]  # Those of recordings that were played are in `sent_bytes`, too.
     process: NotRequired[ProcessFigures]
     loop_delays: NotRequired[LoopDelays]

@@ -22,6 +22,9 @@ EndReason = Literal[
 ]
 END_REASONS: tuple[EndReason, ...] = EndReason.__args__  # type: ignore[attr-defined]
 
+SERVER_ENDS: tuple[EndReason, ...] = ("node_shutdown", "node_lost", "lease_lost")
+"""Ends that are the server's doing: neither the client nor its network has any part in them."""
+
 StreamState = Literal["live", "waiting", "offline"]
 Health = Literal["good", "warning", "bad", "none"]
 

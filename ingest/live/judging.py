@@ -51,6 +51,7 @@ class Judging:
         self._discontinuities = Total(SPREAD_SECONDS)
         self._settled_s = 0
         """Ticks since media flow as they should."""
+        self._unrecorded_since: float | None = None
         self._was_broken = False
         """A track was missing a second ago."""
         self.follow(publisher.limits.get("health", {}))
@@ -90,6 +91,8 @@ class Judging:
             figures.video_kbps = meter.shown.video.kbps
         if second.pace is not None and meter.is_ahead:
             figures.pace = second.pace
+        figures.recording_failure = self._publisher.recording() if self._publisher.recording is not None else ""
+        figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
         flows = not meter.is_paused and figures.idle_s <= self._silent_s
         self._watch(figures, second, now, flows)
         figures.target = choose(limits["target_kbps"], claimed_kbps, self._usual.value)
@@ -144,6 +147,14 @@ class Judging:
             return None
         bitrates, frames = self._bitrates.variation, self._frame_rates.variation
         return None if bitrates is None or frames is None else 100 * min(bitrates, frames)
+
+    def _unrecorded_s(self, fails: bool, now: float) -> float | None:
+        if not fails:
+            self._unrecorded_since = None
+            return None
+        if self._unrecorded_since is None:
+            self._unrecorded_since = now
+        return now - self._unrecorded_since
 
     def _publishes(self, wall: float) -> int:
         began = (self._publisher.started, *self._publisher.limits.get("publishes", ()))

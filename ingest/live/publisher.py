@@ -29,5 +29,7 @@ class Publisher:
     """Seconds since the Unix epoch."""
     socket: Callable[[], SocketFigures] | None = None
     """Asked once a second."""
+    recording: Callable[[], str] | None = None
+    """Why what is to be recorded of it is not, just now, as a sentence; "": it is. Asked once a second."""
     described: Callable[[dict[str, Any], MediaInfo], None] | None = None
     """Called when the metadata or what the sequence headers say has changed."""

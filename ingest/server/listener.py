@@ -130,6 +130,12 @@ class RtmpServer:
         if self.stopping:
             return
         self._set_grace(grace_s)
+        logger.info(
+            "Node %s drains: it takes no new connections, and ends what is still live in %d s (%d sessions now).",
+            self.config.node,
+            grace_s,
+            len(self.sessions),
+        )
         if self.draining:
             return
         self.draining = True
@@ -221,6 +227,7 @@ class RtmpServer:
         if self.draining:
             self._listening.close()
         else:
+            logger.info("Node %s takes connections again.", self.config.node)
             self.node.put_state()
 
     async def _wait_until_empty(self, timeout_s: float) -> None:

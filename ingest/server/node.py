@@ -215,6 +215,10 @@ class Node:
             "loop_delay_ms": round(server.loop_delay.take_most() * 1000, 2),
             "cpu_percent": round((cpu_s - self._last_cpu_s) / elapsed_s * 100, 1),
             "disk_free_percent": _disk_free_percent(server.config.disk),
+            "draining": server.draining,
+            "recordings_failing": sum(
+                1 for session in server.sessions.values() if isinstance(session, Publishing) and session.is_unrecorded
+            ),
             "counters": counters,
             "process": self._process.figures(),
             "loop_delays": server.loop_delay.figures,

@@ -38,9 +38,11 @@ def connections_possible() -> int:
 
 
 def make_room_for(connections: int) -> bool:
-    """Raises this process's limit of open files as far as so many connections need. False: it may not go so far."""
+    """Raises this process's limit of open files as far as so many connections need, with a file for each that is
+    recorded or played. False: it may not go so far that there could be so many connections.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = min(connections, connections_possible()) + OTHER_FILES
+    wanted = min(2 * connections, connections_possible()) + OTHER_FILES
     if soft not in (resource.RLIM_INFINITY, hard) and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return connections <= connections_possible()

@@ -48,6 +48,7 @@ class Publishing:
             limits=accept["limits"],
             started=time.time(),
             socket=self._socket,
+            recording=self._recording.failure if self._recording is not None else None,
             described=self._described,
         )
         # Where no key is needed the credential may be the public name, which is nothing to hide.
@@ -92,6 +93,11 @@ class Publishing:
             except LocalProtocolError:  # A name that isn't UTF-8 may grow over what a name can be.
                 return
         self.live.data(timestamp, name, values, payload, now, kept=kept)
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """What is to be recorded of it is not, just now."""
+        return self._recording is not None and bool(self._recording.failure())
 
     @property
     def is_unwatched(self) -> bool:

@@ -4,7 +4,9 @@ import uuid
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from ingest.contracts import HealthRule
+from django.db.models import Q
+
+from ingest.contracts import SERVER_ENDS, HealthRule
 from ingest.models import HealthOverride, Session
 
 FLAPPING = timedelta(minutes=10)
@@ -25,9 +27,11 @@ def rules(*, streams: Iterable[int]) -> dict[int, Rules]:
 
 
 def publishes(*, stream: int, besides: uuid.UUID, now: datetime) -> list[float]:
-    """When the stream's latest sessions began, on any node; seconds since the epoch. Trials don't count."""
+    """When the stream's latest sessions began, on any node; seconds since the epoch. Trials don't count, nor sessions
+    that the server ended: that their encoder came back is not its doing.
+    """
     began = Session.objects.filter(
         stream=stream, kind=Session.Kind.PUBLISH, is_test=False, started_at__gt=now - FLAPPING
-    ).exclude(pk=besides)
+    ).exclude(Q(pk=besides) | Q(end_reason__in=SERVER_ENDS))
     latest = began.order_by("-started_at").values_list("started_at", flat=True)[:MOST_PUBLISHES]
     return [at.timestamp() for at in latest]

@@ -34,6 +34,8 @@ def counted() -> dict[str, Any]:
     counts.refused("key_unknown", 4)
     counts.recorded("failed")
     return {
+        "draining": True,
+        "recordings_failing": 3,
         "counters": COUNTERS,
         "counts": counts.figures,
         "loop_delays": {"bounds_s": [0.001, 0.1], "counts": [90, 9, 1], "sum_s": 0.75},
@@ -62,6 +64,8 @@ def test_what_a_node_counted(client: Client, stream: Stream) -> None:
     assert values(found, "rtmpweb_node_recordings")["n1", "failed"] == 1.0
     assert values(found, "rtmpweb_node_process_cpu_seconds") == {("n1",): 812.5}
     assert values(found, "rtmpweb_node_process_open_fds") == {("n1",): 120.0}
+    assert values(found, "rtmpweb_node_draining") == {("n1",): 1.0}
+    assert values(found, "rtmpweb_node_recordings_failing") == {("n1",): 3.0}
 
 
 def test_how_late_the_loop_was_is_a_histogram(client: Client, stream: Stream) -> None:
@@ -95,7 +99,13 @@ def test_a_node_of_an_earlier_version_counts_nothing(client: Client, stream: Str
     put(snapshot(stream))
     found = scrape(client)
     assert values(found, "rtmpweb_node_players") == {("n1",): 3.0}
-    for name in ("node_sent_bytes", "node_sessions_ended", "stream_sent_bytes", "node_loop_delay_seconds"):
+    for name in (
+        "node_sent_bytes",
+        "node_sessions_ended",
+        "stream_sent_bytes",
+        "node_loop_delay_seconds",
+        "node_draining",
+    ):
         assert values(found, f"rtmpweb_{name}") == {}
 
 

@@ -135,14 +135,19 @@ def test_media_nodes(client: Client, settled: None, db: None) -> None:
     node("a", state=Node.State.DRAINING)
     node("stopped", seen_s=60, stopped_at=timezone.now())
     found = parts(client, "operator")["nodes"]
-    assert (found["state"], found["detail"]) == ("ok", "a (draining)")
+    assert (found["state"], found["what"], found["detail"]) == ("degraded", "Every media node drains", "a (draining)")
+    drains = found["since"]
     lost = node("lost", seen_s=60, state=Node.State.DOWN)
     found = parts(client, "analyst")["nodes"]
-    assert (found["state"], found["what"], found["detail"]) == ("degraded", "1 of 2 media nodes is missing", "lost")
+    assert (found["state"], found["what"], found["detail"]) == (
+        "degraded",
+        "1 of 2 media nodes is missing",
+        "lost; a (draining)",
+    )
     assert since(found).timestamp() == close_to(lost.seen_at)
     nodes.forget(name="lost")
     found = parts(client, "admin")["nodes"]
-    assert (found["state"], found["detail"]) == ("ok", "a (draining)")
+    assert (found["state"], found["detail"], found["since"] >= drains) == ("degraded", "a (draining)", True)
     nodes.seen(name="lost", now=timezone.now())
     found = parts(client, "key manager")["nodes"]
     assert (found["state"], found["detail"]) == ("ok", "a (draining), lost")
@@ -176,6 +181,18 @@ def test_telemetry_that_can_not_be_written(client: Client, db: None) -> None:
     assert since(found).timestamp() == 1.7e9
 
 
+def test_recordings_that_can_not_be_written(client: Client, db: None) -> None:
+    told = cast(NodeFigures, figures("n3") | {"recordings_failing": 2})
+    async_to_sync(get_livestore().put_node)(told, [])
+    found = parts(client)["disk"]
+    assert (found["state"], found["what"]) == ("degraded", "Recordings can't be written")
+    assert found["detail"] == "n3: 2 streams"
+    assert "RTMPWEB_RECORDINGS" in found["advice"]
+    assert parts(client, "operator")["disk"]["since"] == found["since"]
+    async_to_sync(get_livestore().put_node)(cast(NodeFigures, told | {"recordings_failing": 0}), [])
+    assert parts(client, "analyst")["disk"]["state"] == "ok"
+
+
 def test_a_node_at_its_processors_limit(client: Client, db: None) -> None:
     Node.objects.create(name="n3", state="up", seen_at=timezone.now())
     issue = {"check": "node_cpu", "level": "warning", "since": 1.7e9, "actual": "97 % of a processor"}
@@ -184,6 +201,8 @@ def test_a_node_at_its_processors_limit(client: Client, db: None) -> None:
     assert (found["state"], found["what"]) == ("degraded", "1 of 1 media nodes is at the limit")
     assert found["detail"] == "n3: 97 % of a processor"
     assert since(found).timestamp() == 1.7e9
+    Node.objects.create(name="n4", state="draining", seen_at=timezone.now())
+    assert parts(client, "operator")["nodes"]["detail"] == "n3: 97 % of a processor; n4 (draining)"
 
 
 def test_a_disk_that_is_nearly_full_keeps_its_since(client: Client, db: None) -> None:

@@ -105,7 +105,7 @@ def test_limits_come_from_key_and_stream(stream: Stream) -> None:
 
 
 def test_how_a_stream_is_judged_and_how_often_it_began(key: NewKey) -> None:
-    """By its own rules; trials and players don't count, nor what is long ago."""
+    """By its own rules; trials and players don't count, nor what is long ago, nor what the server itself ended."""
     stream = key.key.stream
     HealthOverride.objects.create(stream=stream, check_code="starving", warning=20.0)
     HealthOverride.objects.create(stream=stream, check_code="gop_long", enabled=False)
@@ -113,6 +113,9 @@ def test_how_a_stream_is_judged_and_how_often_it_began(key: NewKey) -> None:
         ("publish", 30, {}),
         ("publish", 90, {}),
         ("publish", 601, {}),
+        ("publish", 40, {"end_reason": "node_lost"}),
+        ("publish", 50, {"end_reason": "node_shutdown"}),
+        ("publish", 55, {"end_reason": "lease_lost"}),
         ("publish", 60, {"is_test": True}),
         ("play", 60, {}),
     ):

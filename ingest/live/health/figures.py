@@ -52,6 +52,10 @@ class Figures:
     discontinuities: int = 0
     """Gaps in timestamps and steps back, in the last minute."""
     rtt_ms: float | None = None
+    recording_failure: str = ""
+    """Why what is to be recorded is not, as a sentence."""
+    recording_failed_s: float | None = None
+    """How long it has not been. None: it is, or need not be."""
     publishes: int = 1
     """Of the stream in the last 10 min, this one included, on any node."""
     players: int = 0

@@ -6,7 +6,23 @@ from typing import Final
 
 from ingest.contracts import NodeFigures
 from ingest.live.health.check import Check
-from ingest.live.health.words import NBSP, span
+from ingest.live.health.words import NBSP, percent, span, whole
+
+
+def _files_share(figures: NodeFigures) -> float | None:
+    """Open files, in percent of those that the process may have open."""
+    process = figures.get("process")
+    if process is None or process["open_files"] is None or not process["most_files"]:
+        return None
+    return 100 * process["open_files"] / process["most_files"]
+
+
+def _files(figures: NodeFigures) -> str:
+    process = figures.get("process")
+    if process is None:
+        return ""
+    return f"{whole(process['open_files'] or 0)} of {whole(process['most_files'] or 0)} files"
+
 
 NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
     Check(
@@ -36,6 +52,24 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         actual=lambda figures, passed: f"{passed.value:.1f}{NBSP}% free",
         title=lambda figures, passed: f"{passed.value:.1f}{NBSP}% of the disk is free, {passed.limit:g} at least.",
         advice="Free space on it: recordings and telemetry stop when it is full.",
+    ),
+    Check(
+        code="node_files",
+        name="Open files",
+        warning=80,
+        bad=95,
+        hold_s=0,
+        unit="%",
+        warms_up=False,
+        measure=_files_share,
+        actual=lambda figures, passed: f"{_files(figures)} ({percent(passed.value)})",
+        title=lambda figures, passed: (
+            f"The node has {_files(figures)} open that it may, {percent(passed.value)}, {passed.limit:g} at most."
+        ),
+        advice=(
+            "Without one nobody can connect, and nothing is recorded: raise the process's limit of open files "
+            "(ulimit -n; LimitNOFILE= of systemd), or lower RTMPWEB_MAX_CONNECTIONS."
+        ),
     ),
 )
 

@@ -50,7 +50,8 @@ class Recorder:
         self._subscriber = Subscriber(0, settings.queue, self._wake)
         self._timer: asyncio.TimerHandle | None = None
         self._busy_since: float | None = None
-        self._is_stalled = False
+        self.is_stalled = False
+        """The disk has taken nothing for too long, as was told."""
         self._is_held = False
         self._under_way_bytes = 0
         self._dropped = 0
@@ -82,9 +83,9 @@ class Recorder:
     def look(self, now: float) -> None:
         """Tell, once, that the disk takes nothing. To be asked some times a second."""
         settings = self._settings
-        if self._is_stalled or self._busy_since is None or now - self._busy_since < settings.stall_s:
+        if self.is_stalled or self._busy_since is None or now - self._busy_since < settings.stall_s:
             return
-        self._is_stalled = True
+        self.is_stalled = True
         text = f"The disk has taken nothing for {settings.stall_s:.0f} s. What it misses meanwhile is dropped."
         self._tell(Report("failed", dropped_frames=self.dropped_frames, code=FAILED, description=text))
 
@@ -163,7 +164,7 @@ class Recorder:
     def _written(self, reports: list[Report]) -> None:
         self._busy_since = None
         self._under_way_bytes = 0
-        self._is_stalled = False
+        self.is_stalled = False
         self._tell_all(reports)
         self._go_on()
 

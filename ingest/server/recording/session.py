@@ -1,5 +1,6 @@
 """A publish session's recording: from its order to its end, with what the client and the application are told."""
 
+from math import inf
 from typing import Final
 
 from ingest.contracts.recording import RecordEvent, RecordOrder
@@ -10,6 +11,8 @@ from ingest.server.recording.recorder import Recorder
 from ingest.server.recording.recording import Order
 from ingest.server.recording.reports import FAILED, START, STOP, Report
 
+MISSING_FOR_S: Final = 30.0
+"""For so long frames that the disk was too slow for are told as a failure."""
 NOT_SET_UP: Final = "This server has no folder of recordings."
 
 
@@ -24,6 +27,13 @@ class SessionRecording:
         self._order = Order(live.app, live.name, order["mode"], order["file"])
         self._is_on = self._is_over = False
         self._recorder: Recorder | None = None
+        self._failure = ""
+        """Why nothing is written, as a sentence, since the last failure; "": since then something was."""
+        self._is_stall = False
+        """That was a disk that hangs, which tells nothing when it goes on."""
+        self._dropped = 0
+        """Frames that were missing when it was last asked why, and since when."""
+        self._dropped_at = -inf
 
     def start(self, now: float) -> None:
         """The session has begun."""
@@ -44,7 +54,25 @@ class SessionRecording:
         if self._recorder is None:
             self._told(Report("over"))
 
+    def failure(self) -> str:
+        """Why it is not recorded, or not all of it, as a sentence; "": it is. To be asked once a second."""
+        recorder, now = self._recorder, self._connection.loop.time()
+        if recorder is None:
+            return self._failure
+        if self._is_stall and not recorder.is_stalled:
+            self._failure, self._is_stall = "", False
+        if recorder.dropped_frames > self._dropped:
+            self._dropped, self._dropped_at = recorder.dropped_frames, now
+        if not self._failure and now - self._dropped_at < MISSING_FOR_S:
+            return f"{self._dropped:,} of its frames are missing so far, as the disk is behind."
+        return self._failure
+
     def _told(self, report: Report) -> None:
+        if report.state == "failed":
+            self._failure = report.description
+            self._is_stall = self._recorder is not None and self._recorder.is_stalled
+        else:
+            self._failure = ""
         if report.state == "started" and not self._is_on and not self._is_over:
             self._is_on = True
             self._say("status", START, f"Recording {report.name}.")

@@ -202,6 +202,10 @@ def test_the_nodes_issues_stand_in_its_strip(page: Page, server: ServerProcess, 
     wall.tell()
     expect(strip).to_have_attribute("data-health", "warning")
     expect(strip).to_contain_text("Make room.")
+    expect(strip).not_to_contain_text("draining")
+    node.fields["draining"] = True
+    wall.tell()
+    expect(strip).to_contain_text("ingest-1 (draining)")
 
 
 def test_who_dropped_has_its_reason_and_whether_it_is_back(page: Page, server: ServerProcess, node: Node) -> None:

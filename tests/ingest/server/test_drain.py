@@ -1,6 +1,7 @@
 """Drain: nobody new comes, those that there are are asked to leave, then end; or all goes on as before."""
 
 import asyncio
+import logging
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -233,3 +234,26 @@ async def test_connections_without_room_are_told_by_the_tick(
     assert "1 in all (RTMPWEB_MAX_CONNECTIONS)" in warning
     assert "Raise the limit" in warning
     await client.close()
+
+
+async def test_the_log_and_the_figures_say_that_it_drains(
+    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ingest.server.listener")
+    server = await serve()
+
+    def drains() -> bool:
+        ticks = app.node.of("node.tick")
+        return bool(ticks) and ticks[-1]["figures"]["draining"]
+
+    await app.wait_until(lambda: bool(app.node.of("node.tick")))
+    assert not drains()
+    server.drain(60.0)
+    await app.wait_until(drains)
+    server.resume()
+    await app.wait_until(lambda: not drains())
+    said = [record.getMessage() for record in caplog.records if "node-1" in record.getMessage()]
+    assert said == [
+        "Node node-1 drains: it takes no new connections, and ends what is still live in 60 s (0 sessions now).",
+        "Node node-1 takes connections again.",
+    ]

@@ -67,7 +67,7 @@ function row(node) {
         { class: "id" },
         icon(look.icon, `w-${look.icon}`),
         element("span", { class: "vh" }, worst === "good" ? "Running:" : `${look.word}:`),
-        node.node,
+        node.draining ? `${node.node} (draining)` : node.node,
       ),
       element(
         "dl",

@@ -103,6 +103,8 @@ def late(**fields: Any) -> Figures:
         (Figures(publishes=2), []),
         (Figures(publishes=3), ["flapping warning"]),
         (Figures(publishes=6), ["flapping bad"]),
+        (Figures(recording_failed_s=0.0), ["recording_failed warning"]),
+        (Figures(recording_failed_s=30.0), ["recording_failed bad"]),
         (Figures(players=4, slow_players=1), []),
         (Figures(players=3, slow_players=1), ["slow_players warning"]),
         (Figures(players=1, slow_players=1), ["slow_players warning"]),
@@ -203,6 +205,14 @@ def test_limits(figures: Figures, expected: list[str]) -> None:
             "less than 3 times",
             4,
             3,
+        ),
+        (
+            Figures(recording_failure="No space left on device.", recording_failed_s=14.0),
+            "The stream is not recorded. No space left on device.",
+            f"not recorded for 14{N}s",
+            "recorded",
+            14,
+            0,
         ),
         (
             Figures(players=4, slow_players=2, dropped_frames=1625),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.contracts import NodeFigures
+from ingest.contracts import NodeFigures, ProcessFigures
 from ingest.live.health import NODE_CHECK_CODES, NODE_CHECKS, HealthEngine
 from tests.ingest.live.payloads import START_WALL
 
@@ -24,6 +24,34 @@ def figures(cpu: float | None = 20.0, disk: float | None = 60.0) -> NodeFigures:
         "cpu_percent": cpu,
         "disk_free_percent": disk,
     }
+
+
+def with_files(open_files: int | None, most_files: int | None) -> NodeFigures:
+    process: ProcessFigures = {
+        "started_at": START_WALL,
+        "cpu_s": 1.0,
+        "resident_bytes": None,
+        "open_files": open_files,
+        "most_files": most_files,
+    }
+    return {**figures(), "process": process}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (with_files(None, 1024), None),
+        (with_files(5000, None), None),
+        (with_files(800, 1000), None),
+        (with_files(801, 1000), "warning"),
+        (with_files(951, 1000), "bad"),
+    ],
+)
+def test_open_files_are_judged_at_once(found: NodeFigures, expected: str | None) -> None:
+    issues = HealthEngine(0.0, NODE_CHECKS).update(found, 1.0, START_WALL)
+    assert [(issue["check"], issue["level"]) for issue in issues] == ([("node_files", expected)] if expected else [])
+    if expected == "bad":
+        assert issues[0]["title"] == f"The node has 951 of 1,000 files open that it may, 95{N}%, 95 at most."
 
 
 @pytest.mark.parametrize(

@@ -293,3 +293,40 @@ async def test_a_link_leads_nowhere(recorded: Recorded, tmp_path: Path) -> None:
         await air.send()
         await recorded.until("failed")
     assert target.read_bytes() == b"mine"
+
+
+def unrecorded(recorded: Recorded) -> tuple[int, list[str]]:
+    """What the latest tick says: streams that are not recorded, and the sentences of such issues."""
+    ticks = recorded.app.node.of("node.tick")
+    if not ticks:
+        return -1, []
+    tick = ticks[-1]
+    issues = [issue for stream in tick["streams"] for issue in stream["issues"]]
+    return tick["figures"]["recordings_failing"], [
+        issue["title"] for issue in issues if issue["check"] == "recording_failed"
+    ]
+
+
+async def test_the_streams_health_tells_it_until_the_recording_goes_on(recorded: Recorded) -> None:
+    recorded.folder.write_text("no folder")
+    server = await recorded.serve(again_s=0.05)
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.send()
+        (failed,) = await recorded.until("failed")
+        said = f"The stream is not recorded. {failed['description']}"
+        await recorded.app.wait_until(lambda: unrecorded(recorded) == (1, [said]))
+        recorded.folder.unlink()
+        async with asyncio.timeout(10):
+            while not recorded.told("started"):
+                await air.send(5)
+        await recorded.app.wait_until(lambda: unrecorded(recorded) == (0, []))
+
+
+async def test_a_disk_that_goes_on_by_itself_is_no_failure_any_more(recorded: Recorded, hanging: HangingDisk) -> None:
+    server = await recorded.serve(sync_s=EACH_TIME_S, stall_s=0.2)
+    async with OnAir(server.addresses[0][1]) as air:
+        await air.send()
+        await hanging.wait_hanging()
+        await recorded.app.wait_until(lambda: unrecorded(recorded)[0] == 1)
+        hanging.released.set()
+        await recorded.app.wait_until(lambda: unrecorded(recorded) == (0, []))
