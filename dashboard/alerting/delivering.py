@@ -2,7 +2,7 @@
 
 A message is claimed by compare-and-swap before it is sent, so that no two workers send it at the same time, and counted
 as tried from then on. It may arrive twice where a worker dies between the answer and its row: each has an id that
-receivers can tell it by. Of a series (what one receiver is told of a session, or of an alert) the next waits for the
+receivers can tell it by. Of a series (what one receiver is told of a stream, or of an alert) the next waits for the
 one before to arrive or to be given up. A receiver that can't be reached is left alone for as long as the message that
 found it so.
 """

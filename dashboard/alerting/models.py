@@ -236,7 +236,7 @@ class Delivery(models.Model):
     alert = models.ForeignKey(Alert, on_delete=models.SET_NULL, null=True, blank=True, related_name="deliveries")
     kind = models.CharField(max_length=32)
     series = models.CharField(
-        max_length=300, help_text="Of which one goes after the other: a receiver's of one session or alert."
+        max_length=300, help_text="Of which one goes after the other: a receiver's of one stream or alert."
     )
     body = models.JSONField(default=dict)
     state = models.CharField(max_length=8, choices=State, default=State.WAITING)

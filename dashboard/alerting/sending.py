@@ -24,7 +24,9 @@ def put(messages: Iterable[Delivery]) -> None:
 
 
 def _numbered(messages: Iterable[Delivery]) -> Iterator[Delivery]:
-    for number, message in zip(count(time.time_ns() // 1000), messages, strict=False):
+    """By the time, but after all that there are: workers' clocks differ, and are set."""
+    last = Delivery.objects.order_by("-number").values_list("number", flat=True).first() or 0
+    for number, message in zip(count(max(time.time_ns() // 1000, last + 1)), messages, strict=False):
         message.number = number
         yield message
 
@@ -37,7 +39,7 @@ def of_event(event: OutboxEvent, webhook: Webhook) -> Delivery:
         webhook=webhook,
         event=event,
         kind=event.kind,
-        series=_series(webhook, session["id"]),
+        series=_series(webhook, f"stream:{event.stream_id}" if event.stream_id else session["id"]),
         body=event.payload | {"url": links.session_url(session["id"])},
     )
 

@@ -2,6 +2,7 @@
 
 An event, its messages and its alerts are one transaction, in which its row is locked: it is taken once, however many
 workers take, and one that died half-way is taken by the next. One event each, since SQLite lets one write at a time.
+Those of a stream are taken one after the other.
 """
 
 import time
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from dashboard.alerting import alarms, sending
 from dashboard.alerting.models import Delivery, Webhook, scoped
@@ -26,7 +28,8 @@ def take(now: datetime) -> int:
     """Takes what waits, in order; how many. Raises OperationalError: what is left then waits for the next run."""
     ends = time.monotonic() + RUN_S
     taken = 0
-    while events := list(OutboxEvent.objects.filter(taken_at__isnull=True).order_by("at", "pk")[:AT_ONCE]):
+    while events := list(_waiting().order_by("at", "sequence", "pk")[:AT_ONCE]):
+        before = taken
         webhooks = list(scoped(Webhook.objects.filter(enabled=True)))
         rules = alarms.Rules.read()
         for event in events:
@@ -37,7 +40,13 @@ def take(now: datetime) -> int:
                 messages += _messages(event, webhooks)
             with turn():
                 taken += _take(event, messages, rules, now)
+        if taken == before:  # Others take them.
+            break
     return taken
+
+
+def _waiting() -> "QuerySet[OutboxEvent]":
+    return OutboxEvent.objects.filter(taken_at__isnull=True)
 
 
 def _messages(event: OutboxEvent, webhooks: Sequence[Webhook]) -> list[Delivery]:
@@ -47,9 +56,19 @@ def _messages(event: OutboxEvent, webhooks: Sequence[Webhook]) -> list[Delivery]
 
 def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: alarms.Rules, now: datetime) -> bool:
     """By its time too: an event that alerts alone hear may be written anew meanwhile."""
+    if _has_earlier(event):
+        return False
     if not OutboxEvent.objects.filter(pk=event.pk, at=event.at, taken_at__isnull=True).update(taken_at=now):
         return False  # Another worker was first, or what it says is over.
     with alone(f"The event {event.pk}"), transaction.atomic():
         sending.put(messages)
         rules.hear(event)
     return True
+
+
+def _has_earlier(event: OutboxEvent) -> bool:
+    """Whether one of its stream comes first that another worker is about to take."""
+    if event.sequence is None:
+        return False
+    earlier = OutboxEvent.objects.filter(stream=event.stream_id, sequence__lt=event.sequence)
+    return earlier.filter(taken_at__isnull=True).exists()

@@ -7,6 +7,13 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AlterField(
+            model_name="delivery",
+            name="series",
+            field=models.CharField(
+                help_text="Of which one goes after the other: a receiver's of one stream or alert.", max_length=300
+            ),
+        ),
         migrations.CreateModel(
             name="DeliveryCount",
             fields=[

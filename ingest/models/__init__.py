@@ -7,7 +7,7 @@ from ingest.models.access import Application, Ban, EncoderLogin, Stream, StreamK
 from ingest.models.audit import AuditEntry
 from ingest.models.health import HealthOverride
 from ingest.models.kept import Recording, SharedObject
-from ingest.models.outbox import OutboxEvent
+from ingest.models.outbox import OutboxEvent, StreamTold
 from ingest.models.sessions import Attempt, Lease, Node, Session, StatusEvent
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "StatusEvent",
     "Stream",
     "StreamKey",
+    "StreamTold",
 ]

@@ -12,7 +12,8 @@ from ingest.models.sessions import Session
 class OutboxEvent(models.Model):
     """Something that webhooks and alerts are told. `once` makes it exactly one, whoever writes it how often.
 
-    `payload` is what receivers get, whole, without any secret.
+    `payload` is what receivers get, whole, without any secret. Within a stream `at` never goes back, whatever clocks
+    say.
     """
 
     class Kind(models.TextChoices):
@@ -27,6 +28,9 @@ class OutboxEvent(models.Model):
     kind = models.CharField(max_length=32, choices=Kind)
     once = models.CharField(max_length=128, unique=True, help_text="Tells the event from all others of its kind.")
     stream = models.ForeignKey(Stream, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    sequence = models.BigIntegerField(
+        null=True, blank=True, help_text="Grows with each event of the stream. Empty: of none, or for alerts alone."
+    )
     session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     payload = models.JSONField(default=dict)
     taken_at = models.DateTimeField(
@@ -42,3 +46,14 @@ class OutboxEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.once}"
+
+
+class StreamTold(models.Model):
+    """The latest event of a stream. Whoever writes the next one holds this row, and no other that admissions need."""
+
+    stream = models.OneToOneField(Stream, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    sequence = models.BigIntegerField(default=0)
+    at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.stream_id}: {self.sequence}"

@@ -80,7 +80,9 @@ def test_a_begin_and_an_end_are_told_with_what_is_known(process: HistoryWriter, 
         "app": "live",
         "name": "cam1",
         "session": {"id": str(session.pk), "address": "192.0.2.7", "encoder": "", "node": "node-a"},
+        "sequence": 1,
     }
+    assert over.payload["sequence"] == 2
     assert over.payload["end"] == {
         "reason": "tcp_reset",
         "description": "It broke.",

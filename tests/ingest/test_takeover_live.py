@@ -13,7 +13,7 @@ from django.utils import timezone
 from ingest.consumers import silence, upkeep
 from ingest.contracts import EndReason
 from ingest.history import HistoryWriter
-from ingest.models import Lease, Node, Session, StatusEvent, Stream
+from ingest.models import Lease, Node, OutboxEvent, Session, StatusEvent, Stream
 from ingest.rtmp import events
 from ingest.services import keys
 from ingest.services.keys import NewKey
@@ -70,6 +70,8 @@ async def test_an_encoder_that_comes_back_gets_its_stream_and_keeps_its_players(
                 await dead.wait_closed()
                 session = await ended(former, "replaced")
         assert waited > 2.9
+        told = OutboxEvent.objects.filter(kind__in=("publish", "unpublish")).order_by("sequence")
+        await until(lambda: [event.kind for event in told.all()] == ["publish", "unpublish"] * 2)
         assert session.end_description.startswith("Taken over from 127.0.0.1 after ")
         assert (session.bytes_in > 0, session.video_frames) == (True, 1)
     takeover = await StatusEvent.objects.aget(kind="publish.takeover")

@@ -37,7 +37,7 @@ class Told:
         when = at or timezone.now()
         once = f"{kind}:{self.session.pk}:{self.number}"
         event = outbox._event(OutboxEvent.Kind(kind), self.session, when, once, **about)
-        event.save()
+        outbox._write([event])
         return event
 
     def publish(self, at: datetime | None = None) -> OutboxEvent:

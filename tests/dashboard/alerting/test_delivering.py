@@ -14,6 +14,7 @@ from dashboard.alerting import delivering, outbound, sending, taking
 from dashboard.alerting.models import Delivery, DeliveryCount, Webhook
 from ingest.models import OutboxEvent, Stream
 from tests.dashboard.alerting.conftest import live
+from tests.dashboard.conftest import make_stream
 from tests.receivers import HttpReceiver, answer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,6 +22,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def take() -> None:
     taking.take(timezone.now())
+
+
+def names(receiver: HttpReceiver) -> list[str]:
+    return [json.loads(got.body)["name"] for got in receiver.got]
 
 
 def soon(**fields: Any) -> None:
@@ -113,7 +118,10 @@ def test_a_failure_is_tried_again_later_and_keeps_its_id(
 
 
 @pytest.mark.both_forms
-def test_an_end_waits_for_its_begin_and_others_do_not(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
+def test_what_a_stream_s_receiver_is_told_waits_for_what_was_before_and_other_streams_go_on(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream
+) -> None:
+    """The end of one session, and the begin of the next."""
     receiver.behaviours = [answer(503), answer(200)]
     told = live(stream)
     told.publish()
@@ -121,12 +129,31 @@ def test_an_end_waits_for_its_begin_and_others_do_not(webhook: Webhook, receiver
     delivering.deliver_webhook(webhook.pk)
     told.end()
     live(stream).publish()
+    live(make_stream("cam-2")).publish()
     take()
     delivering.deliver_webhook(webhook.pk)
-    assert kinds(receiver) == ["publish", "publish"]
+    assert names(receiver) == ["cam-1", "cam-2"]
     soon()
     delivering.deliver_webhook(webhook.pk)
-    assert kinds(receiver) == ["publish", "publish", "publish", "unpublish"]
+    assert names(receiver) == ["cam-1", "cam-2", *["cam-1"] * 3]
+    assert kinds(receiver)[2:] == ["publish", "unpublish", "publish"]
+    assert [json.loads(got.body)["sequence"] for got in receiver.got] == [1, 1, 1, 2, 3]
+
+
+@pytest.mark.both_forms
+def test_a_clock_that_is_set_back_changes_no_order(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers', or the media node's."""
+    told = live(stream)
+    told.publish()
+    take()
+    monkeypatch.setattr(sending.time, "time_ns", lambda: 1_700_000_000_000_000_000)
+    told.end(at=timezone.now() - timedelta(hours=1))
+    live(stream).publish(at=timezone.now() - timedelta(minutes=59))
+    take()
+    delivering.deliver_webhook(webhook.pk)
+    assert kinds(receiver) == ["publish", "unpublish", "publish"]
 
 
 @pytest.mark.both_forms

@@ -56,6 +56,26 @@ def test_each_event_is_a_transaction_of_its_own_with_a_pause_after_it(
     assert (Alert.objects.count(), Delivery.objects.count()) == (24, 12)
 
 
+def test_none_of_a_stream_is_taken_before_the_one_that_another_worker_is_about_to_take(
+    webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = live(stream)
+    first = told.publish()
+    told.end()
+    other = live(make_stream("cam-2")).publish()
+    real = OutboxEvent.objects.filter(taken_at__isnull=True)
+
+    def look(**_: Any) -> Any:
+        """The first is in the other worker's hands: it is not seen to be taken yet."""
+        return real.exclude(pk=first.pk)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(taking, "_waiting", look)
+        assert take() == 1
+    assert list(OutboxEvent.objects.filter(taken_at__isnull=False)) == [other]
+    assert take() == 2
+
+
 def test_a_run_ends_and_the_next_takes_what_is_left(
     webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
