@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ingest import livestore
-from ingest.consumers.wallfeed import card
+from ingest.consumers.wallfeed import NODE_LEFT_OUT, card
 from ingest.contracts import Issue
 from ingest.history import HistoryWriter
 from ingest.livestore import RedisLiveStore
@@ -43,6 +43,8 @@ async def test_the_wall_gets_what_changed_and_what_is_gone(node: NodeApp) -> Non
     assert (first["kind"], first["at"], first["gone"]) == ("update", 100.0, [])
     assert first["streams"] == [card(one), card(two)]
     assert [figures["node"] for figures in first["nodes"]] == [NODE]
+    assert first["nodes"][0]["records"]
+    assert not first["nodes"][0].keys() & set(NODE_LEFT_OUT), "what is for metrics alone costs pages nothing"
     changed = snapshot(2, name="cam2", players=1)
     await node.tick(at=101.0, streams=[one, changed])
     assert (await receive())["streams"] == [{"id": 2, "players": 1}]
