@@ -8,7 +8,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
-from dashboard import tokens
+from dashboard import (
+    tokens,
+    useradmin,  # noqa: F401 - registers users and groups.
+)
 from dashboard.models import ApiToken
 from dashboard.permissions import Ability
 from dashboard.views.access import request_abilities

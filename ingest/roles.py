@@ -21,10 +21,13 @@ VIEW = tuple(("ingest", model, f"view_{model}") for model in SEEN)
 KICK = (("ingest", "session", "kick_session"),)
 KEYS = tuple(("ingest", "streamkey", f"{act}_streamkey") for act in ("view", "add", "change", "delete"))
 STREAMS = tuple(("ingest", "stream", f"{act}_stream") for act in ("add", "change"))
-SETUP = tuple(
-    (app, model, f"{act}_{model}")
-    for app, model in (("ingest", "application"), ("ingest", "stream"), ("auth", "user"), ("auth", "group"))
-    for act in ("view", "add", "change", "delete")
+SETUP = (
+    *(
+        (app, model, f"{act}_{model}")
+        for app, model in (("ingest", "application"), ("ingest", "stream"), ("auth", "user"))
+        for act in ("view", "add", "change", "delete")
+    ),
+    ("auth", "group", "view_group"),
 )
 
 Permission = tuple[str, str, str]
@@ -69,6 +72,10 @@ RECORDINGS: dict[str, Sequence[Permission]] = {
     ADMIN: DELETES_RECORDINGS,
 }
 
+CHANGES_GROUPS = tuple(("auth", "group", f"{act}_group") for act in ("add", "change", "delete"))
+FORMERLY: dict[str, Sequence[Permission]] = {ADMIN: CHANGES_GROUPS}
+"""What was granted once: a role is a group, and whoever could change one would say himself what he may."""
+
 NAMES = {"kick_session": "Can end a live session"}
 
 
@@ -88,6 +95,16 @@ def grant(apps: Any, permissions: Mapping[str, Sequence[Permission]]) -> None:
                 defaults={"name": NAMES.get(codename, f"Can {verb} {_verbose(apps, app, model) or noun}")},
             )
             group.permissions.add(permission)
+
+
+def withdraw(apps: Any, permissions: Mapping[str, Sequence[Permission]]) -> None:
+    """Takes from roles what `grant` once gave them."""
+    permission_model = apps.get_model("auth", "Permission")
+    for role, unwanted in permissions.items():
+        for group in apps.get_model("auth", "Group").objects.filter(name=role):
+            for app, model, codename in unwanted:
+                one = {"content_type__app_label": app, "content_type__model": model, "codename": codename}
+                group.permissions.remove(*permission_model.objects.filter(**one))
 
 
 def _verbose(apps: Any, app: str, model: str) -> str:
