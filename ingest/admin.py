@@ -22,6 +22,7 @@ from ingest.acting import actor_of
 from ingest.forms import StreamKeyForm
 from ingest.healthadmin import HealthOverrideInline
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
+from ingest.removaladmin import Removing
 from ingest.roles import CAN_DRAIN, CAN_KICK, CAN_LIFT_BANS
 from ingest.services import acts, bans, keyacts, keys, nodes, paste
 
@@ -38,14 +39,14 @@ DRAIN_GRACE_S = 60
 
 
 @admin.register(Application)
-class ApplicationAdmin(ApplicationBase):
+class ApplicationAdmin(Removing, ApplicationBase):
     list_display = ("name", "enabled", "publish_policy", "play_policy", "record")
     list_filter = ("enabled", "publish_policy", "play_policy")
     search_fields = ("name",)
 
 
 @admin.register(Stream)
-class StreamAdmin(StreamBase):
+class StreamAdmin(Removing, StreamBase):
     list_display = ("__str__", "owner", "enabled", "target_kbps", "takeover")
     list_filter = ("application", "enabled", "takeover", ("owner", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("application", "owner")

@@ -7,6 +7,7 @@ from redis.exceptions import RedisError
 from dashboard.api import (
     acts,
     alerts,
+    applications,
     audit,
     history,
     keys,
@@ -49,6 +50,7 @@ api.add_router("", recordings.router)
 api.add_router("", rollups.router)
 api.add_router("", reports.router)
 api.add_router("", nodes.router)
+api.add_router("", applications.router)
 api.add_router("", keys.router)
 api.add_router("", audit.router)
 api.add_router("", alerts.router)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from ninja import Field, Schema
 
 from ingest.contracts import EndReason, Health, StreamSnapshot, StreamState
+from ingest.models import Stream
 from ingest.services.playlinks import MOST_HOURS, USUAL_HOURS, PlayLink
 
 
@@ -47,6 +48,7 @@ class StreamOut(Schema):
     id: int
     app: str
     name: str
+    enabled: bool = Field(description="Else nobody publishes or plays it.")
     state: StreamState
     health: Health
     players: int
@@ -101,8 +103,8 @@ class StreamOut(Schema):
     tracks: list[TrackOut] = Field([], description="Besides the main ones, of a stream with several.")
 
     @classmethod
-    def of(cls, snapshot: StreamSnapshot) -> "StreamOut":
-        return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot)
+    def of(cls, row: Stream, snapshot: StreamSnapshot) -> "StreamOut":
+        return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot | {"enabled": row.enabled})
 
 
 def _total(row: Any, name: str) -> int | None:
@@ -221,6 +223,24 @@ class TokenOut(Schema):
     @classmethod
     def of(cls, link: PlayLink) -> "TokenOut":
         return cls(**asdict(link))
+
+
+class EnabledIn(Schema):
+    enabled: bool
+
+
+class HowToDelete(Schema):
+    force: bool = Field(False, description="Although somebody publishes: what goes on is ended within two seconds.")
+    dry_run: bool = Field(False, description="Only say what would go with it and what would stay.")
+
+
+class DeletionOut(Schema):
+    """What a deletion would do. Counts stop at 10,000."""
+
+    goes: dict[str, int] = Field(description="What goes with it, by kind.")
+    stays: dict[str, int] = Field(description="What stays, by kind.")
+    publishers: int = Field(description="How many publish there now: then it takes `force`.")
+    players: int
 
 
 class Problem(Schema):

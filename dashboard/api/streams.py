@@ -1,22 +1,32 @@
-"""/streams: what is on air, and the kick."""
+"""/streams: what is on air, the kick, and what a stream is: enabled, or deleted."""
 
 from datetime import timedelta
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from ninja import Body, Query, Router, Status
+from ninja import Body, Field, Query, Router, Status
 
 from dashboard.actors import actor_of
 from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, Text, cut
-from dashboard.api.schemas import KickIn, KickOut, Problem, StreamOut, TokenIn, TokenOut
+from dashboard.api.schemas import (
+    DeletionOut,
+    EnabledIn,
+    HowToDelete,
+    KickIn,
+    KickOut,
+    Problem,
+    StreamOut,
+    TokenIn,
+    TokenOut,
+)
 from dashboard.history import narrow
 from dashboard.kicking import Kick, kick_publisher
 from dashboard.permissions import Ability
 from dashboard.streams import Now, stream_row
 from ingest.contracts import Health, StreamState
 from ingest.models import Application, Stream
-from ingest.services import acts, playlinks
+from ingest.services import acts, playlinks, removal
 
 router = Router(tags=["streams"])
 
@@ -45,7 +55,7 @@ def streams(request: HttpRequest, filters: Query[StreamFilters]) -> ListOf[Strea
         {"app": filters.app, "name": filters.name},
     )
     page, count = cut(_in_condition(rows, now, filters.state, filters.health), filters)
-    return ListOf[StreamOut](items=[StreamOut.of(now.of_stream(row)) for row in page], count=count)
+    return ListOf[StreamOut](items=[StreamOut.of(row, now.of_stream(row)) for row in page], count=count)
 
 
 def _in_condition(
@@ -69,7 +79,44 @@ def _in_condition(
 )
 def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     """One stream by its public name."""
-    return StreamOut.of(Now.read().of_stream(stream_row(app, name)))
+    return _told(stream_row(app, name))
+
+
+@router.patch("/streams/{app}/{name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS))
+def change(request: HttpRequest, app: str, name: str, wish: EnabledIn) -> StreamOut:
+    """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
+    row = stream_row(app, name)
+    acts.enable(actor_of(request), row, wish.enabled)
+    return _told(row)
+
+
+class HowToDeleteStream(HowToDelete):
+    recordings: bool = Field(False, description="Its recordings with their files as well; else they stay.")
+
+
+@router.delete(
+    "/streams/{app}/{name}",
+    response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
+    auth=allow(Ability.MANAGE_STREAMS),
+)
+def delete(
+    request: HttpRequest, app: str, name: str, how: Query[HowToDeleteStream]
+) -> Status[DeletionOut | Problem | None]:
+    """Delete it with its keys, log-ins and what else is set up for it. Its history stays. 409 while it is live, unless
+    it is forced, and for a recording that can't be deleted.
+    """
+    row = stream_row(app, name)
+    if how.dry_run:
+        return Status(200, DeletionOut(**removal.of_streams(Stream.objects.filter(pk=row.pk)).as_dict()))
+    try:
+        removal.delete_stream(actor_of(request), row, force=how.force, with_recordings=how.recordings)
+    except removal.InTheWay as problem:
+        return Status(409, Problem(detail=str(problem)))
+    return Status(204, None)
+
+
+def _told(row: Stream) -> StreamOut:
+    return StreamOut.of(row, Now.read().of_stream(row))
 
 
 @router.post(

@@ -52,12 +52,17 @@ def split_path(path: str) -> tuple[str, str]:
     return app, name
 
 
+def application_of(name: str) -> Application:
+    application = Application.objects.filter(name=name).first()
+    if application is None:
+        raise CommandError(f"There is no application {name!r}. Make it with: manage.py application set {name}")
+    return application
+
+
 def stream_of(path: str, *, make: Actor | None = None) -> Stream:
     """The stream APP/NAME; with `make`, who makes one that isn't there yet in its application."""
     app, name = split_path(path)
-    application = Application.objects.filter(name=app).first()
-    if application is None:
-        raise CommandError(f"There is no application {app!r}. Make it with: manage.py application set {app}")
+    application = application_of(app)
     stream = Stream.objects.select_related("application").filter(application=application, name=name).first()
     if stream is not None:
         return stream

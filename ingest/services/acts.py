@@ -38,6 +38,18 @@ def make_stream(actor: Actor, application: Application, name: str) -> Stream:
     return stream
 
 
+def enable(actor: Actor, row: Stream | Application, enabled: bool) -> None:
+    """What is disabled, or is in a disabled application, is refused to all, and ends within 2 s."""
+    if row.enabled == enabled:
+        return
+    stream = row if isinstance(row, Stream) else None
+    with transaction.atomic():
+        row.enabled = enabled
+        row.save(update_fields=["enabled"])
+        subject, verb = "stream" if stream else "application", "enable" if enabled else "disable"
+        audit.record(actor, f"{subject}.{verb}", str(row), stream=stream)
+
+
 def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> playlinks.PlayLink:
     """A token that plays the stream, and the URLs with it. The entry says until when, never the token."""
     with transaction.atomic():

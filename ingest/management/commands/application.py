@@ -1,15 +1,20 @@
-"""`manage.py application`: makes and changes RTMP applications."""
+"""`manage.py application`: makes, changes, disables and deletes RTMP applications."""
 
 from argparse import ArgumentParser
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from ingest.management import arguments
+from ingest.management import arguments, deletion
 from ingest.models import Application
-from ingest.services import audit
+from ingest.services import acts, audit, removal
+from ingest.services.removal import InTheWay, Removal
+
+ACTOR = partial(audit.command, "application")
 
 ON_OFF = {"on": True, "off": False}
 
@@ -18,11 +23,11 @@ RECORD = {"on": Application.RecordPolicy.ALL, "off": Application.RecordPolicy.NO
 
 
 class Command(BaseCommand):
-    help = "Makes or changes an RTMP application, the first part of an RTMP URL; lists all."
+    help = "Makes, changes, disables and deletes an RTMP application, the first part of an RTMP URL; lists all."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        acts = parser.add_subparsers(dest="act", required=True, metavar="set|list")
-        change = acts.add_parser("set", help="make the application, or change what is given")
+        verbs = parser.add_subparsers(dest="act", required=True, metavar="set|create|show|list|disable|enable|delete")
+        change = verbs.add_parser("set", help="make the application, or change what is given")
         change.add_argument("name")
         change.add_argument(
             "--publish",
@@ -53,15 +58,37 @@ class Command(BaseCommand):
             help="about whom the authorisation service (RTMPWEB_AUTH_URL) is asked",
         )
         change.add_argument("--enabled", choices=list(ON_OFF), help="off ends its sessions and refuses new ones")
-        listing = acts.add_parser("list", help="list the applications")
-        for act in (change, listing):
+        create = verbs.add_parser("create", parents=[change], add_help=False, help="make one that isn't there yet")
+        show = verbs.add_parser("show", help="its policies, and what there is of it")
+        listing = verbs.add_parser("list", help="list the applications")
+        disable = verbs.add_parser("disable", help="refuse it to all, and end what goes on of it")
+        enable = verbs.add_parser("enable", help="allow it again")
+        delete = verbs.add_parser("delete", help="delete it with its streams, its recordings and all that is set up")
+        for act in (show, disable, enable, delete):
+            act.add_argument("name")
+        deletion.add_arguments(delete)
+        for act in (change, create, show, listing, disable, enable, delete):
             act.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["act"] == "set":
-            self._set(**options)
-        else:
-            self._list(**options)
+        does: dict[str, Callable[..., None]] = {
+            "set": self._set,
+            "create": self._create,
+            "show": self._show,
+            "list": self._list,
+            "disable": partial(self._enable, enabled=False),
+            "enable": partial(self._enable, enabled=True),
+            "delete": self._delete,
+        }
+        try:
+            does[options["act"]](**options)
+        except InTheWay as problem:
+            raise CommandError(str(problem)) from None
+
+    def _create(self, *, name: str, **options: Any) -> None:
+        if Application.objects.filter(name=name).exists():
+            raise CommandError(f"There is an application {name!r} already. Change it with: application set {name}")
+        self._set(name=name, **options)
 
     def _set(self, *, name: str, json: bool, **options: Any) -> None:
         application = Application.objects.filter(name=name).first() or Application(name=name)
@@ -84,12 +111,37 @@ class Command(BaseCommand):
             raise CommandError(" ".join(error.messages)) from None
         with transaction.atomic():
             application.save()
-            actor, act = audit.command("application"), "application.create" if made else "application.change"
-            audit.record(actor, act, name, **{field: value for field, value in given.items() if value is not None})
+            act = "application.create" if made else "application.change"
+            audit.record(ACTOR(), act, name, **{field: value for field, value in given.items() if value is not None})
         if json:
             arguments.put_json(self.stdout, _row(application))
         else:
             self.stdout.write(f"{'Made' if made else 'Changed'} {_line(application)}")
+
+    def _show(self, *, name: str, json: bool, **options: Any) -> None:
+        found = arguments.application_of(name)
+        plan = _plan(found)
+        if json:
+            arguments.put_json(self.stdout, _row(found) | {"deletion": plan.as_dict()})
+        else:
+            self.stdout.write(f"{_line(found)}\nIf it is deleted: {plan.said}")
+
+    def _enable(self, *, name: str, enabled: bool, json: bool, **options: Any) -> None:
+        found = arguments.application_of(name)
+        acts.enable(ACTOR(), found, enabled)
+        if json:
+            arguments.put_json(self.stdout, _row(found))
+        else:
+            self.stdout.write(f"Changed {_line(found)}")
+
+    def _delete(self, *, name: str, force: bool, yes: bool, json: bool, **options: Any) -> None:
+        found = arguments.application_of(name)
+        deletion.confirm(self.stdout, name, _plan(found), force=force, yes=yes, json=json)
+        done = removal.delete_application(ACTOR(), found, force=force)
+        if json:
+            arguments.put_json(self.stdout, {"deleted": name, **done.as_dict()})
+        else:
+            self.stdout.write(f"Deleted {name}.")
 
     def _list(self, *, json: bool, **options: Any) -> None:
         rows = list(Application.objects.all())
@@ -98,6 +150,10 @@ class Command(BaseCommand):
             return
         for row in rows:
             self.stdout.write(_line(row))
+
+
+def _plan(application: Application) -> Removal:
+    return removal.of_applications(Application.objects.filter(pk=application.pk))
 
 
 def _row(application: Application) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""/applications: the first parts of RTMP URLs, with their policies; disabled and deleted."""
+
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import Field, Query, Router, Schema, Status
+
+from dashboard.actors import actor_of
+from dashboard.api.auth import allow
+from dashboard.api.lists import ListOf, Paging, cut
+from dashboard.api.schemas import DeletionOut, EnabledIn, HowToDelete, Problem
+from dashboard.permissions import Ability
+from ingest.models import Application
+from ingest.services import acts, removal
+
+router = Router(tags=["applications"])
+
+
+class ApplicationOut(Schema):
+    name: str
+    enabled: bool = Field(description="Else nobody publishes or plays in it.")
+    publish: str = Field(alias="publish_policy", description="key: with a stream key. open: anyone.")
+    play: str = Field(alias="play_policy", description="public: anyone. token: with a play token. none: nobody.")
+    record: str = Field(description="none, requested: what publishers ask for, or all.")
+    encoder_login: bool = Field(description="Encoders are asked for a user and password.")
+    shared_objects: str = Field(description="none, temporary, or persistent.")
+    callback: str = Field(description="About whom the authorisation service is asked.")
+
+
+@router.get("/applications", response=ListOf[ApplicationOut], auth=allow(Ability.VIEW), url_name="applications")
+def applications(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
+    """The last made comes first."""
+    page, count = cut(Application.objects.order_by("-created_at", "-pk"), paging)
+    return {"items": page, "count": count}
+
+
+@router.get(
+    "/applications/{app}",
+    response={200: ApplicationOut, 404: Problem},
+    auth=allow(Ability.VIEW),
+    url_name="application",
+)
+def application(request: HttpRequest, app: str) -> Application:
+    """One application."""
+    return get_object_or_404(Application, name=app)
+
+
+@router.patch("/applications/{app}", response={200: ApplicationOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS))
+def change(request: HttpRequest, app: str, wish: EnabledIn) -> Application:
+    """Disable or enable it. Who publishes or plays in one that is disabled is ended within two seconds."""
+    row = get_object_or_404(Application, name=app)
+    acts.enable(actor_of(request), row, wish.enabled)
+    return row
+
+
+@router.delete(
+    "/applications/{app}",
+    response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
+    auth=allow(Ability.MANAGE_STREAMS),
+)
+def delete(request: HttpRequest, app: str, how: Query[HowToDelete]) -> Status[DeletionOut | Problem | None]:
+    """Delete it with its streams and all that is set up for them, its recordings with their files, and its shared
+    objects. History stays. 409 while one of its streams is live, unless it is forced.
+    """
+    row = get_object_or_404(Application, name=app)
+    if how.dry_run:
+        return Status(200, DeletionOut(**removal.of_applications(Application.objects.filter(pk=row.pk)).as_dict()))
+    try:
+        removal.delete_application(actor_of(request), row, force=how.force)
+    except removal.InTheWay as problem:
+        return Status(409, Problem(detail=str(problem)))
+    return Status(204, None)

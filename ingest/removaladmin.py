@@ -1,0 +1,57 @@
+"""Deleting streams and applications in the admin: what goes with them is said before, in figures, and what stays."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from django.contrib import messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+
+from ingest.acting import actor_of
+from ingest.models import Application, Stream
+from ingest.services import removal
+from ingest.services.removal import InTheWay, Removal
+
+PLAN: Mapping[type[Model], Callable[..., Removal]] = {
+    Stream: removal.of_streams,
+    Application: removal.of_applications,
+}
+DELETE: Mapping[type[Model], Callable[..., Removal]] = {
+    Stream: removal.delete_stream,
+    Application: removal.delete_application,
+}
+
+DO_FIRST = "Disable it, or end its publisher, then delete it."
+
+
+class Removing:
+    """Mixed into the admin of either. Whoever may delete it may delete what belongs to it: no further permission is
+    asked for. Nothing that is live is deleted here.
+    """
+
+    model: Any
+    delete_confirmation_template: ClassVar[Any] = "admin/ingest/removal/one.html"
+    delete_selected_confirmation_template: ClassVar[Any] = "admin/ingest/removal/selected.html"
+    records_itself = frozenset({"delete"})
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """What the page lists, its summary, permissions that are lacking, and what stands in the way."""
+        rows = list(objs)
+        found = PLAN[self.model](self.model.objects.filter(pk__in=[row.pk for row in rows]))
+        request.removal = found  # type: ignore[attr-defined]  # For the page's template.
+        summary = {str(self.model._meta.verbose_name_plural): len(rows)}
+        summary |= {str(part.model._meta.verbose_name_plural): part.count for part in found.goes if part.count}
+        why = removal.in_the_way(str(rows[0]) if len(rows) == 1 else "One of these, or more,", found)
+        return [str(row) for row in rows], summary, set(), [f"{why} {DO_FIRST}"] if why else []
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        try:
+            DELETE[self.model](actor_of(request), obj)
+        except InTheWay as problem:
+            messages.error(request, str(problem))
+
+    def delete_queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> None:
+        for row in queryset:
+            self.delete_model(request, row)

@@ -1,0 +1,114 @@
+"""Disabling and deleting streams and applications by the API."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from ingest.models import Application, AuditEntry, Recording, Session, Stream
+from ingest.services import keys
+from tests.dashboard.conftest import api_token, make_session
+
+STREAM = "/streams/live/cam-1"
+APPLICATION = "/applications/live"
+
+
+@pytest.fixture
+def token(db: None) -> dict[str, str]:
+    return api_token("admin")
+
+
+def ask(token: dict[str, str], method: str, path: str, **body: Any) -> Any:
+    sent = json.dumps(body) if body else ""
+    return Client().generic(method, f"/api/v1{path}", sent, "application/json", headers=token)
+
+
+@pytest.mark.parametrize(("path", "subject"), [(STREAM, "stream"), (APPLICATION, "application")])
+def test_it_is_disabled_and_enabled(token: dict[str, str], stream: Stream, path: str, subject: str) -> None:
+    assert ask(token, "GET", path).json()["enabled"] is True
+    for wanted in (False, False, True):
+        answer = ask(token, "PATCH", path, enabled=wanted)
+        assert (answer.status_code, answer.json()["enabled"]) == (200, wanted)
+        assert ask(token, "GET", path).json() == answer.json()
+    entries = AuditEntry.objects.order_by("pk").values_list("action", flat=True)
+    assert list(entries) == [f"{subject}.disable", f"{subject}.enable"], "what changes nothing is no act"
+    assert ask(token, "PATCH", path, enabled="perhaps").status_code == 422
+
+
+def test_an_application_tells_its_policies(token: dict[str, str]) -> None:
+    Application.objects.create(name="live", play_policy="token", record="all")
+    found = ask(token, "GET", APPLICATION).json()
+    assert found == {
+        "name": "live",
+        "enabled": True,
+        "publish": "key",
+        "play": "token",
+        "record": "all",
+        "encoder_login": False,
+        "shared_objects": "none",
+        "callback": "none",
+    }
+    assert ask(token, "GET", "/applications").json() == {"items": [found], "count": 1}
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("path", [STREAM, APPLICATION])
+def test_it_is_deleted_and_its_history_stays(token: dict[str, str], stream: Stream, path: str) -> None:
+    session = make_session(stream, ended_ago_s=1)
+    assert ask(token, "DELETE", path).status_code == 204
+    assert ask(token, "GET", path).status_code == 404
+    assert ask(token, "DELETE", path).status_code == 404
+    assert Session.objects.get().pk == session.pk
+
+
+@pytest.mark.parametrize("path", [STREAM, APPLICATION])
+def test_while_it_is_live_it_is_deleted_only_by_force(token: dict[str, str], stream: Stream, path: str) -> None:
+    make_session(stream)
+    refused = ask(token, "DELETE", path)
+    assert refused.status_code == 409
+    assert "is live: 1 publishing, 0 playing." in refused.json()["detail"]
+    assert Stream.objects.exists()
+    assert ask(token, "DELETE", f"{path}?force=true").status_code == 204
+    assert not Stream.objects.exists()
+    assert Session.objects.get().stop_requested == "kicked"
+
+
+@pytest.mark.parametrize("path", [STREAM, APPLICATION])
+def test_what_goes_with_it_is_told_before(token: dict[str, str], stream: Stream, path: str) -> None:
+    keys.create(stream=stream)
+    make_session(stream)
+    answer = ask(token, "DELETE", f"{path}?dry_run=true&force=true")
+    assert answer.status_code == 200
+    told = answer.json()
+    assert (told["goes"]["keys"], told["stays"]["sessions"], told["publishers"], told["players"]) == (1, 1, 1, 0)
+    assert Stream.objects.exists()
+    assert not Session.objects.exclude(stop_requested="").exists()
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_recordings_go_with_a_stream_if_that_is_said(
+    token: dict[str, str], stream: Stream, settings: Any, tmp_path: Path, gone: bool
+) -> None:
+    settings.RECORDINGS_DIR = tmp_path
+    (tmp_path / "1.flv").write_bytes(b"FLV")
+    Recording.objects.create(
+        application=stream.application, stream=stream, name="cam-1", file="1.flv", state="complete"
+    )
+    assert ask(token, "DELETE", f"{STREAM}?recordings={'true' if gone else 'false'}").status_code == 204
+    assert Recording.objects.exists() is not gone
+    assert (tmp_path / "1.flv").exists() is not gone
+
+
+def test_a_recording_that_is_written_keeps_its_stream(
+    token: dict[str, str], stream: Stream, settings: Any, tmp_path: Path
+) -> None:
+    settings.RECORDINGS_DIR = tmp_path
+    Recording.objects.create(
+        application=stream.application, stream=stream, name="cam-1", file="1.flv", state="recording"
+    )
+    answer = ask(token, "DELETE", f"{STREAM}?recordings=true")
+    assert answer.status_code == 409
+    assert "It is being recorded" in answer.json()["detail"]
+    assert Stream.objects.exists()

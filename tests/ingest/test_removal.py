@@ -1,0 +1,256 @@
+"""Deleting streams and applications: what goes with them, what stays, and that nothing live goes unasked."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from ingest import roles
+from ingest.history import HistoryWriter
+from ingest.models import (
+    Application,
+    AuditEntry,
+    Lease,
+    Node,
+    Recording,
+    Session,
+    StatusEvent,
+    Stream,
+    StreamKey,
+)
+from ingest.services import acts, encoderlogin, removal, revocation, sessions
+from ingest.services.audit import Actor
+from ingest.services.keys import NewKey
+from ingest.services.removal import InTheWay
+from tests.ingest.listener import listening
+from tests.ingest.test_admin import member
+from tests.ingest.test_keys_live import all_ended, live
+from tests.ingest.ticks import until
+from tests.rtmp_client import RtmpClient
+
+MIRA = Actor("mira", None, "192.0.2.20")
+
+
+@pytest.fixture
+def folder(settings: Any, tmp_path: Path) -> Path:
+    settings.RECORDINGS_DIR = tmp_path
+    (tmp_path / "live").mkdir()
+    return tmp_path
+
+
+def record(stream: Stream, folder: Path, **fields: Any) -> Recording:
+    """A recording of the stream, with a file."""
+    file = f"live/{Recording.objects.count()}.flv"
+    (folder / file).write_bytes(b"FLV")
+    given = {"name": stream.name, "state": "complete", **fields}
+    return Recording.objects.create(application=stream.application, stream=stream, file=file, **given)
+
+
+def session_of(stream: Stream, kind: str = "publish", **fields: Any) -> Session:
+    """A publisher's has the stream's key, if it has one."""
+    node, _ = Node.objects.get_or_create(name="node-a")
+    key = stream.keys.first() if kind == "publish" else None
+    return Session.objects.create(kind=kind, app="live", name="cam1", stream=stream, key=key, node=node, **fields)
+
+
+@pytest.fixture
+def published(stream: Stream, key: NewKey) -> Stream:
+    """A stream with a key that was published once: its lease stays for its fencing number."""
+    ended = session_of(stream, ended_at=timezone.now())
+    StatusEvent.objects.create(session=ended, sequence=1, kind="onstatus")
+    Lease.objects.create(stream=stream, expires_at=timezone.now())
+    return stream
+
+
+def these(stream: Stream) -> Any:
+    return Stream.objects.filter(pk=stream.pk)
+
+
+# --- What goes, and what stays ---
+
+
+def test_what_would_go_and_stay_is_told_in_figures(published: Stream, folder: Path) -> None:
+    for user in ("van-1", "van-2"):
+        encoderlogin.create(stream=published, user=user)
+    published.report_plans.create(name="Each Monday", kind="weekly")
+    published.mutes.create()
+    record(published, folder)
+    plan = removal.of_streams(these(published))
+    assert {name: count for name, count in plan.as_dict()["goes"].items() if count} == {
+        "keys": 1,
+        "logins": 2,
+        "report_plans": 1,
+        "mutes": 1,
+    }
+    assert plan.as_dict()["stays"] == {"recordings": 1, "sessions": 1}
+    goes, _, stays = plan.said.partition(" What stays: ")
+    assert all(part in goes for part in ("1 stream key", "2 encoder log-ins", "1 report plan", "1 mute"))
+    assert "health" not in goes
+    assert stays == "1 recording, 1 session."
+    whole = removal.of_applications(Application.objects.all()).as_dict()
+    assert (whole["goes"]["streams"], whole["goes"]["recordings"], whole["goes"]["keys"]) == (1, 1, 1)
+    assert whole["stays"] == {"sessions": 1}
+
+
+@pytest.mark.both_forms
+def test_history_and_recordings_outlive_their_stream(published: Stream, folder: Path) -> None:
+    recording = record(published, folder)
+    removal.delete_stream(MIRA, published)
+    assert not Stream.objects.exists()
+    assert not StreamKey.objects.exists()
+    session = Session.objects.get()
+    assert (session.stream, session.app, session.name) == (None, "live", "cam1")
+    assert StatusEvent.objects.get().session == session
+    recording.refresh_from_db()
+    assert recording.stream is None
+    assert (folder / recording.file).exists()
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.action, entry.target) == ("mira", "stream.delete", "live/cam1")
+    assert entry.detail["goes"]["keys"] == 1
+
+
+def test_recordings_go_with_their_stream_if_that_is_said(published: Stream, folder: Path) -> None:
+    recording = record(published, folder)
+    removal.delete_stream(MIRA, published, with_recordings=True)
+    assert not Recording.objects.exists()
+    assert not (folder / recording.file).exists()
+    assert set(AuditEntry.objects.values_list("action", flat=True)) == {"stream.delete", "recording.delete"}
+
+
+def test_a_recording_that_can_not_go_keeps_its_stream(published: Stream, folder: Path) -> None:
+    record(published, folder, state="recording")
+    with pytest.raises(InTheWay, match=r"live/cam1 stays\. It is being recorded"):
+        removal.delete_stream(MIRA, published, with_recordings=True)
+    assert Stream.objects.exists()
+
+
+@pytest.mark.both_forms
+def test_an_application_goes_with_its_streams_and_files(
+    published: Stream, folder: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    recording = record(published, folder)
+    with django_capture_on_commit_callbacks(execute=True):
+        removal.delete_application(MIRA, published.application)
+    assert not Application.objects.exists()
+    assert not Stream.objects.exists()
+    assert not (folder / recording.file).exists()
+    assert Session.objects.get().name == "cam1"
+    assert AuditEntry.objects.get().action == "application.delete"
+
+
+# --- What is live ---
+
+
+def of_stream(stream: Stream, force: bool) -> None:
+    removal.delete_stream(MIRA, stream, force=force)
+
+
+def of_application(stream: Stream, force: bool) -> None:
+    removal.delete_application(MIRA, stream.application, force=force)
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("delete", [of_stream, of_application])
+def test_what_is_live_goes_only_by_force(published: Stream, delete: Callable[[Stream, bool], None]) -> None:
+    open_ = [session_of(published), session_of(published, kind="play")]
+    with pytest.raises(InTheWay, match="is live: 1 publishing, 1 playing"):
+        delete(published, False)
+    assert revocation.due(node="node-a", now=timezone.now()) == []
+    delete(published, True)
+    due = dict(revocation.due(node="node-a", now=timezone.now()))
+    assert due == {session.pk: "kicked" for session in open_}
+    assert sessions.end(session=open_[0].pk, reason="kicked")
+    open_[0].refresh_from_db()
+    assert open_[0].end_description.endswith("was deleted by mira.")
+
+
+def delete_it(stream: Stream) -> None:
+    removal.delete_stream(MIRA, stream, force=True)
+
+
+def disable_it(stream: Stream) -> None:
+    acts.enable(MIRA, stream, False)
+
+
+def disable_all(stream: Stream) -> None:
+    acts.enable(MIRA, stream.application, False)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("act", "reason"), [(delete_it, "kicked"), (disable_it, "key_revoked"), (disable_all, "key_revoked")]
+)
+async def test_an_encoder_that_is_live_is_ended(
+    process: HistoryWriter, key: NewKey, act: Callable[[Stream], None], reason: str
+) -> None:
+    async with listening() as port, RtmpClient(port=port) as encoder:
+        await live(encoder, key.secret)
+        await sync_to_async(act)(key.key.stream)
+        await encoder.wait_closed(timeout_s=10)
+        await until(all_ended)
+    session = await Session.objects.aget()
+    assert session.end_reason == reason
+    assert (session.stream_id is None) is (act is delete_it)
+
+
+# --- In the admin ---
+
+
+def page_of(row: Stream | Application) -> str:
+    return reverse(f"admin:ingest_{row._meta.model_name}_delete", args=[row.pk])
+
+
+def delete_on_its_page(client: Client, row: Stream | Application) -> Any:
+    return client.post(page_of(row), {"post": "yes"})
+
+
+def delete_in_the_list(client: Client, row: Stream | Application) -> Any:
+    chosen = {"action": "delete_selected", "_selected_action": [row.pk], "post": "yes"}
+    return client.post(reverse(f"admin:ingest_{row._meta.model_name}_changelist"), chosen)
+
+
+WAYS = [delete_on_its_page, delete_in_the_list]
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("which", ["stream", "application"])
+def test_what_was_published_is_deleted(published: Stream, which: str, way: Callable[..., Any]) -> None:
+    """By the role admin too, which may not delete plans of reports by themselves."""
+    published.report_plans.create(name="Each Monday", kind="weekly")
+    client, row = member(roles.ADMIN), published if which == "stream" else published.application
+    page = client.get(page_of(row)).content.decode()
+    assert "With it go: " in page
+    assert "1 stream key" in page
+    assert "1 session." in page
+    assert way(client, row).status_code == 302
+    assert not type(row)._default_manager.filter(pk=row.pk).exists()
+    assert [entry.action for entry in AuditEntry.objects.all()] == [f"{which}.delete"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("which", ["stream", "application"])
+def test_what_is_live_is_not_deleted_in_the_admin(
+    admin_client: Client, published: Stream, which: str, way: Callable[..., Any]
+) -> None:
+    row = published if which == "stream" else published.application
+    session_of(published)
+    assert f"{row} is live: 1 publishing, 0 playing." in admin_client.get(page_of(row)).content.decode()
+    answer = way(admin_client, row)
+    assert answer.status_code == 200
+    assert "is live: 1 publishing, 0 playing." in answer.content.decode()
+    assert Stream.objects.exists()
+    assert not AuditEntry.objects.exists()
+
+
+def test_who_may_not_delete_streams_does_not(published: Stream) -> None:
+    client = member(roles.KEY_MANAGER)
+    assert client.get(page_of(published)).status_code == 403
+    assert delete_on_its_page(client, published).status_code == 403
+    delete_in_the_list(client, published)
+    assert Stream.objects.exists()
