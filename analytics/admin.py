@@ -8,6 +8,7 @@ from django.http import HttpRequest
 
 from analytics.models import AnalyticsRun, Partition, Report, ReportDelivery, ReportPlan, Rollup, RunLine
 from analytics.planform import PlanForm
+from ingest.longlist import LongList, RecentValues
 
 if TYPE_CHECKING:
     AnyBase = admin.ModelAdmin[Model]
@@ -59,12 +60,11 @@ class ReportPlanAdmin(PlanBase):
 
 
 @admin.register(Report)
-class ReportAdmin(ReadOnlyAdmin):
+class ReportAdmin(LongList, ReadOnlyAdmin):
     list_display = ("made_at", "kind", "scope", "since", "until", "time_zone", "hours_done", "hours_expected", "plan")
-    list_filter = ("kind", "plan")
+    list_filter = ("kind", "plan", "made_at")
     list_select_related = ("plan",)
     search_fields = ("scope",)
-    date_hierarchy = "made_at"
     exclude = ("document",)
     inlines = (DeliveryInline,)
 
@@ -73,7 +73,7 @@ class ReportAdmin(ReadOnlyAdmin):
 
 
 @admin.register(ReportDelivery)
-class ReportDeliveryAdmin(ReadOnlyAdmin):
+class ReportDeliveryAdmin(LongList, ReadOnlyAdmin):
     list_display = ("recipient", "report", "state", "attempts", "next_at", "sent_at", "error")
     list_filter = ("state",)
     search_fields = ("recipient",)
@@ -83,7 +83,7 @@ class ReportDeliveryAdmin(ReadOnlyAdmin):
 
 
 @admin.register(AnalyticsRun)
-class AnalyticsRunAdmin(ReadOnlyAdmin):
+class AnalyticsRunAdmin(LongList, ReadOnlyAdmin):
     list_display = (
         "requested_at",
         "kind",
@@ -97,22 +97,21 @@ class AnalyticsRunAdmin(ReadOnlyAdmin):
         "stage",
         "error_code",
     )
-    list_filter = ("state", "kind", "trigger", "error_code")
+    list_filter = ("state", "kind", "trigger", "error_code", "requested_at")
     list_select_related = ("requested_by",)
-    date_hierarchy = "requested_at"
     inlines = (LineInline,)
 
 
 @admin.register(RunLine)
-class RunLineAdmin(ReadOnlyAdmin):
+class RunLineAdmin(LongList, ReadOnlyAdmin):
     list_display = ("at", "run", "level", "text")
-    list_filter = ("level",)
+    list_filter = ("level", "at")
     list_select_related = ("run",)
-    date_hierarchy = "at"
+    ordering = ("-pk",)
 
 
 @admin.register(Partition)
-class PartitionAdmin(ReadOnlyAdmin):
+class PartitionAdmin(LongList, ReadOnlyAdmin):
     list_display = (
         "start",
         "grain",
@@ -127,13 +126,12 @@ class PartitionAdmin(ReadOnlyAdmin):
         "compacted_at",
         "error",
     )
-    list_filter = ("state", "grain", "metric_version")
-    date_hierarchy = "start"
+    list_filter = ("state", "grain", ("metric_version", RecentValues), "start")
 
 
 @admin.register(Rollup)
-class RollupAdmin(ReadOnlyAdmin):
+class RollupAdmin(LongList, ReadOnlyAdmin):
     list_display = ("start", "grain", "dimension", "value", "sessions", "live_ms", "video_kbps_p50", "peak_players")
-    list_filter = ("grain", "dimension", "app")
+    list_filter = ("grain", "dimension", ("app", RecentValues), "start")
     search_fields = ("app", "name", "value")
-    date_hierarchy = "start"
+    ordering = ("-pk",)

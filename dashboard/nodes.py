@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.db.models import Count, Q
 from django.utils import timezone
 
 from dashboard.streams import Now
 from dashboard.system.judge import NODE_LATE
 from ingest.contracts import NodeFigures
-from ingest.models import Node, Session
+from ingest.models import Node
 from ingest.services import nodes as service
 
 GRACES = ((0, "at once"), (60, "after 1 min"), (300, "after 5 min"), (900, "after 15 min"), (3600, "after 1 h"))
@@ -71,11 +70,7 @@ class NodeNow:
 
 def read(*, name: str | None = None) -> list[NodeNow]:
     """All nodes, or the one of that name; what needs somebody comes first."""
-    live = Q(sessions__ended_at__isnull=True)
-    rows = Node.objects.annotate(
-        publishers=Count("sessions", filter=live & Q(sessions__kind=Session.Kind.PUBLISH)),
-        players=Count("sessions", filter=live & Q(sessions__kind=Session.Kind.PLAY)),
-    )
+    rows = service.with_what_is_live()
     if name is not None:
         rows = rows.filter(name=name)
     figures = {node["node"]: node for node in Now.read().nodes}

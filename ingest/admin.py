@@ -21,6 +21,7 @@ from ingest import loginadmin, objectadmin, recordingadmin  # noqa: F401 - regis
 from ingest.acting import actor_of
 from ingest.forms import StreamKeyForm
 from ingest.healthadmin import HealthOverrideInline
+from ingest.longlist import LongList, RecentValues
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.removaladmin import Removing
 from ingest.roles import CAN_DRAIN, CAN_KICK, CAN_LIFT_BANS
@@ -208,16 +209,15 @@ class OpenFilter(admin.SimpleListFilter):
 
 
 @admin.register(Session)
-class SessionAdmin(ReadOnlyAdmin):
+class SessionAdmin(LongList, ReadOnlyAdmin):
     list_display = ("started_at", "kind", "app", "name", "address", "node", "ended_at", "end_reason")
-    list_filter = (OpenFilter, "kind", "end_reason", "app", ("node", admin.RelatedOnlyFieldListFilter), "started_at")
+    list_filter = (OpenFilter, "kind", "end_reason", ("app", RecentValues), "node", "started_at")
     list_select_related = ("node",)
     search_fields = ("=id", "name", "address", "encoder")
-    date_hierarchy = "started_at"
+    newest = "-started_at"
     exclude = ("channel", "stop_requested", "stop_note")
     readonly_fields = ("its_events",)
     actions = ("end_now",)
-    show_full_result_count = False
 
     @admin.display(description="events")
     def its_events(self, session: Session) -> str:
@@ -234,21 +234,19 @@ class SessionAdmin(ReadOnlyAdmin):
 
 
 @admin.register(StatusEvent)
-class StatusEventAdmin(ReadOnlyAdmin):
+class StatusEventAdmin(LongList, ReadOnlyAdmin):
     list_display = ("at", "session", "sequence", "kind", "level", "code", "description")
-    list_filter = ("kind", "level", "at")
+    list_filter = (("kind", RecentValues), ("level", RecentValues), "at")
     list_select_related = ("session",)
     search_fields = ("=session__id", "session__name", "code")
-    show_full_result_count = False
+    ordering = ("-at",)
 
 
 @admin.register(Attempt)
-class AttemptAdmin(ReadOnlyAdmin):
+class AttemptAdmin(LongList, ReadOnlyAdmin):
     list_display = ("at", "count", "last_at", "action", "app", "name", "address", "reason", "code", "description")
-    list_filter = ("action", "reason", "app", "node", "at")
+    list_filter = ("action", ("reason", RecentValues), ("app", RecentValues), ("node", RecentValues), "at")
     search_fields = ("address", "name", "encoder")
-    date_hierarchy = "at"
-    show_full_result_count = False
 
 
 class BanStateFilter(admin.SimpleListFilter):
@@ -269,9 +267,9 @@ class BanStateFilter(admin.SimpleListFilter):
 
 
 @admin.register(Ban)
-class BanAdmin(ReadOnlyAdmin):
+class BanAdmin(LongList, ReadOnlyAdmin):
     list_display = ("address", "state", "at", "until", "guesses", "node", "lifted_at", "lifted_by")
-    list_filter = (BanStateFilter, "node", "at")
+    list_filter = (BanStateFilter, ("node", RecentValues), "at")
     list_select_related = ("lifted_by",)
     search_fields = ("address",)
     actions = ("lift",)

@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 
 from ingest.acting import actor_of
+from ingest.longlist import LongList
 from ingest.models import Recording
 from ingest.services import acts
 from ingest.services.recordings import RecordingProblem
@@ -19,12 +20,11 @@ else:
 
 
 @admin.register(Recording)
-class RecordingAdmin(RecordingBase):
+class RecordingAdmin(LongList, RecordingBase):
     list_display = ("name", "application", "stream", "state", "started_at", "length", "size", "keep", "node")
-    list_filter = ("state", "keep", "application", ("node", admin.RelatedOnlyFieldListFilter), "started_at")
+    list_filter = ("state", "keep", "application", "node", "started_at")
     list_select_related = ("application", "stream__application", "node")
     search_fields = ("name", "stream__name", "file")
-    date_hierarchy = "started_at"
     fields = (
         "keep",
         *("name", "application", "stream", "session", "node", "state", "description"),

@@ -1,8 +1,9 @@
-"""Groups are changed by superusers only."""
+"""A stream's history is found by its stream. Groups are changed by superusers only."""
 
-from django.db import migrations
+from django.db import migrations, models
 
 from ingest import roles
+from ingest.indexes import AddIndexWhileWritten
 
 
 def withdraw(apps, schema_editor):
@@ -10,10 +11,32 @@ def withdraw(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
+    atomic = False
+
     dependencies = [
         ("ingest", "0021_node_issues"),
     ]
 
     operations = [
-        migrations.RunPython(withdraw, migrations.RunPython.noop),
+        migrations.RunPython(withdraw, migrations.RunPython.noop, atomic=True),
+        AddIndexWhileWritten(
+            model_name="session",
+            index=models.Index(fields=["stream", "kind", "-started_at"], name="session_stream_kind_started"),
+        ),
+        AddIndexWhileWritten(
+            model_name="session",
+            index=models.Index(
+                fields=["stream", "kind", "-started_at"],
+                name="session_open_by_stream",
+                condition=models.Q(("ended_at__isnull", True)),
+            ),
+        ),
+        AddIndexWhileWritten(
+            model_name="session",
+            index=models.Index(fields=["node", "-started_at"], name="session_node_started"),
+        ),
+        AddIndexWhileWritten(
+            model_name="attempt",
+            index=models.Index(fields=["app", "name", "-at"], name="attempt_path_at"),
+        ),
     ]

@@ -99,6 +99,13 @@ class Session(models.Model):
             models.Index(fields=["address", "-started_at"], name="session_address_started"),
             models.Index(fields=["kind", "end_reason", "-started_at"], name="session_reason_started"),
             models.Index(fields=["ended_at"], name="session_ended"),
+            models.Index(fields=["node", "-started_at"], name="session_node_started"),
+            models.Index(fields=["stream", "kind", "-started_at"], name="session_stream_kind_started"),
+            models.Index(
+                fields=["stream", "kind", "-started_at"],
+                name="session_open_by_stream",
+                condition=Q(ended_at__isnull=True),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -191,6 +198,7 @@ class Attempt(models.Model):
         indexes = [
             models.Index(fields=["-at"], name="attempt_at"),
             models.Index(fields=["address", "-at"], name="attempt_address_at"),
+            models.Index(fields=["app", "name", "-at"], name="attempt_path_at"),
         ]
 
     def __str__(self) -> str:

@@ -5,9 +5,12 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from ingest import clean
 from ingest.contracts import Issue
@@ -90,6 +93,16 @@ def resumed(*, name: str, now: datetime) -> None:
 
 def stopped(*, name: str, now: datetime) -> None:
     Node.objects.filter(name=name).update(seen_at=now, stopped_at=now, state=Node.State.DOWN)
+
+
+def with_what_is_live() -> "QuerySet[Any]":
+    """All nodes, each with how many `publishers` and `players` are open there. What has ended is not read for it."""
+    return Node.objects.annotate(publishers=_open(Session.Kind.PUBLISH), players=_open(Session.Kind.PLAY))
+
+
+def _open(kind: Session.Kind) -> Coalesce:
+    here = Session.objects.filter(node=OuterRef("pk"), kind=kind, ended_at__isnull=True).order_by().values("node")
+    return Coalesce(Subquery(here.annotate(count=Count("pk")).values("count")), 0)
 
 
 class NodeError(Exception):

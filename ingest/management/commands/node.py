@@ -5,7 +5,6 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db.models import Count, Q
 from django.utils import timezone
 
 from ingest.management import arguments
@@ -96,11 +95,7 @@ class Command(BaseCommand):
 
 
 def _nodes() -> Any:
-    live = Q(sessions__ended_at__isnull=True)
-    return Node.objects.annotate(
-        publishers=Count("sessions", filter=live & Q(sessions__kind="publish")),
-        players=Count("sessions", filter=live & Q(sessions__kind="play")),
-    ).order_by("name")
+    return nodes.with_what_is_live().order_by("name")
 
 
 def _row(node: Any) -> dict[str, Any]:
