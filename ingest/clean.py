@@ -4,17 +4,40 @@ import math
 import re
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import category
 
 MAX_ITEMS = 64
 MAX_TEXT = 256
 MAX_DEPTH = 4
 
 UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+REPLACED = "\ufffd"
+
+UNSEEN = ("Cf", "Zl", "Zp")
+"""Categories of characters that stand in a text without being seen: some turn the rest of its line round (U+202E), or
+begin a line.
+"""
+JOINERS = "\u200c\u200d"
+"""Of these, those without which Persian, Hindi and some emoji can't be written."""
 
 
 def text(value: object, limit: int) -> str:
-    """At most `limit` characters; control characters and lone surrogates become U+FFFD (PostgreSQL refuses NUL)."""
-    return UNFIT.sub("\ufffd", str(value)[:limit])
+    """At most `limit` characters; control characters, what can't be seen (but for JOINERS) and lone surrogates become
+    U+FFFD (PostgreSQL refuses NUL).
+    """
+    found = UNFIT.sub(REPLACED, str(value)[:limit])
+    if not has_unseen(found):
+        return found
+    return "".join(REPLACED if _is_unseen(sign) and sign not in JOINERS else sign for sign in found)
+
+
+def has_unseen(value: str) -> bool:
+    """Whether any of it is of UNSEEN: then it may look like another text."""
+    return not value.isascii() and any(map(_is_unseen, value))
+
+
+def _is_unseen(sign: str) -> bool:
+    return category(sign) in UNSEEN
 
 
 def fits(value: str) -> bool:

@@ -6,6 +6,10 @@ import json
 from collections.abc import Generator, Iterable, Sequence
 from datetime import datetime
 from typing import Any
+from unicodedata import category, normalize
+
+SIGNS = frozenset("=+-@\N{MINUS SIGN}")
+"""What a formula begins with."""
 
 
 def lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Generator[str, None, None]:
@@ -21,8 +25,20 @@ def lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Generator[st
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"}:
-        return f"'{value}"  # Else a spreadsheet would take a stream's name for a formula.
+    if isinstance(value, str) and _is_formula(value):
+        return f"'{value}"
     if isinstance(value, dict | list):
         return json.dumps(value) if value else ""
     return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet might take it for one: also by a wide or a small sign, behind blanks, or behind what can't
+    be seen, such as U+FEFF.
+    """
+    if text[:1].isalnum():
+        return False
+    if text[:1] in ("\t", "\r", "\n"):
+        return True
+    first = next((sign for sign in text if not sign.isspace() and category(sign) not in ("Cc", "Cf")), "")
+    return normalize("NFKC", first)[:1] in SIGNS

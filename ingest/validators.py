@@ -6,6 +6,8 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 
+from ingest import clean
+
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 STREAM_NAME = re.compile(r"[^\s/?#&%\\\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,255}")
 """Any text that stands in a URL's path and in an RTMP name without being split or decoded there."""
@@ -22,12 +24,15 @@ def validate_app_name(value: str) -> None:
 
 
 def is_stream_name(value: str) -> bool:
-    return STREAM_NAME.fullmatch(value) is not None and value not in DOTS
+    """Two names that look the same are the same: none has what can't be seen."""
+    return STREAM_NAME.fullmatch(value) is not None and value not in DOTS and not clean.has_unseen(value)
 
 
 def validate_stream_name(value: str) -> None:
     if not is_stream_name(value):
-        raise ValidationError("Use 1 to 255 characters without blanks and without / ? # & % and the backslash.")
+        raise ValidationError(
+            "Use 1 to 255 characters that can be seen, without blanks and without / ? # & % and the backslash."
+        )
 
 
 def is_encoder_user(value: str) -> bool:

@@ -47,7 +47,8 @@ ROUTINE_TASKS = frozenset(
 REFUSALS = Bound(20, 60.0)
 """Lines about requests that Django refused: anybody can have any number of them written."""
 
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Control characters, what begins a line, and what turns one round."""
 
 
 class AddContext(logging.Filter):

@@ -158,7 +158,22 @@ def test_a_file_without_rows_is_one() -> None:
     assert json.loads(file_text(json_answer("x", []))) == {"items": [], "count": 0}
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+FORMULAS = ("=1+1", "+1", "-1", "@x", "\tx", "\rx", "\nx", " =1", "\ufeff=1", "\u200b\u202e=1", "\xa0-1")
+WIDE = ("＝1+1", "＋1", "－1", "＠x", "﹦1", "\u22121", "\ufeff＝1")
+TEXTS = ("cam-1", "a=1", "1-1", "名前", "'=1", "", " ", "\ufeff", "(=1)", "🎥")
+
+
+@pytest.mark.parametrize("text", [*FORMULAS, *WIDE])
 def test_no_text_is_a_formula_to_a_spreadsheet(text: str) -> None:
-    answer = file_text(csv_answer("x", ["a"], [[text]]))
-    assert list(csv.reader(io.StringIO(answer, newline="")))[1] == [f"'{text}"]
+    assert cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert cell(text) == text
+
+
+def cell(text: str) -> str:
+    """As it comes out of a file."""
+    answer = file_text(csv_answer("x", ["a", "b"], [[text, 1]]))
+    return list(csv.reader(io.StringIO(answer, newline="")))[1][0]

@@ -277,9 +277,32 @@ def test_a_wrong_key_is_refused_on_an_open_application_too() -> None:
 
 
 @pytest.mark.usefixtures("open_app")
-@pytest.mark.parametrize("name", ["a/b", "a b", "..", "x" * 256, "a\x00b"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a/b",
+        "a b",
+        "..",
+        "x" * 256,
+        "a\x00b",
+        "gpj.\u202emac",
+        "cam\u200b1",
+        "\ufeffcam1",
+        "cam\u2066\u20691",
+        "ca\u00adm1",
+    ],
+)
 def test_names_that_are_no_names(name: str) -> None:
     assert refusal(lambda: publish(as_name(name, app="bench"))).reason == "name_invalid"
+    assert not Stream.objects.exists()
+
+
+def test_a_stream_that_has_such_a_name_already_goes_on(open_app: Application) -> None:
+    stream = Stream.objects.create(application=open_app, name="cam\u200b1")
+    grant = publish(as_name(stream.name, app="bench"))
+    assert grant.path == stream.path
+    found = playable.check(app="bench", name=stream.name, credential="", now=NOW)
+    assert found.stream == stream
 
 
 # --- Play ---

@@ -6,6 +6,8 @@ def test_text_is_bounded_and_fit_for_rows_and_lines() -> None:
     assert clean.text("a\x00b\nc\x9bd\ud800", 255) == "a\ufffdb\ufffdc\ufffdd\ufffd"
     assert clean.text("8\u00a0s für Кам1 🎥", 255) == "8\u00a0s für Кам1 🎥"
     assert clean.text("x" * 300, 255) == "x" * 255
+    assert clean.text("a\u202eb\u200bc\ufeffd\u2028e\u2066f\u00adg", 255) == "\ufffd".join("abcdefg")
+    assert clean.text("می\u200cخواهم 👩\u200d💻", 255) == "می\u200cخواهم 👩\u200d💻"
     assert clean.text(None, 10) == "None"
 
 
