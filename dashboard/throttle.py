@@ -14,14 +14,13 @@ from django.core.cache import BaseCache, caches
 from redis.exceptions import RedisError
 
 from dashboard.system.watch import get_watch
+from ingest.addresses import unit_or_itself
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 WAIT_S = 300
-"""A count is forgotten this long after its last failure."""
-
 HOUR_S = 3600
 
 
@@ -31,31 +30,47 @@ class Limit:
 
     scope: str
     failures: int
+    wait_s: int = WAIT_S
+    """A count is forgotten this long after its last failure."""
 
 
 PAIR = Limit("pair", 10)  # One address that guesses at one user.
 ADDRESS = Limit("address", 60)  # One address that goes through many users.
+ACCOUNT = Limit("account", 100, HOUR_S)  # Many addresses that guess at one user, none of which is known.
+DEVICE = Limit("device", 10)  # One browser that is known for one user, wherever it is: its cookie may have been taken.
 
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """One address's tries at one user."""
+    """One address's tries at one user; of IPv6 its /64 counts as one. `device`: the browser's, if it is known."""
 
     address: str
     username: str
+    device: str = ""
 
-    def begin(self) -> bool:
-        """Count a try before the password is looked at, so that parallel guesses count too. False: refuse it."""
-        pair, address = self._add(PAIR), self._add(ADDRESS)
-        return pair <= PAIR.failures and address <= ADDRESS.failures
+    def begin(self) -> Limit | None:
+        """Count a try before the password is looked at, so that parallel guesses count too. The limit that refuses it.
+
+        ACCOUNT does so where the browser is not known. Who comes from an address that is known may be let in all the
+        same: else strangers could lock out the account's owner.
+        """
+        over = [limit for limit in (PAIR, ADDRESS) if self._add(limit) > limit.failures]
+        if over:
+            return over[0]
+        if self.device and self._add(DEVICE) <= DEVICE.failures:
+            return None
+        return ACCOUNT if self._add(ACCOUNT) > ACCOUNT.failures else None
 
     def succeeded(self) -> None:
-        """Take the counted try back. The address's other failures stay, or one own account would reset them."""
+        """Take the counted try back. Other failures of the address and at the account stay, or one own account would
+        reset the one, and its owner's log-in the other.
+        """
 
         def take_back(cache: BaseCache) -> None:
-            cache.delete(self._key(PAIR))
-            if cache.get(self._key(ADDRESS), 0) > 0:
-                cache.decr(self._key(ADDRESS))
+            cache.delete_many([self._key(PAIR), self._key(DEVICE)])
+            for limit in (ADDRESS,) if self.device else (ADDRESS, ACCOUNT):
+                if cache.get(self._key(limit), 0) > 0:
+                    cache.decr(self._key(limit))
 
         _counted(take_back)
 
@@ -71,21 +86,23 @@ class Tries:
         key = self._key(limit)
 
         def add(cache: BaseCache) -> int:
-            if cache.add(key, 1, WAIT_S):
+            if cache.add(key, 1, limit.wait_s):
                 return 1
             try:
                 count = cache.incr(key)
             except ValueError:  # It expired in between.
-                cache.set(key, 1, WAIT_S)
+                cache.set(key, 1, limit.wait_s)
                 return 1
             if count <= limit.failures:
-                cache.touch(key, WAIT_S)
+                cache.touch(key, limit.wait_s)
             return count
 
         return _counted(add)
 
     def _key(self, limit: Limit) -> str:
-        text = self.address if limit is ADDRESS else f"{self.address}\n{self.username.casefold()}"
+        address, user = unit_or_itself(self.address), self.username.casefold()
+        counted = {PAIR: (address, user), ADDRESS: (address,), ACCOUNT: (user,), DEVICE: (self.device, user)}
+        text = "\n".join(counted[limit])
         return f"login:{limit.scope}:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

@@ -38,7 +38,13 @@ PAST = {
     "note": "noted",
 }
 
-WHOLE = {"login": "Logged in", "logout": "Logged out", "login.fail": "Log-in failed", "analytics.run": "Analytics run"}
+WHOLE = {
+    "login": "Logged in",
+    "logout": "Logged out",
+    "login.fail": "Log-in failed",
+    "login.limit": "Log-ins limited",
+    "analytics.run": "Analytics run",
+}
 
 
 @register.filter

@@ -12,9 +12,9 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse_lazy
 
-from dashboard import loginlog
+from dashboard import devices, loginlog
 from dashboard.actors import actor_of
-from dashboard.throttle import WAIT_S, Tries
+from dashboard.throttle import ACCOUNT, WAIT_S, Limit, Tries
 from ingest.services import audit
 
 logger = logging.getLogger(__name__)
@@ -24,18 +24,20 @@ NOT_STAFF = "Your account may not open the admin pages. Ask an admin to mark it 
 
 
 class LoginForm(AuthenticationForm):
-    """User and password; counts failures by address and user."""
+    """User and password; counts failures by address and user, and by user alone from where nobody is known."""
 
     def clean(self) -> dict[str, Any]:
         username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
         if not username or not password or self.request is None:
             return super().clean()
-        tries = Tries(str(self.request.META.get("REMOTE_ADDR", "")), username)
+        device = devices.device_of(self.request, username)
+        tries = Tries(str(self.request.META.get("REMOTE_ADDR", "")), username, device)
         wait = f"{WAIT_S // 60} min"
-        if not tries.begin():
+        limit = tries.begin()
+        if limit is not None and not (limit is ACCOUNT and loginlog.is_known(username, tries.address)):
             # The user's name stays out of the log: people type passwords into that field.
-            logger.warning("Log-in refused for %s: too many failures", tries.address)
-            raise ValidationError(f"Too many failed tries. This address must wait {wait}.", code="throttled")
+            logger.warning("Log-in refused for %s: too many failures (of the %s)", tries.address, limit.scope)
+            raise ValidationError(self._refusal(limit, username), code="throttled")
         try:
             cleaned = super().clean()
         except ValidationError:
@@ -50,6 +52,16 @@ class LoginForm(AuthenticationForm):
         tries.succeeded()
         return cleaned
 
+    @staticmethod
+    def _refusal(limit: Limit, username: str) -> str:
+        if limit is not ACCOUNT:
+            return f"Too many failed tries. This address must wait {limit.wait_s // 60} min."
+        loginlog.limited(username)
+        return (
+            f"Too many failed tries at this user, from many addresses. For {limit.wait_s // 60} min it can log in only "
+            f"with a browser, or from an address, with which it did so in the last {devices.KNOWN.days} days."
+        )
+
 
 class LoginView(auth_views.LoginView):
     template_name = "dashboard/login.html"
@@ -58,7 +70,8 @@ class LoginView(auth_views.LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         with transaction.atomic():
             answer = super().form_valid(form)
-            audit.record(actor_of(self.request), "login", self.request.user.get_username())
+            audit.record(actor_of(self.request), loginlog.IN, self.request.user.get_username())
+        devices.remember(answer, self.request.user.get_username())
         return answer
 
 

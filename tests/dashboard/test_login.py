@@ -1,10 +1,13 @@
-"""Log-in: wrong passwords are counted by address and user, and who guesses waits."""
+"""Log-in: wrong passwords are counted by address and user, and by user alone, and who guesses waits."""
 
 import logging
 
 import pytest
 from django.test import Client
 
+from dashboard import devices
+from dashboard.throttle import ACCOUNT, DEVICE
+from ingest.models import AuditEntry
 from tests.dashboard.conftest import PASSWORD, make_user
 
 
@@ -78,6 +81,71 @@ def test_an_address_that_goes_through_users_waits_even_if_it_owns_an_account(db:
             assert try_login(Client(), PASSWORD) == 302
     assert try_login(Client(), PASSWORD) == 200
     assert try_login(Client(), PASSWORD, address="192.0.2.10") == 302
+
+
+def strangers_guess(times: int = ACCOUNT.failures, **cookies: str) -> None:
+    """At mira's password, from as many addresses as it takes so that none of them has to wait."""
+    for number in range(times):
+        client = Client()
+        client.cookies.load(cookies)
+        assert "User or password is wrong" in text_from(client, "wrong", f"198.51.100.{number % 50}")
+
+
+def text_from(client: Client, password: str, address: str) -> str:
+    answer = client.post("/login/", {"username": "mira", "password": password}, REMOTE_ADDR=address)
+    return answer.content.decode() if answer.status_code == 200 else "in"
+
+
+@pytest.mark.both_forms
+def test_many_addresses_together_have_so_many_guesses_at_one_user(db: None) -> None:
+    make_user("viewer")
+    make_user("viewer", name="noor")
+    strangers_guess()
+    for address in ("198.51.100.99", "198.51.100.98"):
+        assert "Too many failed tries at this user, from many addresses. For 60 min" in text_from(
+            Client(), PASSWORD, address
+        )
+    assert try_login(Client(), PASSWORD, user="noor", address="198.51.100.99") == 302
+    limited = AuditEntry.objects.get(action="login.limit")
+    assert (limited.actor, limited.target) == ("mira", "mira")
+
+
+@pytest.mark.both_forms
+def test_strangers_lock_no_owner_out(db: None) -> None:
+    """Who has the browser, or is at an address, with which the account was logged in to, gets in all the same."""
+    make_user("viewer")
+    owner = Client()
+    assert text_from(owner, PASSWORD, "192.0.2.9") == text_from(Client(), PASSWORD, "2001:db8:1:2::9") == "in"
+    strangers_guess()
+    assert text_from(owner, PASSWORD, "203.0.113.5") == "in"
+    assert text_from(Client(), PASSWORD, "192.0.2.9") == "in"
+    assert text_from(Client(), PASSWORD, "2001:db8:1:2::77") == "in"
+    for address in ("192.0.2.10", "2001:db8:1:3::9"):
+        assert "Too many failed tries at this user" in text_from(Client(), PASSWORD, address)
+
+
+def test_a_browsers_cookie_is_no_way_round(db: None) -> None:
+    make_user("viewer")
+    make_user("viewer", name="noor")
+    owner, noor = Client(), Client()
+    assert text_from(owner, PASSWORD, "192.0.2.9") == "in"
+    assert try_login(noor, PASSWORD, user="noor") == 302
+    name = devices.cookie_name("mira")
+    taken = {name: owner.cookies[name].value}
+    forged = {name: noor.cookies[devices.cookie_name("noor")].value}
+    strangers_guess(ACCOUNT.failures + DEVICE.failures, **taken)
+    for cookies in (taken, forged):
+        client = Client()
+        client.cookies.load(cookies)
+        assert "Too many failed tries at this user" in text_from(client, PASSWORD, "203.0.113.5")
+
+
+def test_a_network_of_ipv6_is_one_address(db: None) -> None:
+    make_user("viewer")
+    for number in range(10):
+        text_from(Client(), "wrong", f"2001:db8:1:2::{number + 1}")
+    assert "This address must wait 5 min." in text_from(Client(), PASSWORD, "2001:db8:1:2::99")
+    assert text_from(Client(), PASSWORD, "2001:db8:1:3::1") == "in"
 
 
 def test_the_admin_has_no_log_in_of_its_own(client: Client, db: None) -> None:

@@ -13,6 +13,7 @@ from django.contrib.staticfiles import finders
 from django.core.asgi import get_asgi_application
 from django.test import Client, override_settings
 
+from dashboard import devices
 from ingest.models import AuditEntry, Stream
 from rtmpweb.proxied import Proxied
 from tests.dashboard.conftest import PASSWORD, client_of, make_user
@@ -42,7 +43,7 @@ def test_behind_tls_every_cookie_is_secure_and_for_this_site_only(client: Client
     client.get("/login/")
     client.post("/login/", {"username": "mira", "password": PASSWORD})
     client.post("/theme/", {"theme": "dark"})
-    assert set(client.cookies) == {"csrftoken", "sessionid", "theme"}
+    assert set(client.cookies) == {"csrftoken", "sessionid", "theme", devices.cookie_name("mira")}
     for name, cookie in client.cookies.items():
         assert cookie["secure"], name
         assert cookie["samesite"] == "Lax", name
