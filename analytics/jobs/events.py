@@ -52,19 +52,23 @@ def happened(events: DataFrame) -> DataFrame:
 
 
 def with_broadcasts(happened: DataFrame, session_hours: DataFrame, tail: DataFrame) -> DataFrame:
-    """Adds `broadcast_us`: of the session's hour, else, for what ends just after it, of the hour before."""
+    """Adds `broadcast_us`: of the session's hour, else, for what ends just after it, of the hour before. And calls the
+    encoder as the hour's samples do: a session begins before its metadata say more than flashVer.
+    """
     return query(
         f"""
         WITH
         known AS (
-            SELECT start_us, session, min_by(broadcast_us, hours_ago) AS broadcast_us
+            SELECT start_us, session, min_by(broadcast_us, hours_ago) AS broadcast_us,
+                min_by(called, hours_ago) AS called
             FROM (
-                SELECT start_us, session, broadcast_us, 0 AS hours_ago FROM {{session_hours}}
-                UNION ALL SELECT start_us + {HOUR_US}, session, broadcast_us, 1 FROM {{former}}
+                SELECT start_us, session, broadcast_us, encoder AS called, 0 AS hours_ago FROM {{session_hours}}
+                UNION ALL SELECT start_us + {HOUR_US}, session, broadcast_us, NULL, 1 FROM {{former}}
             )
             GROUP BY start_us, session
         )
-        SELECT * FROM {{happened}} LEFT JOIN known USING (start_us, session)
+        SELECT * EXCEPT (encoder, called), coalesce(called, encoder) AS encoder
+        FROM {{happened}} LEFT JOIN known USING (start_us, session)
         """,
         happened=happened,
         session_hours=session_hours,

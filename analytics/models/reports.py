@@ -128,6 +128,7 @@ class ReportDelivery(models.Model):
     error = models.CharField(max_length=500, blank=True)
 
     class Meta:
+        verbose_name_plural = "report deliveries"
         ordering = ["recipient"]
         constraints = [models.UniqueConstraint(fields=["report", "recipient"], name="analytics_report_once_to_each")]
 

@@ -12,6 +12,7 @@ from django.template.loader import render_to_string
 
 from dashboard.alerting.models import Delivery
 from dashboard.alerting.outbound import Answer
+from ingest.live.health import CHECK_NAMES
 from ingest.mailing import NO_SERVER, close, hand_over, is_set
 
 WORDS = {"alert.opened": "", "alert.repeated": "Still: ", "alert.cleared": "Cleared: "}
@@ -21,10 +22,11 @@ LEVELS = {"bad": "Bad", "warning": "Warning"}
 
 
 def subject(body: dict[str, Any]) -> str:
-    """Stream, fact and level."""
+    """Stream, fact and level; of what has cleared, what it was."""
     alert = body["alert"]
-    fact = str(alert["title"]).rstrip(".")
-    level = "" if body["kind"] == "alert.cleared" else f" ({LEVELS.get(alert['level'], alert['level'])})"
+    is_over = body["kind"] == "alert.cleared"
+    fact = str(CHECK_NAMES.get(alert["check"], alert["title"]) if is_over else alert["title"]).rstrip(".")
+    level = "" if is_over else f" ({LEVELS.get(alert['level'], alert['level'])})"
     return " ".join(f"{WORDS.get(body['kind'], '')}{alert['subject']}: {fact}{level}".split())
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from ingest.consumers import recorder
 from ingest.consumers.active import ActiveSession, of_snapshot
 from ingest.contracts import Issue, MediaInfo, StreamSnapshot
+from ingest.live.health import CHECK_NAMES
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def log_node(node: str, before: Iterable[Issue], now: Iterable[Issue]) -> None:
             level = logging.ERROR if issue["level"] == "bad" else logging.WARNING
             logger.log(level, "Node %s: %s %s", node, issue["title"], issue["advice"], extra={"check": check})
     for check in former.keys() - found.keys():
-        logger.info("Node %s: cleared: %s", node, former[check]["title"], extra={"check": check})
+        logger.info("Node %s: cleared: %s.", node, CHECK_NAMES.get(check, check), extra={"check": check})
 
 
 # --- What is sent ---

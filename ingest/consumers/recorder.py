@@ -17,6 +17,7 @@ from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.consumers.counts import COUNTS
 from ingest.contracts import EndReason, EventRecord, Issue, Totals
 from ingest.history import EndRow, EventRow, get_history
+from ingest.live.health import CHECK_NAMES
 from ingest.models import Session
 from ingest.pepper import keyed_hash
 from ingest.server.credentials import mask
@@ -34,7 +35,9 @@ STARTED = "session.started"
 ENDED = "session.ended"
 
 ISSUE_DETAIL = frozenset(("level", "since", "actual", "expected", "advice", "value", "limit", "unit"))
-"""Of a health issue, in the details of its events; its check is their code, its sentence their description."""
+"""Of a health issue, in the details of its events; its check is their code, its sentence their description, and when it
+has cleared, which the sentence would deny, the check's name.
+"""
 
 SHOWN_OF_PLAYERS = (STARTED, ENDED)
 """What pages are told of players, who may be many at once."""
@@ -163,14 +166,15 @@ def opened(session: ActiveSession, issue: Issue) -> None:
 
 def cleared(session: ActiveSession, issue: Issue, *, by: str = "") -> None:
     """Records that an issue is over: since its limits are kept again, or `by` another event."""
-    event = _of_issue("health.cleared", "status", issue)
+    event = _of_issue("health.cleared", "status", issue, CHECK_NAMES.get(issue["check"], issue["title"]))
     lasted: dict[str, Any] = {"open_s": round(max(0.0, event.at - issue["since"]), 1)}
     record(session, replace(event, detail={**(event.detail or {}), **lasted, **({"by": by} if by else {})}))
 
 
-def _of_issue(kind: str, level: str, issue: Issue) -> Happening:
+def _of_issue(kind: str, level: str, issue: Issue, said: str = "") -> Happening:
+    """`said`: in place of its sentence."""
     detail = {name: value for name, value in issue.items() if name in ISSUE_DETAIL}
-    return happening(kind, level=level, code=issue["check"], description=issue["title"], detail=detail)
+    return happening(kind, level=level, code=issue["check"], description=said or issue["title"], detail=detail)
 
 
 def lost(row: Session) -> None:

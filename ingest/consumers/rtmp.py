@@ -35,6 +35,7 @@ from ingest.contracts import (
     UnpublishEvent,
 )
 from ingest.history import BeginRow, MediaRow, get_history
+from ingest.live.metadata import encoder_name
 from ingest.models import Application
 from ingest.procedures import CallContext
 from ingest.services import admission, callback, playable, sessions
@@ -321,6 +322,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         if session.metadata_changes > MAX_METADATA:
             return
         metadata = clean.jsonable(event["metadata"])
+        session.encoder = clean.text(encoder_name(session.encoder, metadata), 255)
         media = clean.jsonable(event["media"])
         get_history().put(MediaRow(session.id, media, metadata))
         recorder.record(session, recorder.happening("metadata", detail={"media": media, "metadata": metadata}))

@@ -11,6 +11,7 @@ from typing import Final
 
 from ingest import clean
 from ingest.contracts import Health, MediaCounters, Sample, Totals
+from ingest.live.metadata import MOST_ENCODER
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.timeline import Timeline
 from ingest.live.windows import Mean, Rate, Slope, Total
@@ -22,8 +23,6 @@ DROPPED_SECONDS: Final = 60
 """Players lose frames in bursts, so those of a second say nothing."""
 DRIFT_SECONDS: Final = 60
 PACE_SECONDS: Final = 10
-MOST_ENCODER: Final = 255
-"""Characters of how the encoder names itself."""
 KEYFRAME_INTERVALS: Final = 5
 """Whose largest is in a sample; the checks look at twice as many."""
 
@@ -124,7 +123,8 @@ class Meter:
         self.latest: Sample | None = None
         self.shown = Shown()
         self._publisher = publisher
-        self._encoder = clean.text(publisher.encoder, MOST_ENCODER)
+        self._encoder = ""
+        self.call(publisher.encoder)
         self._counters = Counters()
         self._read = Counters()
         self._audience = audience
@@ -140,6 +140,11 @@ class Meter:
         self._pace = Slope(PACE_SECONDS)
         self._sequence = 0
         self._wall_offset = publisher.started - now
+
+    def call(self, encoder: str) -> None:
+        """How its samples name the encoder: all of a session alike, so that after the first one it stays."""
+        if self.latest is None:
+            self._encoder = clean.text(encoder, MOST_ENCODER)
 
     # --- The media path ---
 

@@ -28,7 +28,7 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         node=stream.node,
         since=publisher.started if publisher else None,
         address=publisher.address if publisher else "",
-        encoder=publisher.encoder if publisher else "",
+        encoder=stream.encoder if publisher else "",
         target_kbps=stream.target_kbps,
         video_kbps=shown.video.kbps if shown else None,
         audio_kbps=shown.audio.kbps if shown else None,

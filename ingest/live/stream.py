@@ -13,7 +13,7 @@ from ingest.live.description import Description, MediaKind
 from ingest.live.headers import TOLD_BY_KEYFRAMES
 from ingest.live.judging import Judging
 from ingest.live.media import Tag, audio_tag, video_tag
-from ingest.live.metadata import METADATA, DataFrames, claimed, sanitise
+from ingest.live.metadata import METADATA, DataFrames, claimed, encoder_name, sanitise
 from ingest.live.meter import NOTHING_COUNTED, Audience, Meter, Second, added
 from ingest.live.publisher import Publisher
 from ingest.live.queue import offer
@@ -51,6 +51,8 @@ class LiveStream:
         self.publisher: Publisher | None = None
         self.meter: Meter | None = None
         self.judging: Judging | None = None
+        self.encoder = ""
+        """What the publisher's encoder is called."""
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
         self._takers = Takers()
@@ -88,6 +90,7 @@ class LiveStream:
         self._forget()
         self.publisher = publisher
         self.labels = publisher.labels
+        self.encoder = publisher.encoder
         self.meter = Meter(publisher, now, self._takers.audience(now))
         self.judging = Judging(publisher, self.meter, self._settings, now)
         self._video_track = self._audio_track = NO_TRACK
@@ -205,6 +208,8 @@ class LiveStream:
             self._header("data", Tag("", is_header=True, slot=slot), timestamp, payload, now)
             if name == METADATA:
                 self.metadata = sanitise(values[0] if values else None)
+                self.encoder = encoder_name(self.encoder, self.metadata)
+                meter.call(self.encoder)
                 self._tell()
         else:
             at = self.time.beside(timestamp)

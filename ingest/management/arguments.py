@@ -81,4 +81,5 @@ def iso(when: datetime | None) -> str | None:
 
 
 def put_json(out: OutputWrapper, value: Any) -> None:
-    out.write(json.dumps(value, indent=2))
+    """One line, as scripts read it."""
+    out.write(json.dumps(value))

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from ingest import clean
 from ingest.contracts import EndReason, Totals
+from ingest.live.metadata import encoder_name
 from ingest.models import EncoderLogin, Session, StatusEvent, StreamKey
 from ingest.services import leases, outbox
 
@@ -125,7 +126,7 @@ def _displaced_by(row: Session) -> Session | None:
 
 
 def set_media(*, session: uuid.UUID, media: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Keeps what the sequence headers say, beside what the publisher claims."""
+    """Keeps what the sequence headers say, beside what the publisher claims, and what its encoder is called."""
     with transaction.atomic():
         row = Session.objects.filter(pk=session).first()
         if row is None:
@@ -134,11 +135,12 @@ def set_media(*, session: uuid.UUID, media: Mapping[str, Any], metadata: Mapping
             if name in media:
                 value = media[name]
                 setattr(row, name, clean.text(value, 32) if isinstance(value, str) else value)
+        row.encoder = clean.text(encoder_name(row.encoder, metadata), 255)
         row.summary |= {
             "media": clean.jsonable({name: value for name, value in media.items() if name not in MEDIA}),
             "metadata": clean.jsonable(metadata),
         }
-        row.save(update_fields=[*MEDIA, "summary"])
+        row.save(update_fields=[*MEDIA, "encoder", "summary"])
 
 
 def request_stop(

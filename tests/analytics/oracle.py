@@ -152,7 +152,8 @@ def prepared(lake: Path) -> duckdb.DuckDBPyConnection:
                 when kind = 'attempt' and session_kind != 'play' then 'refused' end what
             from once
         )
-        select timed.*, coalesce(own.broadcast_us, former.broadcast_us) broadcast_us
+        select timed.* exclude (encoder), coalesce(own.encoder, timed.encoder) encoder,
+            coalesce(own.broadcast_us, former.broadcast_us) broadcast_us
         from timed left join session_hours own on own.session = timed.session and own.h = timed.h
             left join session_hours former on former.session = timed.session and former.h = timed.h - {HOUR_US}
                 and former.last_us >= timed.h - 600000000

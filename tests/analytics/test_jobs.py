@@ -158,6 +158,24 @@ def test_events_count_once_and_for_what_they_are_of(spark: SparkSession, lake: P
     assert found["broadcast"]["ends"] == 1
 
 
+def test_what_happened_to_a_session_counts_for_the_encoder_that_its_samples_name(
+    spark: SparkSession, lake: Path
+) -> None:
+    """A session begins by its flashVer, before its metadata have told more; one without samples has no other name."""
+    happened = [
+        event(1, session="a", at_us=NOON, encoder="FMLE/3.0"),
+        event(9, session="a", at_us=NOON + SECOND_US, kind="session.ended", reason="tcp_reset", encoder="obs"),
+        event(1, session="b", at_us=NOON, encoder="FMLE/3.0"),
+    ]
+    compute(spark, lake_of(lake, session_of("a", NOON, 2, encoder="obs"), happened))
+    found = {
+        row["value"]: (row["sessions"], row["accepted"], row["ends"])
+        for row in rows(lake, HOUR)
+        if row["dimension"] == "encoder"
+    }
+    assert found == {"obs": (1, 1, 1), "FMLE/3.0": (0, 1, 0)}
+
+
 def test_sketches_are_those_of_python(spark: SparkSession) -> None:
     samples = [
         *(sample(n, session="long", video_kbps=float(n * 37 % 500)) for n in range(500)),

@@ -90,7 +90,7 @@ def _alerts(session: Session) -> dict[str, Any]:
         session=session,
         check_code="starving",
         level="bad",
-        title="Nothing has arrived for 6 s, 5 at most",
+        title="Nothing has arrived for 6 s (5 s at most)",
         advice="Check that the encoder is running, then its uplink.",
         opened_at=now - timedelta(minutes=3),
         due_at=now - timedelta(minutes=3),
@@ -157,7 +157,7 @@ def _events(session: Session) -> None:
         ("onstatus", "status", "NetStream.Publish.Start", "live/cam-1 is published."),
         ("health.opened", "warning", "gop_long", "Keyframes are far apart"),
         ("health.cleared", "status", "gop_long", "Keyframes are far apart"),
-        ("health.opened", "bad", "starving", "Nothing has arrived for 6 s, 5 at most"),
+        ("health.opened", "bad", "starving", "Nothing has arrived for 6 s (5 s at most)"),
     )
     for sequence, (kind, level, code, description) in enumerate(told, 1):
         at = session.started_at + timedelta(seconds=10 * sequence)

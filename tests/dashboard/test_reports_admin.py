@@ -1,8 +1,10 @@
 """Plans of reports in the admin: what is refused and why, the audit log, the schedule; the archive is to read."""
 
+import re
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.test import Client
 from django_celery_beat.models import PeriodicTask
 
@@ -102,3 +104,9 @@ def test_the_archive_and_the_log_are_to_read(boss: Client) -> None:
         assert boss.post(f"{base}/{row.pk}/delete/", {"post": "yes"}).status_code == 403
         assert boss.get(f"{base}/add/").status_code == 403
     assert Report.objects.exists()
+
+
+def test_the_admin_calls_several_of_each_by_their_plural(admin_client: Client) -> None:
+    assert "Report deliveries" in admin_client.get("/admin/").content.decode()
+    plurals = [str(model._meta.verbose_name_plural) for model in apps.get_models()]
+    assert [name for name in plurals if re.search(r"[^aeiou]ys$", name)] == []

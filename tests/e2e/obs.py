@@ -16,6 +16,8 @@ NAME = "Tests"
 """Of its profile, and of its collection of scenes."""
 ENCODER = "FMLE/3.0 (compatible; FMSc/1.0)"
 """What it says that it is."""
+CALLED = "obs-output module"
+"""How its metadata say so."""
 WIDTH, HEIGHT, FPS = 320, 180, 10
 
 LAST_VERSION = 0x1D000002

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,35 @@ def run_json(*words: str) -> Any:
 def address(settings: Settings) -> None:
     settings.RTMP_ADDRESS = ("0.0.0.0", 1935)
     settings.RTMP_HOST = ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("streamkey", "create", "live/cam2"),
+        ("streamkey", "list"),
+        ("stream", "show", "live/cam1"),
+        ("stream", "list"),
+        ("application", "show", "live"),
+        ("application", "list"),
+        ("encoderlogin", "create", "live/cam1", "--user", "van-1"),
+        ("playtoken", "live/cam1"),
+        ("recording", "list"),
+        ("recording", "check"),
+        ("node", "list"),
+        ("ban", "list"),
+        ("apitoken", "create", "script", "--role", "viewer"),
+        ("apitoken", "list"),
+        ("report", "list"),
+    ],
+    ids=" ".join,
+)
+def test_json_is_one_line(stream: Stream, settings: Settings, tmp_path: Path, words: tuple[str, ...]) -> None:
+    settings.RECORDINGS_DIR = tmp_path
+    keys.create(stream=stream)
+    out = run(*words, "--json")
+    assert (out.count("\n"), out[-1]) == (1, "\n")
+    assert isinstance(json.loads(out), dict)
 
 
 # --- streamkey ---

@@ -99,6 +99,7 @@ async def test_metadata_is_kept_and_made_fit(encoder: Connection, process: Histo
     assert session.summary["media"] == {"profile": "High"}
     assert session.summary["metadata"]["framerate"] is None
     assert session.summary["metadata"]["encoder"] == "obs\ufffdoutput"
+    assert session.encoder == "obs\ufffdoutput", "as its flashVer says nothing"
 
 
 async def test_each_sessions_metadata_is_recorded_whatever_went_before_on_its_connection(

@@ -1,6 +1,5 @@
 """`manage.py report make` and `manage.py report list`: reports at the command line."""
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
@@ -18,6 +17,7 @@ from analytics.models import Report, ReportDelivery, ReportPlan
 from analytics.reports import broadcasts, exports, mail, periods, sending, services
 from analytics.reports.periods import Period, PeriodProblem
 from analytics.reports.scopes import NoSuchScope, Scope
+from ingest.management.arguments import put_json
 from ingest.services import audit
 
 Kind = ReportPlan.Kind
@@ -84,7 +84,7 @@ class Command(BaseCommand):
         if output is not None:
             output.write_bytes(WRITERS[output.suffix](report))
         if options["json"]:
-            self.stdout.write(json.dumps({"id": report.pk, **report.document}))
+            put_json(self.stdout, {"id": report.pk, **report.document})
         else:
             self._tell(report, output)
         if options["send"]:
@@ -127,7 +127,7 @@ class Command(BaseCommand):
             for report in rows[:LISTED]
         ]
         if options["json"]:
-            self.stdout.write(json.dumps({"items": items, "count": rows.count()}))
+            put_json(self.stdout, {"items": items, "count": rows.count()})
             return
         for item in items:
             of = f" {item['scope']}" if item["scope"] else ""

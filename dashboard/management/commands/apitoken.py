@@ -1,7 +1,6 @@
 """`manage.py apitoken create NAME --role ROLE [--expires WHEN] [--json]`, `list [--json]`, `revoke NAME [--json]`."""
 
 import argparse
-import json
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +12,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from dashboard import tokens
 from dashboard.models import ApiToken
 from dashboard.permissions import ROLES
+from ingest.management.arguments import put_json
 from ingest.services import audit
 
 
@@ -60,7 +60,7 @@ class Command(BaseCommand):
         except tokens.NameTaken as error:
             raise CommandError(str(error)) from None
         if options["as_json"]:
-            self.stdout.write(json.dumps({"name": name, "role": made.token.role, "token": made.secret}))
+            put_json(self.stdout, {"name": name, "role": made.token.role, "token": made.secret})
         else:
             self.stdout.write(f"Token {name} ({made.token.role}), shown once:\n{made.secret}")
 
@@ -78,7 +78,7 @@ class Command(BaseCommand):
             for token in ApiToken.objects.all()
         ]
         if options["as_json"]:
-            self.stdout.write(json.dumps({"items": rows, "count": len(rows)}))
+            put_json(self.stdout, {"items": rows, "count": len(rows)})
             return
         for row in rows:
             state = f"revoked {row['revoked_at']}" if row["revoked_at"] else f"expires {row['expires_at'] or 'never'}"
@@ -92,6 +92,6 @@ class Command(BaseCommand):
             tokens.revoke(token=token)
             audit.record(audit.command("apitoken"), "api_token.revoke", token.name)
         if options["as_json"]:
-            self.stdout.write(json.dumps({"name": token.name, "revoked_at": iso(token.revoked_at)}))
+            put_json(self.stdout, {"name": token.name, "revoked_at": iso(token.revoked_at)})
         else:
             self.stdout.write(f"Revoked {token.name}.")

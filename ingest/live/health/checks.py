@@ -11,7 +11,7 @@ from typing import Final
 from ingest.live.health import measures
 from ingest.live.health.check import Check, Passed
 from ingest.live.health.figures import Figures
-from ingest.live.health.words import NBSP, kbps, percent, span, times, whole
+from ingest.live.health.words import NBSP, at_least, at_most, kbps, percent, span, times, whole
 from ingest.live.limit import TOLERANCE
 
 # --- Words ---
@@ -30,8 +30,13 @@ def _gop(figures: Figures, passed: Passed) -> str:
 
 
 def _gop_title(figures: Figures, passed: Passed) -> str:
-    begin = "No keyframe has arrived for" if _gop_is_open(figures) else "A keyframe every"
-    return f"{begin} {_gop(figures, passed)}, {passed.limit:g} at most."
+    if _gop_is_open(figures):
+        return _silence_title("No keyframe", figures.open_gop_s or 0.0, passed)
+    return f"A keyframe every {_gop(figures, passed)}{at_most(figures.keyframe_intervals[-1], passed.limit, 's', 1)}."
+
+
+def _silence_title(what: str, silent_s: float, passed: Passed) -> str:
+    return f"{what} has arrived for {span(silent_s)}{at_most(int(silent_s), passed.limit, 's')}."
 
 
 def _low_title(figures: Figures, passed: Passed) -> str:
@@ -77,7 +82,8 @@ def _slow(figures: Figures) -> str:
 def _slow_title(figures: Figures, passed: Passed) -> str:
     lost = figures.dropped_frames
     dropped = f" {whole(lost)} frames were dropped for them in the last minute." if lost else ""
-    return f"{_slow(figures)} can't keep up, {percent(passed.value)} of them, {passed.limit:g} at most.{dropped}"
+    most = at_most(passed.value, passed.limit, "%")
+    return f"{_slow(figures)} can't keep up, {percent(passed.value)} of them{most}.{dropped}"
 
 
 CHECKS: Final[tuple[Check[Figures], ...]] = (
@@ -91,7 +97,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         in_silence=True,
         measure=lambda figures: figures.idle_s,
         actual=lambda figures, passed: span(figures.idle_s),
-        title=lambda figures, passed: f"Nothing has arrived for {span(figures.idle_s)}, {passed.limit:g} at most.",
+        title=lambda figures, passed: _silence_title("Nothing", figures.idle_s, passed),
         advice="Check that the encoder is running, then its uplink.",
     ),
     Check(
@@ -141,8 +147,8 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         measure=lambda figures: figures.unevenness,
         actual=lambda figures, passed: f"varies by {percent(passed.value)}",
         title=lambda figures, passed: (
-            f"Bitrate and frames come unevenly: they vary by {percent(passed.value)} within a minute, "
-            f"{passed.limit:g} at most, for {span(passed.lasted_s)}."
+            f"Bitrate and frames come unevenly: they vary by {percent(passed.value)} within a minute"
+            f"{at_most(passed.value, passed.limit, '%')}, for {span(passed.lasted_s)}."
         ),
         advice="The network is congested, or the encoder overloaded: use a cable, a lower bitrate, a faster preset.",
     ),
@@ -170,7 +176,9 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         measure=measures.short_gops,
         relapse=measures.most_gops,
         actual=lambda figures, passed: f"{passed.value:.2f}{NBSP}s",
-        title=lambda figures, passed: f"A keyframe every {passed.value:.2f}{NBSP}s, {passed.limit:g} at least.",
+        title=lambda figures, passed: (
+            f"A keyframe every {passed.value:.2f}{NBSP}s{at_least(passed.value, passed.limit, 's', 2)}."
+        ),
         advice=f"Set the keyframe interval to 2{NBSP}s; so many keyframes waste bitrate.",
     ),
     Check(
@@ -202,7 +210,8 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         measure=lambda figures: figures.drift_dev_ms,
         actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
         title=lambda figures, passed: (
-            f"Media is {whole(passed.value)}{NBSP}ms behind its mean of a minute, {whole(passed.limit)} at most."
+            f"Media is {whole(passed.value)}{NBSP}ms behind its mean of a minute"
+            f"{at_most(passed.value, passed.limit, 'ms')}."
         ),
         advice="Media falls behind real time: the uplink or the encoder is too slow for this bitrate; lower it.",
     ),
@@ -216,7 +225,8 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         measure=lambda figures: figures.pace,
         actual=lambda figures, passed: f"{passed.value:.2f}{NBSP}s of media a second",
         title=lambda figures, passed: (
-            f"{passed.value:.2f}{NBSP}s of media come a second, {passed.limit:g} at most, for {span(passed.lasted_s)}."
+            f"{passed.value:.2f}{NBSP}s of media come a second{at_most(passed.value, passed.limit, 's', 2)}, "
+            f"for {span(passed.lasted_s)}."
         ),
         advice="A file is sent unpaced: have it sent in real time, as FFmpeg does by -re.",
     ),
@@ -229,9 +239,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         unit="s",
         measure=lambda figures: figures.without_audio_s if figures.expects_audio else None,
         actual=lambda figures, passed: span(figures.without_audio_s),
-        title=lambda figures, passed: (
-            f"No audio has arrived for {span(figures.without_audio_s)}, {passed.limit:g} at most."
-        ),
+        title=lambda figures, passed: _silence_title("No audio", figures.without_audio_s, passed),
         advice="Check the encoder's audio source, or say in the stream's settings that it has none.",
     ),
     Check(
@@ -243,9 +251,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         unit="s",
         measure=lambda figures: figures.without_video_s if figures.expects_video else None,
         actual=lambda figures, passed: span(figures.without_video_s),
-        title=lambda figures, passed: (
-            f"No video has arrived for {span(figures.without_video_s)}, {passed.limit:g} at most."
-        ),
+        title=lambda figures, passed: _silence_title("No video", figures.without_video_s, passed),
         advice="Check the encoder's video source, or say in the stream's settings that it has none.",
     ),
     Check(
@@ -259,7 +265,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
         title=lambda figures, passed: (
             f"{'Video is ahead of audio' if (figures.av_skew_ms or 0) > 0 else 'Audio is ahead of video'} by "
-            f"{whole(passed.value)}{NBSP}ms, {whole(passed.limit)} at most."
+            f"{whole(passed.value)}{NBSP}ms{at_most(passed.value, passed.limit, 'ms')}."
         ),
         advice="Check the encoder's audio delay, and that both sources are of one device.",
     ),
@@ -288,8 +294,8 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         measure=lambda figures: figures.rtt_ms,
         actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
         title=lambda figures, passed: (
-            f"The round trip to the encoder takes {whole(passed.value)}{NBSP}ms, {whole(passed.limit)} at most, "
-            f"for {span(passed.lasted_s)}."
+            f"The round trip to the encoder takes {whole(passed.value)}{NBSP}ms"
+            f"{at_most(passed.value, passed.limit, 'ms')}, for {span(passed.lasted_s)}."
         ),
         advice="The way to the encoder is long or congested: use a nearer server, or a cable.",
     ),

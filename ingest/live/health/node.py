@@ -6,7 +6,7 @@ from typing import Final
 
 from ingest.contracts import NodeFigures
 from ingest.live.health.check import Check
-from ingest.live.health.words import NBSP, percent, span, whole
+from ingest.live.health.words import NBSP, at_least, at_most, percent, span, whole
 
 
 def _files_share(figures: NodeFigures) -> float | None:
@@ -35,7 +35,7 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         measure=lambda figures: figures["cpu_percent"],
         actual=lambda figures, passed: f"{passed.value:.0f}{NBSP}% of a processor",
         title=lambda figures, passed: (
-            f"The node uses {passed.value:.0f}{NBSP}% of a processor, {passed.limit:g} at most, "
+            f"The node uses {passed.value:.0f}{NBSP}% of a processor{at_most(passed.value, passed.limit, '%')}, "
             f"for {span(passed.lasted_s)}."
         ),
         advice="Media may come late to players: send new streams to another node, or drain this one.",
@@ -50,7 +50,9 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         passes=lt,
         measure=lambda figures: figures["disk_free_percent"],
         actual=lambda figures, passed: f"{passed.value:.1f}{NBSP}% free",
-        title=lambda figures, passed: f"{passed.value:.1f}{NBSP}% of the disk is free, {passed.limit:g} at least.",
+        title=lambda figures, passed: (
+            f"{passed.value:.1f}{NBSP}% of the disk is free{at_least(passed.value, passed.limit, '%', 1)}."
+        ),
         advice="Free space on it: recordings and telemetry stop when it is full.",
     ),
     Check(
@@ -64,7 +66,8 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         measure=_files_share,
         actual=lambda figures, passed: f"{_files(figures)} ({percent(passed.value)})",
         title=lambda figures, passed: (
-            f"The node has {_files(figures)} open that it may, {percent(passed.value)}, {passed.limit:g} at most."
+            f"The node has {_files(figures)} open that it may, {percent(passed.value)}"
+            f"{at_most(passed.value, passed.limit, '%')}."
         ),
         advice=(
             "Without one nobody can connect, and nothing is recorded: raise the process's limit of open files "

@@ -28,5 +28,16 @@ def percent(value: float | None) -> str:
     return f"{whole(value or 0)}{NBSP}%"
 
 
+def at_most(value: float, limit: float, unit: str, digits: int = 0) -> str:
+    """The limit behind a figure that is shown with so many digits, such as " (5 s at most)"; nothing where the figure,
+    as it is shown, is no more than the limit.
+    """
+    return f" ({limit:,g}{NBSP}{unit} at most)" if round(value, digits) > limit else ""
+
+
+def at_least(value: float, limit: float, unit: str, digits: int = 0) -> str:
+    return f" ({limit:,g}{NBSP}{unit} at least)" if round(value, digits) < limit else ""
+
+
 def times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"

@@ -59,7 +59,7 @@ def issue(check: str, level: str) -> dict[str, str]:
     return {
         "check": check,
         "level": level,
-        "title": "Nothing has arrived for 14 s, 5 at most.",
+        "title": "Nothing has arrived for 14 s (5 s at most).",
         "actual": "14 s",
         "expected": "5 s at most",
         "advice": "Check that the encoder is running, then its uplink.",

@@ -54,8 +54,8 @@ def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
     run()
     assert [message["To"] for message in mailbox.got] == ["a@example.org", "b@example.org"] * 2
     opened, cleared = mailbox.got[0], mailbox.got[2]
-    assert opened["Subject"] == "live/cam-1: Nothing has arrived for 14 s, 5 at most (Bad)"
-    assert cleared["Subject"] == "Cleared: live/cam-1: Nothing has arrived for 14 s, 5 at most"
+    assert opened["Subject"] == "live/cam-1: Nothing has arrived for 14 s (5 s at most) (Bad)"
+    assert cleared["Subject"] == "Cleared: live/cam-1: Nothing arrives"
     link = f"http://127.0.0.1:8000/sessions/{publisher.session.pk}/"
     for part in opened.walk():
         if not part.is_multipart():

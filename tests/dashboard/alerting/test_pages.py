@@ -47,7 +47,7 @@ def alert(stream: Stream) -> Alert:
         session=make_session(stream),
         check_code="starving",
         level="bad",
-        title="Nothing has arrived for 14 s, 5 at most.",
+        title="Nothing has arrived for 14 s (5 s at most).",
         opened_at=now - timedelta(minutes=5),
         due_at=now,
         told=1,
@@ -64,7 +64,7 @@ def page(client: Client, name: str, *args: Any, **query: str) -> str:
 def test_a_viewer_sees_alerts_rules_and_webhooks_but_no_secret(viewer: Client, alert: Alert) -> None:
     Webhook.objects.create(name="graphics", url="https://hooks.example.org/T0KEN")
     text = page(viewer, "alerts")
-    assert "Nothing has arrived for 14 s, 5 at most." in text
+    assert "Nothing has arrived for 14 s (5 s at most)." in text
     assert f"/sessions/{alert.session_id}/" in text
     assert "hooks.example.org" in text
     assert "T0KEN" not in text

@@ -177,7 +177,7 @@ def test_one_on_air_says_its_worst_issue(viewer: Client, stream: Stream) -> None
     session = make_session(stream, age_s=60)
     issue = {
         "check": "gop_long", "level": "warning", "since": 1.0, "actual": "8.0 s", "expected": "4 s",
-        "title": "A keyframe every 8.0 s, 4 at most", "advice": "Set the keyframe interval to 2 s.",
+        "title": "A keyframe every 8.0 s (4 s at most)", "advice": "Set the keyframe interval to 2 s.",
     }  # fmt: skip
     late = issue | {"check": "drift", "since": 0.5, "title": "Media is late"}
     snap = snapshot(stream, session_id=str(session.pk), health="warning", issues=[late, issue])
@@ -185,7 +185,7 @@ def test_one_on_air_says_its_worst_issue(viewer: Client, stream: Stream) -> None
     said = answers(viewer, session)
     assert said[1][0] == "It is on air: warning"
     assert said[2][0] == "2 open issues"
-    assert said[2][1].startswith("Media is late. A keyframe every 8.0 s, 4 at most. ")
+    assert said[2][1].startswith("Media is late. A keyframe every 8.0 s (4 s at most). ")
     assert said[6] == ("Lower the bitrate", "Media is late. Set the keyframe interval to 2 s.")
 
 

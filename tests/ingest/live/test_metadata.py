@@ -4,10 +4,11 @@ import json
 import math
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.live.metadata import claimed, sanitise
+from ingest.live.metadata import claimed, encoder_name, sanitise
 from ingest.rtmp import amf0
 
 TEXTS = st.text(max_size=5) | st.sampled_from(["long" * 100, ""])
@@ -37,6 +38,29 @@ def test_what_an_encoder_sends_stays_as_it_is() -> None:
     found = sanitise(sent)
     assert found == sent
     assert isinstance(found["width"], int)
+
+
+OBS = "obs-output module (libobs version 30.2.3)"
+
+
+@pytest.mark.parametrize(
+    ("flash_ver", "said", "name"),
+    [
+        ("FMLE/3.0 (compatible; FMSc/1.0)", OBS, OBS),
+        ("FMLE/3.0", f" {OBS} ", OBS),
+        ("LNX 9,0,124,2", "Lavf60.16.100", "Lavf60.16.100"),
+        ("", OBS, OBS),
+        ("FMLE/3.0 (compatible; Lavf61.7.100)", "Lavf61.7.100", "FMLE/3.0 (compatible; Lavf61.7.100)"),
+        ("Wirecast/FM 14.1 FMLE/3.0 (compatible; FMSc/1.0)", "x", "Wirecast/FM 14.1 FMLE/3.0 (compatible; FMSc/1.0)"),
+        ("FMLE/3.0 (compatible; FMSc/1.0)", None, "FMLE/3.0 (compatible; FMSc/1.0)"),
+        ("FMLE/3.0 (compatible; FMSc/1.0)", " ", "FMLE/3.0 (compatible; FMSc/1.0)"),
+        ("FMLE/3.0 (compatible; FMSc/1.0)", 5.0, "FMLE/3.0 (compatible; FMSc/1.0)"),
+        ("FMLE/3.0 (compatible; FMSc/1.0)", "x" * 300, "x" * 255),
+    ],
+)
+def test_what_an_encoder_is_called(flash_ver: str, said: Any, name: str) -> None:
+    assert encoder_name(flash_ver, {"encoder": said, "width": 1920}) == name
+    assert encoder_name(name, {}) == name
 
 
 def test_what_json_can_not_hold() -> None:

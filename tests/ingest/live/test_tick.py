@@ -63,6 +63,28 @@ def test_what_nobody_uses_is_forgotten_after_a_while() -> None:
     assert set(registry.streams) == {"live/watched"}
 
 
+def test_a_stream_is_called_as_its_metadata_say_and_its_samples_alike() -> None:
+    """Where they come after its first sample, its samples keep to the name that it had."""
+    registry, generic, own = make_registry(), "FMLE/3.0 (compatible; FMSc/1.0)", "obs-output module"
+    for name in ("early", "late"):
+        who = publisher(name)
+        who.encoder = generic
+        registry.get_or_create(f"live/{name}", LABELS).start(who, 0.0)
+
+    def describe(name: str, now: float) -> None:
+        registry.streams[f"live/{name}"].data(0, "onMetaData", [{"encoder": own}], b"metadata", now)
+
+    def called(now: float) -> dict[str, tuple[str, str]]:
+        found = tick(registry, now, START_WALL + now)
+        samples = {sample.name: sample.encoder for sample in found.samples}
+        return {card["name"]: (card["encoder"], samples[card["name"]]) for card in found.streams}
+
+    describe("early", 0.1)
+    assert called(1.0) == {"early": (own, own), "late": (generic, generic)}
+    describe("late", 1.1)
+    assert called(2.0) == {"early": (own, own), "late": (own, generic)}
+
+
 def test_the_snapshot_of_a_live_stream() -> None:
     registry = make_registry(LiveSettings(warm_up_s=60.0))
     stream = registry.get_or_create("live/demo", LABELS)

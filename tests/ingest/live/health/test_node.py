@@ -79,5 +79,5 @@ def test_words() -> None:
     engine = HealthEngine(0.0, NODE_CHECKS)
     engine.update(figures(cpu=97.3, disk=2.0), 100.0, START_WALL)
     disk, cpu = engine.update(figures(cpu=97.3, disk=2.0), 145.0, START_WALL + 45)
-    assert cpu["title"] == f"The node uses 97{N}% of a processor, 90 at most, for 45{N}s."
-    assert (disk["title"], disk["expected"]) == (f"2.0{N}% of the disk is free, 3 at least.", f"3{N}% at least")
+    assert cpu["title"] == f"The node uses 97{N}% of a processor (90{N}% at most), for 45{N}s."
+    assert (disk["title"], disk["expected"]) == (f"2.0{N}% of the disk is free (3{N}% at least).", f"3{N}% at least")
