@@ -314,12 +314,17 @@ class Connection(Calling):
     def _on_command(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         command = decode_command(payload, self.limits)
         if self.phase is not Phase.CONNECTED and command.name not in self.opening_commands:
-            raise RemoteProtocolError("a command before connect was accepted")
+            self._on_early_command(command)
+            return
         handler = self.commands.get(command.name)
         if handler is None:
             self._on_call(stream_id, command)
         else:
             handler(self, stream_id, command)
+
+    def _on_early_command(self, command: Command) -> None:
+        """Before connect was accepted."""
+        raise RemoteProtocolError("a command before connect was accepted")
 
     def send_command(self, stream_id: int, name: str, transaction: float, command_object: Any, *arguments: Any) -> None:
         command = Command(name, transaction, command_object, list(arguments))

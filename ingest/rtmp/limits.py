@@ -58,7 +58,8 @@ class Limits:
     """The name of a procedure that the peer calls; those with a longer one are refused, no error."""
 
     message_streams: int = 32
-    """Message streams (createStream) that exist at once on one connection. Multi-bitrate encoders use up to ten."""
+    """Message streams (createStream) that exist at once on one connection; further ones are refused, no error.
+    Multi-bitrate encoders use up to ten."""
 
     playlist_items: int = 256
     """Items of a message stream's playlist that wait for their turn; further ones are refused, no error."""

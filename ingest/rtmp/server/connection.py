@@ -5,18 +5,19 @@ from typing import Any, Final
 
 from ingest.rtmp import status
 from ingest.rtmp.bundles import BUNDLES
-from ingest.rtmp.calls import RESULTS
+from ingest.rtmp.calls import ANSWERS, RESULTS
 from ingest.rtmp.capabilities import RELAY
 from ingest.rtmp.chunks import CSID_CONTROL
 from ingest.rtmp.connection import COMMON_HANDLERS
 from ingest.rtmp.control import CONTROL, PINGS, on_reported, on_user_control
 from ingest.rtmp.events import AudioReceived, BufferLengthSet, StatusSent, VideoReceived
 from ingest.rtmp.messages import control
+from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.data import encode_data
 from ingest.rtmp.messages.message import MessageType
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.rtmp.server.base import ServerBase
-from ingest.rtmp.server.netconnection import NETCONNECTION
+from ingest.rtmp.server.netconnection import ALWAYS_ANSWERED, NETCONNECTION
 from ingest.rtmp.server.netstream import NETSTREAM
 from ingest.rtmp.server.streams import Asked, MediaSink
 from ingest.rtmp.states import Phase, Step, StreamState, StreamStep
@@ -162,6 +163,11 @@ class ServerConnection(ServerBase):
         if stream is not None:
             stream.buffer_ms = values[1]
         self._events.append(BufferLengthSet(*values))
+
+    def _on_early_command(self, command: Command) -> None:
+        """Nothing is done, and the client is told why: it may still connect."""
+        if command.name not in ANSWERS and (command.answered or command.name in ALWAYS_ANSWERED):
+            self.send_error(command.transaction, status.CALL_FAILED, "This connection has to connect first.")
 
     def _on_user_control(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         """A client that isn't connected yet gets no answers, and is told of none of its mistakes."""

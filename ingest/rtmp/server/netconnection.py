@@ -5,18 +5,19 @@ from typing import Final
 from ingest.rtmp import status
 from ingest.rtmp.amf0 import UNDEFINED
 from ingest.rtmp.capabilities import read_capabilities
-from ingest.rtmp.errors import LimitExceeded, RemoteProtocolError
 from ingest.rtmp.events import CloseRequested, ConnectRequested, LengthRequested, StreamCreated
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.values import text
 from ingest.rtmp.server.base import CommandHandler, ServerBase
+from ingest.rtmp.server.playing import TOO_LONG
 from ingest.rtmp.server.streams import Asked, MessageStream
 from ingest.rtmp.states import Phase, Step, StreamState
 
 
 def on_connect(connection: ServerBase, stream_id: int, command: Command) -> None:
     if connection.phase is not Phase.CONNECTING:
-        raise RemoteProtocolError("a second connect")
+        connection.send_error(command.transaction, status.CONNECT_REJECTED, "This connection is connected already.")
+        return
     connection.move(Step.ASK)
     properties = command.command_object if isinstance(command.command_object, dict) else {}
     capabilities = connection.capabilities = read_capabilities(properties, connection.limits)
@@ -35,11 +36,13 @@ def on_connect(connection: ServerBase, stream_id: int, command: Command) -> None
 
 
 def on_create_stream(connection: ServerBase, stream_id: int, command: Command) -> None:
-    if len(connection.streams) >= connection.limits.message_streams:
-        raise LimitExceeded(f"more than {connection.limits.message_streams} message streams")
+    most = connection.limits.message_streams
+    if len(connection.streams) >= most:
+        description = f"This connection has {most} message streams, and may have no more: delete one first."
+        connection.send_error(command.transaction, status.CALL_FAILED, description)
+        return
     connection.last_stream_id += 1
     connection.streams[connection.last_stream_id] = MessageStream(connection.last_stream_id)
-    # Answered whatever the transaction id: the client can't know the stream's id otherwise.
     connection.send_command(0, "_result", command.transaction, None, float(connection.last_stream_id))
     connection.report(StreamCreated(connection.last_stream_id))
 
@@ -76,14 +79,20 @@ def on_close(connection: ServerBase, stream_id: int, command: Command) -> None:
 
 def on_fc_publish(connection: ServerBase, stream_id: int, command: Command) -> None:
     """Comes before publish, from some encoders after it. onFCPublish, which FMLE shows, waits for the decision."""
-    connection.send_result(command, UNDEFINED)
     name = text(command.argument(0))
     for stream in connection.streams.values():
         if stream.state is StreamState.PUBLISHING and stream.name == name:
+            connection.send_result(command, UNDEFINED)
             connection.send_publish_notice("onFCPublish", status.PUBLISH_START, stream.public_name)
             return
-    if len(connection.announced) < connection.limits.message_streams and connection.may_be_named(name):
+    most = connection.limits.message_streams
+    if not connection.may_be_named(name):
+        connection.refuse_call(command, TOO_LONG)
+    elif len(connection.announced) >= most and name not in connection.announced:
+        connection.refuse_call(command, f"{most} names await their publish, as many as may: publish one first.")
+    else:
         connection.announced.add(name)
+        connection.send_result(command, UNDEFINED)
 
 
 def on_fc_unpublish(connection: ServerBase, stream_id: int, command: Command) -> None:
@@ -94,6 +103,9 @@ def on_fc_unpublish(connection: ServerBase, stream_id: int, command: Command) ->
     if stream is not None:
         connection.stop(stream, command.name)
 
+
+ALWAYS_ANSWERED: Final = frozenset({"createStream"})
+"""Whatever the transaction id: the client can't know the stream's id otherwise."""
 
 NETCONNECTION: Final[dict[str, CommandHandler]] = {
     "connect": on_connect,

@@ -160,12 +160,6 @@ class TestOfTheClient:
         assert "public-name" in told
         assert "bro…" in told
 
-    async def test_of_a_client_that_is_not_connected_yet(self, port: int) -> None:
-        async with RtmpClient(port=port) as client:
-            client.protocol.send_command(0, "x", 1, None)
-            await client.flush()
-            await client.wait_closed()
-
     async def test_one_that_only_calls_is_no_idle_connection(self, app: ScriptedApplication, serve: Serve) -> None:
         app.on["rtmp.call"] = answering(None)
         server = await serve()
@@ -176,6 +170,42 @@ class TestOfTheClient:
             set_deadlines(server, publish_or_play_s=0.2)
             await idle.wait_closed()
             await caller.call("x")
+
+
+class TestRefused:
+    """With a reason, and what is no fault of the protocol itself leaves the connection as it is."""
+
+    async def test_before_connect_nothing_is_done(self, app: ScriptedApplication, port: int) -> None:
+        async with RtmpClient(port=port) as client:
+            for count, procedure in enumerate(("createStream", "x"), 1):
+                client.protocol.send_command(0, procedure, client.protocol.calls.make(procedure), None)
+                await client.flush()
+                await client.wait_count(events.ResultReceived, count)
+                refused = client.of(events.ResultReceived)[-1]
+                assert not refused.succeeded
+                assert refused.values[-1]["code"] == FAILED
+                assert "connect first" in refused.values[-1]["description"]
+            await client.connect("live")
+            await client.publish("cam")
+        assert not app.connections[0].of("rtmp.call")
+
+    async def test_a_publisher_that_asks_for_what_can_not_be_goes_on(self, app: ScriptedApplication, port: int) -> None:
+        async with RtmpClient(port=port) as client, RtmpClient(port=port) as player:
+            await client.connect("live")
+            stream_id = await client.publish("cam")
+            await player.connect("live")
+            await player.play("cam")
+            for _ in range(Limits().message_streams - 1):
+                await client.create_stream()
+            with pytest.raises(Refused, match=FAILED):
+                await client.create_stream()
+            client.protocol.send_command(0, "connect", client.protocol.calls.make("again"), {"app": "other"})
+            await client.flush()
+            refused = await client.wait_for(events.ResultReceived, lambda event: event.procedure == "again")
+            assert refused.values[-1]["code"] == "NetConnection.Connect.Rejected"
+            await client.send_video(stream_id, 0, key_frame(1))
+            await player.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(1))
+        assert len(app.connections[0].of("rtmp.connect")) == 1
 
 
 class TestLength:

@@ -1,5 +1,6 @@
 """All other commands and messages: answered, reported, or refused."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -194,14 +195,11 @@ class TestCalls:
         pair.run()
         assert [found.transaction for found in pair.take_server(events.ResultReceived)] == [transaction]
 
-    def test_before_connect(self) -> None:
+    def test_of_ours_none_is_made_before_connect(self) -> None:
         pair = ConnectionPair()
         pair.run()
         with pytest.raises(LocalProtocolError):
             pair.client.call("x")
-        pair.client.send_message(command("x", 1.0, None))
-        with pytest.raises(RemoteProtocolError, match="before connect"):
-            pair.run()
 
     @pytest.mark.parametrize("name", ["_result", "_error", "onStatus"])
     def test_answers_are_never_answered(self, name: str) -> None:
@@ -247,15 +245,21 @@ class TestCalls:
         with pytest.raises(LimitExceeded):
             pair.run()
 
-    def test_too_many_streams(self) -> None:
+    def test_a_stream_too_many_is_refused_and_the_others_go_on(self) -> None:
         pair = ConnectionPair(server_limits=Limits(message_streams=3)).connected()
         for _ in range(10):
             pair.client.delete_stream(pair.create_stream())
-        for _ in range(3):
-            pair.create_stream()
-        pair.client.create_stream()
-        with pytest.raises(LimitExceeded):
-            pair.run()
+        first, *_ = [pair.create_stream() for _ in range(3)]
+        pair.client.publish(first, "cam")
+        pair.run()
+        for transaction in (77.0, 0.0):
+            refused = answers(pair, partial(pair.client.send_message, command("createStream", transaction, None)))
+            description = "This connection has 3 message streams, and may have no more: delete one first."
+            assert refused == [(0, ["_error", transaction, None, FAILED | {"description": description}])]
+        pair.client.send_video(first, 0, b"v")
+        pair.client.delete_stream(first + 1)
+        assert pair.create_stream() == first + 3, "the others go on, and there is room for one again"
+        assert pair.take_server(events.VideoReceived) == [events.VideoReceived(first, 0, b"v")]
 
 
 class TestClose:

@@ -18,7 +18,7 @@ from ingest.rtmp import (
 )
 from ingest.rtmp.capabilities import NOTHING, RELAY, read_capabilities
 from tests.ingest.rtmp.pair import ConnectionPair
-from tests.ingest.rtmp.server.helpers import command, commands, sent, take, wait
+from tests.ingest.rtmp.server.helpers import SECRET, answers, command, commands, sent, take, wait
 
 
 class TestConnect:
@@ -200,25 +200,28 @@ class TestConnect:
         (request,) = pair.take_server(events.ConnectRequested)
         assert (request.app, request.tc_url, request.flash_ver) == ("", "", "")
 
-    def test_a_second_connect_is_an_error(self) -> None:
-        pair = ConnectionPair().connected()
-        pair.client.send_message(command("connect", 1.0, {"app": "live"}))
-        with pytest.raises(RemoteProtocolError):
-            pair.run()
-        assert pair.server.phase is Phase.CLOSED
+    def test_a_second_connect_is_refused_and_the_connection_goes_on(self) -> None:
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        refused = answers(pair, lambda: pair.client.send_message(command("connect", 9.0, {"app": "other"})))
+        description = "This connection is connected already."
+        info = {"level": "error", "code": "NetConnection.Connect.Rejected", "description": description}
+        assert refused == [(0, ["_error", 9.0, None, info])]
+        assert len(pair.take_server(events.ConnectRequested)) == 1
+        pair.client.send_video(stream_id, 0, b"v")
+        pair.run()
+        assert pair.take_server(events.VideoReceived) == [events.VideoReceived(stream_id, 0, b"v")]
 
     @pytest.mark.parametrize(
         "message",
         [
-            command("createStream", 2.0, None),
-            command("publish", 0.0, None, "x", stream_id=1),
             Message(8, 0, 1, b"\xaf\x01"),
             Message(9, 0, 1, b"\x17\x01"),
             Message(18, 0, 1, amf0.encode("onMetaData", {})),
             Message(22, 0, 1, b""),
             Message(99, 0, 0, b""),
         ],
-        ids=["createStream", "publish", "audio", "video", "data", "aggregate", "unknown"],
+        ids=["audio", "video", "data", "aggregate", "unknown"],
     )
     def test_nothing_else_may_come_before_it(self, message: Message) -> None:
         pair = ConnectionPair()
@@ -226,6 +229,31 @@ class TestConnect:
         pair.client.send_message(message)
         with pytest.raises(RemoteProtocolError):
             pair.run()
+
+    @pytest.mark.parametrize(
+        ("message", "is_answered"),
+        [
+            (command("createStream", 2.0, None), True),
+            (command("createStream", 0.0, None), True),
+            (command("publish", 5.0, None, SECRET, stream_id=1), True),
+            (command("publish", 0.0, None, SECRET, stream_id=1), False),
+            (command("anything", 5.0, None), True),
+            (command("_result", 5.0, None), False),
+            (command("onStatus", 5.0, None), False),
+        ],
+        ids=["createStream", "no transaction", "publish", "publish unasked", "call", "a result", "a status"],
+    )
+    def test_a_command_before_it_is_refused_and_it_may_still_come(self, message: Message, is_answered: bool) -> None:
+        pair = ConnectionPair()
+        pair.run()
+        refused = answers(pair, lambda: pair.client.send_message(message))
+        description = "This connection has to connect first."
+        info = {"level": "error", "code": "NetConnection.Call.Failed", "description": description}
+        transaction = amf0.decode_all(message.payload)[1]
+        assert refused == ([(0, ["_error", transaction, None, info])] if is_answered else [])
+        assert pair.take_server(events.StreamCreated, events.PublishRequested, events.CallReceived) == []
+        assert pair.connected().server.phase is Phase.CONNECTED
+        assert pair.create_stream() == 1
 
     def test_control_messages_may(self) -> None:
         """OBS sends Set Chunk Size first."""

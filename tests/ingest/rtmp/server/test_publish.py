@@ -289,11 +289,17 @@ class TestFcPublish:
         pair.run()
         assert self.notices(pair)[-1][0] == "onFCPublish"
 
-    def test_names_that_wait_are_limited(self) -> None:
+    def test_names_that_wait_are_limited_and_one_too_many_is_refused(self) -> None:
         pair = ConnectionPair(server_limits=Limits(message_streams=2)).connected()
-        for number in range(50):
-            pair.client.fc_publish(f"cam{number}")
-        pair.client.fc_publish("cam")
+        for name in ("cam0", "cam1", "cam0", "cam", "n" * 1025):
+            pair.client.fc_publish(name)
+        pair.run()
+        results = pair.take_client(events.ResultReceived)[1:]
+        assert [result.succeeded for result in results] == [True, True, True, False, False]
+        assert [result.values[-1]["description"] for result in results[3:]] == [
+            "2 names await their publish, as many as may: publish one first.",
+            "The stream's name is too long.",
+        ]
         pair.create_stream()
         pair.client.publish(1, "cam")
         pair.run()
