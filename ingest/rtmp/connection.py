@@ -6,6 +6,7 @@ what `data_to_send` gives. While `paused` is set the connection waits for a deci
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
 from ingest.rtmp.calls import Calling, Calls
@@ -295,6 +296,7 @@ class Connection(Calling):
         data = self.read_or_report(decode_data, type_id, stream_id, payload)
         if data is not None:
             self._events.append(DataReceived(stream_id, timestamp, data.name, data.values, data.payload, data.kept))
+            self._report_rest(type_id, stream_id, data.rest)
 
     def read_or_report(
         self, decode: Callable[[bytes, Limits], Content], type_id: int, stream_id: int, payload: bytes
@@ -309,13 +311,29 @@ class Connection(Calling):
             self._events.append(UnknownMessage(type_id, stream_id, payload))
             return None
 
+    def _report_rest(self, type_id: int, stream_id: int, rest: bytes) -> None:
+        """Stray bytes behind the values of a message."""
+        if rest:
+            self._events.append(UnknownMessage(type_id, stream_id, rest))
+
     # --- Commands (section 7.2) ---
 
-    def _on_command(self, timestamp: int, stream_id: int, payload: bytes) -> None:
-        command = decode_command(payload, self.limits)
-        if self.phase is not Phase.CONNECTED and command.name not in self.opening_commands:
-            self._on_early_command(command)
-            return
+    def _on_command(
+        self, timestamp: int, stream_id: int, payload: bytes, *, type_id: int = MessageType.COMMAND_AMF0
+    ) -> None:
+        """One that can't be read is ignored, and what can't be read of one; but not before the connection is accepted,
+        when it tells of another protocol."""
+        command: Command | None
+        if self.phase is Phase.CONNECTED:
+            command = self.read_or_report(decode_command, type_id, stream_id, payload)
+            if command is None:
+                return
+        else:
+            command = decode_command(payload, self.limits)
+            if command.name not in self.opening_commands:
+                self._on_early_command(command)
+                return
+        self._report_rest(type_id, stream_id, command.rest)
         handler = self.commands.get(command.name)
         if handler is None:
             self._on_call(stream_id, command)
@@ -334,6 +352,6 @@ class Connection(Calling):
 
 COMMON_HANDLERS: Final[dict[int, Handler]] = {
     MessageType.COMMAND_AMF0: Connection._on_command,
-    MessageType.COMMAND_AMF3: Connection._on_command,
+    MessageType.COMMAND_AMF3: partial(Connection._on_command, type_id=MessageType.COMMAND_AMF3),
 }
 """Protocol control and user control are handled in `ingest.rtmp.control`."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ingest.rtmp.connection import Connection, Handler
+from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.events import AcknowledgementReceived, PingAnswered, UnknownMessage, UserControlReceived
 from ingest.rtmp.messages import control, user_control
 from ingest.rtmp.messages.message import MessageType
@@ -34,13 +35,15 @@ def on_peer_bandwidth(connection: Connection, timestamp: int, stream_id: int, pa
 
 
 def on_user_control(connection: Connection, timestamp: int, stream_id: int, payload: bytes) -> None:
-    event = user_control.read_event(payload)
-    handler = connection.user_control_handlers.get(event)
-    if handler is None:
+    """One that is too short is no reason to end a live stream."""
+    try:
+        event = user_control.read_event(payload)
+        handler = connection.user_control_handlers[event]
+        values = user_control.read_values(UserControl(event), payload)
+    except (KeyError, RemoteProtocolError):
         connection.report(UnknownMessage(MessageType.USER_CONTROL, stream_id, payload))
     else:
-        event = UserControl(event)
-        handler(connection, event, user_control.read_values(event, payload))
+        handler(connection, UserControl(event), values)
 
 
 def on_ping_request(connection: Connection, event: UserControl, values: tuple[Any, ...]) -> None:

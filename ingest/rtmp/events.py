@@ -268,11 +268,13 @@ class UserControlReceived:
 
 @dataclass(slots=True)
 class UnknownMessage:
-    """A message type or user control event that is not understood: never a reason to disconnect."""
+    """A message type or user control event that is not understood, or a message that can't be read: never a reason to
+    disconnect."""
 
     type_id: int
     stream_id: int
     payload: bytes = field(repr=False)
+    """All of it; but only the end that can't be read, where what comes before it was taken."""
 
 
 # --- Answers, and what only a client gets ---

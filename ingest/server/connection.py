@@ -378,5 +378,6 @@ HANDLERS: dict[type, Handler] = {
     **CALL_EVENTS,
     **OBJECT_EVENTS,
     events.StatusSent: lambda connection, event, now: connection.control.status_sent(event, now),
+    events.UnknownMessage: lambda connection, event, now: connection.control.not_understood(event, now),
 }
 """Events that are not here are answered by the protocol itself."""

@@ -39,6 +39,8 @@ class Control(ApplicationSide[Link]):
         self.refusals: list[Ending] = []
         self._accepted = False
         """Whether `connect` succeeded."""
+        self._is_puzzled = False
+        """Whether something of it could not be read."""
 
     # --- From the protocol ---
 
@@ -72,6 +74,22 @@ class Control(ApplicationSide[Link]):
             },
             droppable=True,
         )
+
+    def not_understood(self, event: events.UnknownMessage, _now: float) -> None:
+        """Noted once: a peer may send any number."""
+        if self._is_puzzled:
+            return
+        self._is_puzzled = True
+        level = logging.INFO if self._accepted else logging.DEBUG  # As for the end of a connection.
+        with about(client=self.connection.peer[0], connection=self.id):
+            logger.log(
+                level,
+                "%s: %d bytes of a message of type %d can't be read, and are ignored, as any further ones of this "
+                "connection are. Its maker may want to know.",
+                self.label,
+                len(event.payload),
+                event.type_id,
+            )
 
     def description_changed(self, session: Session, metadata: dict[str, Any], media: MediaInfo) -> None:
         self.put(

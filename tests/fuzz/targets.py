@@ -138,8 +138,10 @@ def commands(data: bytes) -> None:
         return
     # What is relayed of values in AMF3 is longer, and some deeper.
     assert len(decoded.payload) <= LIMITS.data_message_bytes, "longer than a data message may be"
+    assert data.endswith(decoded.rest)
     relayed = decode_data(decoded.payload, Limits())
     assert relayed.name == decoded.name or decoded.name == SET_DATA_FRAME
+    assert not relayed.rest, "what is relayed can be read to its end"
 
 
 def shared_objects(data: bytes) -> None:

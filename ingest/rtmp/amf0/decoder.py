@@ -26,7 +26,7 @@ from ingest.rtmp.amf0.types import (
     EcmaArray,
     TypedObject,
 )
-from ingest.rtmp.errors import RemoteProtocolError
+from ingest.rtmp.errors import LimitExceeded, RemoteProtocolError
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 
 _f64: Final = struct.Struct(">d")
@@ -63,6 +63,20 @@ class Decoder(Reader):
         values = []
         while self.position < self.end:
             values.append(self.value(0))
+        return values
+
+    def readable(self) -> list[Any]:
+        """The same as far as they can be read: `position` is then where the first begins that can't. Raises
+        LimitExceeded."""
+        values = []
+        while (start := self.position) < self.end:
+            try:
+                values.append(self.value(0))
+            except LimitExceeded:
+                raise
+            except RemoteProtocolError:
+                self.position = start
+                break
         return values
 
     def number(self, depth: int) -> float:

@@ -24,6 +24,8 @@ class Command:
     """0 when no answer is wanted."""
     command_object: Any = None
     arguments: list[Any] = field(default_factory=list)
+    rest: bytes = field(default=b"", repr=False)
+    """What followed that can't be read."""
 
     def argument(self, index: int, default: Any = None) -> Any:
         return self.arguments[index] if index < len(self.arguments) else default
@@ -42,13 +44,15 @@ def encode_command(command: Command, stream_id: int = 0, *, amf3: bool = False) 
 
 
 def decode_command(payload: bytes, limits: Limits) -> Command:
-    """Of either type. Some senders leave out the transaction id or the command object; they count as 0 and null.
+    """Of either type. Some senders leave out the transaction id or the command object; they count as 0 and null. Some
+    have stray bytes behind the values: these are taken as far as they can be read.
 
-    Red5 writes names and transaction ids in AMF3 too. Raises RemoteProtocolError.
+    Red5 writes names and transaction ids in AMF3 too. Raises RemoteProtocolError, when no name comes first.
     """
-    start = payload.startswith(FORMAT_BYTE)
-    values = amf0.decode_all(payload, start, limits, elements=limits.command_amf_elements)
+    decoder = amf0.Decoder(payload, int(payload.startswith(FORMAT_BYTE)), limits, limits.command_amf_elements)
+    values = decoder.readable()
     if not values or not isinstance(values[0], str):
         raise RemoteProtocolError("a command without a name")
-    transaction = number(values[1], 0) if len(values) > 1 else 0
-    return Command(values[0], float(transaction), values[2] if len(values) > 2 else None, values[3:])
+    transaction = float(number(values[1], 0)) if len(values) > 1 else 0.0
+    command_object = values[2] if len(values) > 2 else None
+    return Command(values[0], transaction, command_object, values[3:], payload[decoder.position :])

@@ -29,6 +29,8 @@ class Data:
     """From the name on: what is relayed. The very bytes that came, if no value was in AMF3."""
     kept: bool = False
     """`@setDataFrame` came before it: players that come later are to have it, too."""
+    rest: bytes = b""
+    """What followed that can't be read: it is not relayed."""
 
 
 def encode_data(stream_id: int, timestamp: int, *values: Any, amf3: bool = False) -> Message:
@@ -39,10 +41,11 @@ def encode_data(stream_id: int, timestamp: int, *values: Any, amf3: bool = False
 
 
 def decode_data(payload: bytes, limits: Limits) -> Data:
-    """Takes `@setDataFrame` off.
+    """Takes `@setDataFrame` off, and stray bytes behind the values: some encoders have them.
 
-    Raises RemoteProtocolError, also when no name comes first, or when what would be relayed is longer than a data
-    message may be: values in AMF0 take more bytes than in AMF3, whose tables stand for much by little.
+    Raises RemoteProtocolError, also when no name comes first, when nothing behind it can be read, or when what would be
+    relayed is longer than a data message may be: values in AMF0 take more bytes than in AMF3, whose tables stand for
+    much by little.
     """
     start = 1 if payload.startswith(FORMAT_BYTE) else 0
     decoder = amf0.Decoder(payload, start, limits, limits.amf_elements, plain=True)
@@ -53,9 +56,12 @@ def decode_data(payload: bytes, limits: Limits) -> Data:
         name = decoder.value(0)
     if not isinstance(name, str):
         raise RemoteProtocolError("a data message without a name")
-    values = decoder.rest()
+    values = decoder.readable()
+    rest = payload[decoder.position :]
+    if rest and not values:
+        raise RemoteProtocolError("a data message of which nothing but the name can be read")
     if decoder.amf3 is None:
-        relayed = payload[start:]
+        relayed = payload[start : decoder.position]
     else:
         try:
             relayed = amf0.encode(name, *values)
@@ -63,4 +69,4 @@ def decode_data(payload: bytes, limits: Limits) -> Data:
             raise RemoteProtocolError("a data message has values in AMF3 for which AMF0 has no form") from error
     if len(relayed) > limits.data_message_bytes:
         raise RemoteProtocolError(f"a data message of more than {limits.data_message_bytes} bytes in AMF0")
-    return Data(name, values, relayed, kept)
+    return Data(name, values, relayed, kept, rest)

@@ -5,6 +5,7 @@ from typing import Final
 from ingest.rtmp import status
 from ingest.rtmp.amf0 import UNDEFINED
 from ingest.rtmp.capabilities import read_capabilities
+from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.events import CloseRequested, ConnectRequested, LengthRequested, StreamCreated
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.values import text
@@ -18,6 +19,8 @@ def on_connect(connection: ServerBase, stream_id: int, command: Command) -> None
     if connection.phase is not Phase.CONNECTING:
         connection.send_error(command.transaction, status.CONNECT_REJECTED, "This connection is connected already.")
         return
+    if command.rest and command.command_object is None:
+        raise RemoteProtocolError("a connect whose properties can't be read")
     connection.move(Step.ASK)
     properties = command.command_object if isinstance(command.command_object, dict) else {}
     capabilities = connection.capabilities = read_capabilities(properties, connection.limits)

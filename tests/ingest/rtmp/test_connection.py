@@ -184,22 +184,28 @@ class TestUserControl:
     ("type_id", "payload"),
     [
         (3, "000000"),
-        (4, ""),
-        (4, "00"),
-        (4, "0006"),
-        (4, "0006000000"),
-        (4, "0007"),
-        (4, "000300000001"),
-        (4, "001b" + "00" * 41),
         (5, "000000"),
         (6, ""),
     ],
 )
-def test_control_messages_that_are_too_short(type_id: int, payload: str) -> None:
+def test_protocol_control_that_is_too_short(type_id: int, payload: str) -> None:
     pair = ConnectionPair().connected()
     pair.client.send_message(Message(type_id, 0, 0, bytes.fromhex(payload)))
     with pytest.raises(RemoteProtocolError):
         pair.run()
+
+
+@pytest.mark.parametrize(
+    "payload", ["", "00", "0006", "0006000000", "0007", "000300000001", "001b" + "00" * 41], ids=len
+)
+def test_user_control_that_is_too_short(payload: str) -> None:
+    pair = ConnectionPair()
+    stream_id = pair.publishing()
+    pair.client.send_message(Message(4, 0, 0, bytes.fromhex(payload)))
+    pair.client.send_video(stream_id, 0, b"v")
+    pair.run()
+    assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(4, 0, bytes.fromhex(payload))]
+    assert len(pair.take_server(events.VideoReceived)) == 1
 
 
 def test_longer_control_messages_are_taken() -> None:

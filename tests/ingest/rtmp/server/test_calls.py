@@ -210,9 +210,54 @@ class TestCalls:
         "payload", [b"", b"\x05", amf0.encode(1.0), amf0.encode(None, 1.0), b"\x02\x00", b"\x11\x01"]
     )
     def test_a_command_without_a_name(self, payload: bytes) -> None:
-        pair = ConnectionPair().connected()
+        """It ends nothing that is live; before connect it tells of another protocol."""
+        pair = ConnectionPair()
+        pair.run()
         pair.client.send_message(Message(20, 0, 0, payload))
         with pytest.raises(RemoteProtocolError):
+            pair.run()
+        pair = ConnectionPair()
+        stream_id = pair.publishing()
+        pair.client.send_message(Message(20, 0, 0, payload))
+        pair.client.send_video(stream_id, 0, b"v")
+        pair.run()
+        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(20, 0, payload)]
+        assert len(pair.take_server(events.VideoReceived)) == 1
+
+    STRAY = (b"\x00\x00\x09", b"\xff", b"\x02\x00", b"\x03\x00\x01a", b"\x11\x12")
+
+    @pytest.mark.parametrize("stray", STRAY, ids=bytes.hex)
+    @pytest.mark.parametrize("type_id", [20, 17])
+    def test_stray_bytes_behind_a_command_are_reported_and_it_is_done(self, type_id: int, stray: bytes) -> None:
+        pair = ConnectionPair().connected()
+        body = amf0.encode("releaseStream", 9.0, None, SECRET) + stray
+        prefix = b"\x00" if type_id == 17 else b""
+        found = answers(pair, lambda: pair.client.send_message(Message(type_id, 0, 0, prefix + body)))
+        assert found == [(0, ["_result", 9.0, None, amf0.UNDEFINED])]
+        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(type_id, 0, stray)]
+
+    @pytest.mark.parametrize("stray", STRAY, ids=bytes.hex)
+    def test_a_call_that_can_not_be_read_to_its_end_is_one_with_what_can(self, stray: bytes) -> None:
+        pair = ConnectionPair().connected()
+        pair.client.send_message(Message(20, 0, 0, amf0.encode("anything", 9.0, None, "x") + stray))
+        pair.client.send_message(Message(20, 0, 0, amf0.encode("nothing") + stray))
+        pair.run()
+        assert pair.take_server(events.CallReceived) == [
+            events.CallReceived(1, 0, "anything", 9.0, None, ["x"]),
+            events.CallReceived(0, 0, "nothing", 0.0, None, []),
+        ]
+
+    def test_a_connect_may_have_stray_bytes_but_not_unreadable_properties(self) -> None:
+        pair = ConnectionPair()
+        pair.run()
+        pair.client.send_message(Message(20, 0, 0, amf0.encode("connect", 1.0, {"app": "live"}) + b"\xff"))
+        pair.run()
+        (request,) = pair.take_server(events.ConnectRequested)
+        assert request.app == "live"
+        pair = ConnectionPair()
+        pair.run()
+        pair.client.send_message(Message(20, 0, 0, amf0.encode("connect", 1.0, {"app": "live"})[:-1]))
+        with pytest.raises(RemoteProtocolError, match="properties"):
             pair.run()
 
     @pytest.mark.parametrize("values", [("createStream",), ("createStream", None), ("createStream", "x", None)])

@@ -320,6 +320,31 @@ class TestData:
         assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(18, 1, payload)]
         assert len(pair.take_server(events.VideoReceived)) == 1
 
+    @pytest.mark.parametrize("kept", [False, True])
+    @pytest.mark.parametrize("stray", [b"\x00\x00\x09", b"\xff", b"\x03\x00\x01a", b"\x11\x12"], ids=bytes.hex)
+    def test_stray_bytes_behind_the_values_are_taken_off(self, stray: bytes, kept: bool) -> None:
+        pair = ConnectionPair()
+        pair.publishing()
+        body = amf0.encode("onMetaData", {"width": 1280.0})
+        said = amf0.encode("@setDataFrame") if kept else b""
+        pair.client.send_message(Message(18, 0, 1, said + body + stray))
+        pair.run()
+        assert pair.take_server(events.DataReceived) == [
+            events.DataReceived(1, 0, "onMetaData", [{"width": 1280.0}], body, kept=kept)
+        ]
+        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(18, 1, stray)]
+
+    def test_stray_bytes_behind_values_in_amf3_are_taken_off(self) -> None:
+        pair = ConnectionPair()
+        pair.publishing()
+        body = amf0.encode("onMetaData", amf0.Amf3({"width": 1280.0}))
+        pair.client.send_message(Message(15, 0, 1, b"\x00" + body + b"\x11\x12"))
+        pair.run()
+        assert pair.take_server(events.DataReceived) == [
+            events.DataReceived(1, 0, "onMetaData", [{"width": 1280.0}], amf0.encode("onMetaData", {"width": 1280.0}))
+        ]
+        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(15, 1, b"\x11\x12")]
+
     def test_limits_hold_in_it(self) -> None:
         pair = ConnectionPair()
         pair.publishing()
