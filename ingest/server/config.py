@@ -52,7 +52,8 @@ class Deadlines:
     linger_s: float = 1.5
     """From a refusal's status to the server's own close, so that the client can read it and close first."""
     pause_s: float = 3600.0
-    """A publisher's `pause`, which keeps its name and its players: then the session ends."""
+    """A publisher's `pause`, which keeps its name and its players: then the session ends. And a player's, in which it
+    need not read, nor answer a ping: then it has to, as any other."""
     object_save_s: float = 1.0
     """From a change of a persistent shared object until it is handed to the application, with those that follow."""
     application_s: float = 10.0

@@ -58,6 +58,9 @@ def write_stuck(connection: Writing, deadlines: Deadlines, now: float) -> bool:
     outlet = connection.outlet
     if outlet.blocked_since is None:
         return False
+    if _may_rest(connection, deadlines, now):
+        outlet.blocked_since = now  # It has its time again once it goes on.
+        return False
     waiting = outlet.unsent_bytes()
     if waiting < outlet.blocked_bytes:
         outlet.blocked_bytes, outlet.blocked_since = waiting, now
@@ -69,6 +72,18 @@ def write_stuck(connection: Writing, deadlines: Deadlines, now: float) -> bool:
     connection.end(reason, f"The peer took nothing for {deadlines.write_s:g} s.", tell=False, linger_s=0)
     connection.transport.abort()
     return True
+
+
+def _may_rest(connection: Writing, deadlines: Deadlines, now: float) -> bool:
+    """Whether all that it does is to play, and its client has paused all of it: many of them read nothing then, so they
+    take nothing of what was sent before, and answer no ping. For so long, and then as any other."""
+    sessions = connection.sessions.values()
+    return bool(sessions) and all(
+        isinstance(session, Player)
+        and session.paused_since is not None
+        and now - session.paused_since < deadlines.pause_s
+        for session in sessions
+    )
 
 
 def _window(connection: Connection, deadlines: Deadlines, now: float) -> bool:
@@ -142,7 +157,7 @@ def _ping(connection: Connection, deadlines: Deadlines, now: float) -> bool:
             connection.ping_sent = now
             connection.ping(now)
         return False
-    if now - connection.ping_sent < deadlines.ping_answer_s:
+    if now - connection.ping_sent < deadlines.ping_answer_s or _may_rest(connection, deadlines, now):
         return False
     connection.end("idle_timeout", f"No byte within {deadlines.ping_answer_s:g} s of a ping.")
     return True

@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol
 from ingest.contracts import EndReason, PlayerSample, Totals
 from ingest.server.endings import PLAYER_STATUS, Status
 from ingest.server.ports import Link, Session
+from ingest.server.sockets import be_patient
 
 
 class Transition(Protocol):
@@ -42,6 +43,12 @@ class Player:
         """All of it was sent, and the client told so. It may still want to go back."""
         self.switch: Transition | None = None
         """While the client goes over from it to another one, or from another one to it."""
+        self.paused_since: float | None = None
+        """When its client said that it pauses; None: it does not."""
+
+    @property
+    def paused(self) -> bool:
+        return self.paused_since is not None
 
     def start(self, now: float) -> None:
         raise NotImplementedError
@@ -90,6 +97,14 @@ class Player:
         for each in statuses:
             self.connection.rtmp.send_status(self.stream_id, *each)
         self.connection.collect_statuses(now)
+
+    def _note_pause(self, paused: bool, now: float) -> None:
+        """The client has said so. It may cease to read meanwhile, and to answer (see `deadlines`)."""
+        if not paused:
+            self.paused_since = None
+        elif self.paused_since is None:
+            self.paused_since = now
+            be_patient(self.connection.transport.get_extra_info("socket"))
 
     def pause(self, paused: bool, at_ms: float, now: float) -> bool:
         """`at_ms`: of the client's time, where it pauses or wants to go on."""

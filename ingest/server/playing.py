@@ -40,7 +40,6 @@ class Playing(Player):
         """`length_ms`: how much of it is asked for, in the media's time; 0: one frame, None: all."""
         super().__init__(connection, stream_id, accept["session_id"], accept["path"])
         self.live = live
-        self.paused = False
         self.unwanted: frozenset[Kind] = frozenset()
         """What the client wants to be sent none of, paused or not."""
         self._finished = finished
@@ -66,7 +65,7 @@ class Playing(Player):
 
     def pause(self, paused: bool, at_ms: float, now: float) -> bool:
         """What comes meanwhile is not kept: it goes on with what is live then, at a keyframe."""
-        self.paused = paused
+        self._note_pause(paused, now)
         code, said = (PAUSE_NOTIFY, "Paused.") if paused else (UNPAUSE_NOTIFY, "Playing goes on.")
         self._tell(now, Status("status", code, said))
         self._mute(now)
@@ -148,7 +147,7 @@ class Playing(Player):
         begins_at = self._beginning(queued)
         reached = former.reached(now)
         if isinstance(former, Playing):
-            self.paused, self.unwanted = former.paused, former.unwanted
+            self.paused_since, self.unwanted = former.paused_since, former.unwanted
         if reached is not None:
             self._passage = Passage(reached=reached, length_ms=self._length_ms)
         queued = queued[begins_at:] if begins_at is not None else []

@@ -1,6 +1,7 @@
 """Names and options of sockets."""
 
 import socket
+from contextlib import suppress
 from typing import Any
 
 DEAD_PEERS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
@@ -13,6 +14,14 @@ def address(found: Any) -> tuple[str, int]:
     if not isinstance(found, tuple) or len(found) < 2:
         return ("", 0)
     return (str(found[0]).removeprefix("::ffff:"), int(found[1]))
+
+
+def be_patient(connection: socket.socket | None) -> None:
+    """The peer may cease to read for long: Linux would take it for dead, as it counts TCP_USER_TIMEOUT from when the
+    peer's window closed, whatever is acknowledged meanwhile. From now on the server's deadlines find dead ones."""
+    if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+        with suppress(OSError):  # The peer is gone already; connection_lost follows.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0)
 
 
 def tune(connection: socket.socket | None) -> None:

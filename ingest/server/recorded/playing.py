@@ -149,6 +149,7 @@ class PlayingRecorded(Player):
         """It goes on where it was, or where the client says, if that is elsewhere than where it paused. What was sent
         ahead of its pause a client still has."""
         self.sending.finish_message()
+        self._note_pause(paused, now)
         if paused:
             self._quiet()
             self._pace.pause(now)
