@@ -7,7 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from ingest.live import QueueLimits
 from ingest.rtmp.limits import MIB, limits_for
-from ingest.server import ServerConfig
+from ingest.server import Deadlines, ServerConfig
 from ingest.server.recording.settings import QUEUE, RecordingSettings
 from ingest.server.thumbs.settings import ThumbnailSettings
 from ingest.services import nodes, playlinks
@@ -55,6 +55,7 @@ def server_config(
             limits=limits,
         ),
         thumbnails=_thumbnails(settings.THUMBNAILS_S),
+        deadlines=Deadlines(waiting_s=settings.WAITING_S),
         max_connections=settings.MAX_CONNECTIONS,
         max_connections_per_address=settings.MAX_CONNECTIONS_PER_ADDRESS,
     )

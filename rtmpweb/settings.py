@@ -41,6 +41,8 @@ MAX_MESSAGE_MIB = env.integer("RTMPWEB_MAX_MESSAGE_MIB", 10, 1, 16)
 """At 16 the length field of RTMP is the limit."""
 MAX_CONNECTIONS = env.integer("RTMPWEB_MAX_CONNECTIONS", 10_000, 1, 1_000_000)
 MAX_CONNECTIONS_PER_ADDRESS = env.integer("RTMPWEB_MAX_CONNECTIONS_PER_ADDRESS", 1_000, 1, 1_000_000)
+WAITING_S = env.integer("RTMPWEB_WAITING_S", 3600, 0, 86_400)
+"""How long an encoder may be connected without publishing."""
 DRAIN_S = env.integer("RTMPWEB_DRAIN_S", 0, 0, 3600)
 """How long what is live may go on after SIGTERM."""
 RECONNECT_URL = env.rtmp_base("RTMPWEB_RECONNECT_URL")

@@ -82,7 +82,7 @@ class Calls:
                 logger.error("The result of a procedure can't be sent to its caller: %s.", error)
             self._connection.rtmp.fail_call(request_id, CALL_FAILED, NOT_SENDABLE)
         else:
-            self._connection.asked = True  # It is of use without publishing or playing.
+            self._connection.is_of_use = True
         self._connection.write_control()
 
     def error(self, message: CallError) -> None:

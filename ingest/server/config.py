@@ -20,7 +20,11 @@ class Deadlines:
     handshake_s: float = 5.0
     """From the TCP connection to C2."""
     publish_or_play_s: float = 10.0
-    """From the handshake to the first publish or play that is asked for."""
+    """From the handshake to the first publish or play that is asked for, without an accepted `connect`."""
+    waiting_s: float = 3600.0
+    """The same with one, if that is longer, and from a connection's last session to its next: Flash Media Live Encoder
+    connects when it is set up, and publishes when somebody presses Start. It costs a connection of those that there may
+    be; pings find those that are gone."""
     decision_s: float = 20.0
     """For the application's answer; then the request is refused. Well above the application's own limits: 2 s for what
     it asks the database, 2 s for what it asks another service, 2 s to write it down, and up to 10 s in which an encoder

@@ -67,8 +67,10 @@ class Connection(asyncio.BufferedProtocol):
         """As measured by the protocol: first by the handshake, then by pings."""
         self._greeted: float | None = None
         """When S0, S1 and S2 were written."""
-        self.asked = False
-        """Whether a publish or play was ever asked for."""
+        self.idle_since: float | None = None
+        """Since when it neither publishes nor plays, if it does neither: from its handshake on."""
+        self.is_of_use = False
+        """Without publishing or playing: it calls procedures, or shares objects."""
         self.ping_sent: float | None = None
         """When the peer was asked for a sign of life."""
         self.pinged_at = self.opened
@@ -235,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.transport.resume_reading()
 
     def _handshake_completed(self, event: events.HandshakeCompleted, now: float) -> None:
-        self.ready_since = now
+        self.ready_since = self.idle_since = now
         if event.echoed and self._greeted is not None:
             self.round_trip_ms = (now - self._greeted) * 1000
 
@@ -276,6 +278,8 @@ class Connection(asyncio.BufferedProtocol):
         with self.control.in_any_case(session):
             if tell:
                 self.control.tell_end(session, reason, now)
+        if not self.sessions:
+            self.idle_since = now
         self.control.session_ended(session, reason, description, totals)
 
     def stop_session(

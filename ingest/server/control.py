@@ -244,8 +244,6 @@ class Control(ApplicationSide[Link]):
         play: events.PlayRequested | None = None,
     ) -> None:
         self.secrets.add(message["credential"])
-        if kind != "connect":
-            self.connection.asked = True
         super().ask(kind, request_id, stream_id, now, message, play=play)
 
     def refuse(self, request: Request, code: str, description: str) -> None:

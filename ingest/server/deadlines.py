@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ingest.contracts import EndReason
+from ingest.rtmp import Phase
 from ingest.server.config import Deadlines
 from ingest.server.connection import RATES, Connection
 from ingest.server.endings import DisconnectReason
@@ -120,10 +121,17 @@ def _handshake(connection: Connection, deadlines: Deadlines, now: float) -> bool
 
 
 def _nothing_asked(connection: Connection, deadlines: Deadlines, now: float) -> bool:
-    since = connection.ready_since
-    if connection.asked or since is None or connection.control.request or now - since < deadlines.publish_or_play_s:
+    """An encoder may connect long before somebody presses Start, and stay when he has pressed Stop: `_ping` ends those
+    that are gone. Who was not let in by `connect` has no such time."""
+    since = connection.idle_since
+    if connection.sessions or connection.is_of_use or since is None or connection.control.request:
         return False
-    connection.end("idle_timeout", f"No publish or play within {deadlines.publish_or_play_s:g} s.")
+    limit = deadlines.publish_or_play_s
+    if connection.rtmp.phase is Phase.CONNECTED:
+        limit = max(limit, deadlines.waiting_s)
+    if now - since < limit:
+        return False
+    connection.end("idle_timeout", f"No publish or play within {limit:g} s.")
     return True
 
 

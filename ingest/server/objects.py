@@ -82,7 +82,7 @@ class SharedObjects:
         if link.ending:
             return
         if link in self._users:
-            link.asked = True  # It is of use without publishing or playing.
+            link.is_of_use = True
         self._slices.do(link, partial(self._handle, link, event))
 
     def _handle(self, link: Link, event: events.SharedObjectReceived) -> None:

@@ -109,7 +109,7 @@ class Link(Owner, Protocol):
     scheme: Literal["rtmp", "rtmps"]
     sessions: dict[int, Session]
     ending: Ending | None
-    asked: bool
+    is_of_use: bool
     ready_since: float | None
     lost: bool
     outlet: Outlet

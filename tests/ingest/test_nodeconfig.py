@@ -16,3 +16,9 @@ def test_longest_media_message(settings: Settings, mib: int) -> None:
     assert config.limits.media_message_bytes == mib * MIB
     assert config.limits.partial_bytes == (mib + 6) * MIB
     assert config.queue.size_bytes == max(8, mib + 1) * MIB
+
+
+@pytest.mark.parametrize("seconds", [0, 90])
+def test_how_long_an_encoder_may_wait(settings: Settings, seconds: int) -> None:
+    settings.WAITING_S = seconds
+    assert server_config(("127.0.0.1", 0)).deadlines.waiting_s == seconds

@@ -167,7 +167,7 @@ class TestOfTheClient:
             await caller.connect("live")
             await caller.call("x")
             await idle.connect("live")
-            set_deadlines(server, publish_or_play_s=0.2)
+            set_deadlines(server, publish_or_play_s=0.2, waiting_s=0)
             await idle.wait_closed()
             await caller.call("x")
 

@@ -175,17 +175,6 @@ async def test_media_before_connect(app: ScriptedApplication, port: int) -> None
     assert (await only_event(app))["reason"] == "protocol_error"
 
 
-async def test_nothing_is_published_or_played(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        set_deadlines(server, publish_or_play_s=0.2)
-        await client.wait_closed()
-    event = await app.event("rtmp.disconnect")
-    assert event["reason"] == "idle_timeout"
-    assert "publish or play" in event["description"]
-
-
 async def test_a_publisher_that_vanishes(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
     client = RtmpClient(port=port)
     await client.open()

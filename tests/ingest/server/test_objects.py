@@ -125,7 +125,7 @@ async def test_a_client_that_only_shares_stays(app: ScriptedApplication, serve: 
     allow(app, "temporary")
     server = await serve()
     client, idle = await join(at=server), await join(at=server, use=False)
-    set_deadlines(server, publish_or_play_s=0.2)
+    set_deadlines(server, publish_or_play_s=0.2, waiting_s=0)
     await idle.wait_closed()
     await client.set("a", 1.0)
 
