@@ -177,7 +177,7 @@ class Connection(Calling):
     def send_window(self, size: int) -> None:
         """Window Acknowledgement Size: the peer is to acknowledge each `size` bytes."""
         self._queue(control.window_acknowledgement_size(size), CSID_CONTROL)
-        self.window.announce(size)
+        self.window.announce(size, self._outbox.waiting_bytes)
 
     # --- Bytes to messages ---
 

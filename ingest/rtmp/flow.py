@@ -41,6 +41,7 @@ class SendingWindow:
 
     The limit is what Set Peer Bandwidth says. Without one from the peer it is twice the Window Acknowledgement Size
     that we announced, as a peer acknowledges each whole window, and we should not wait for that. Before, there is none.
+    A hard limit is strict: the shell sends not a byte more, of control neither. All others are met to about a message.
 
     Real peers acknowledge by rules of their own. So one that neither acknowledged nor set our bandwidth is not held;
     and the window is given up rather than stay closed on a peer that reads all the same:
@@ -58,6 +59,7 @@ class SendingWindow:
         "_acknowledged",
         "_answers",
         "_bandwidth",
+        "_granted",
         "_has_resumed",
         "_heard",
         "_is_hard",
@@ -73,8 +75,8 @@ class SendingWindow:
         self.sent = -HANDSHAKE_BYTES
         """Bytes so far; below 0 during the handshake. Whoever writes adds to it."""
         self.closes_at = NEVER
-        """The window is closed when more than so many bytes were sent. One more than the limit allows: some peers
-        acknowledge only what is more than a window."""
+        """The window is closed when more than so many bytes were sent. One more than the limit allows, if that is not
+        strict: some peers acknowledge only what is more than a window."""
         self.announced = 0
         """The Window Acknowledgement Size that we sent last; 0 before."""
         self.given_up = False
@@ -85,6 +87,9 @@ class SendingWindow:
         """From Set Peer Bandwidth; 0 without."""
         self._is_hard = False
         """Whether the latest limit type that counts was hard."""
+        self._granted = 0
+        """So many bytes may have been sent, whatever a hard limit says: those from before it, and the answer to it, by
+        which the peer knows when to acknowledge."""
         self._probe: int | None = None
         """That is not answered yet."""
         self._answers = 0
@@ -100,19 +105,25 @@ class SendingWindow:
         return self._bandwidth or 2 * self.announced
 
     @property
+    def is_strict(self) -> bool:
+        """Whether `room` is all that may be sent."""
+        return self._is_hard and self.closes_at < NEVER
+
+    @property
     def room(self) -> int:
         """Bytes until the window closes."""
         return self.closes_at - self.sent + 1
 
     def may_send(self) -> bool:
-        """Whether the window is open. Control messages go out all the same, but count."""
+        """Whether the window is open. Control messages go out all the same, unless it is strict, but count."""
         return self.sent <= self.closes_at
 
     # --- What is sent ---
 
-    def announce(self, size: int) -> None:
-        """Window Acknowledgement Size was sent."""
+    def announce(self, size: int, queued_bytes: int = 0) -> None:
+        """Window Acknowledgement Size was queued; `queued_bytes`: with all before it that was not sent yet."""
         self.announced = size
+        self._granted = self.sent + queued_bytes
         self._follow()
 
     def probe(self, timestamp: int) -> None:
@@ -184,6 +195,11 @@ class SendingWindow:
 
     def _follow(self) -> None:
         limit = self.limit
-        self.closes_at = NEVER if self.given_up or not self._heard or not limit else self._acknowledged + limit
+        if self.given_up or not self._heard or not limit:
+            self.closes_at = NEVER
+        elif self._is_hard:
+            self.closes_at = max(self._acknowledged + limit, self._granted) - 1
+        else:
+            self.closes_at = self._acknowledged + limit
         if self.sent <= self.closes_at:
             self._probe, self._answers = None, 0

@@ -317,6 +317,8 @@ class Connection(asyncio.BufferedProtocol):
         self.server.objects.leave(self)
         self._backlog.clear()
         self.write_control()
+        self.rtmp.window.give_up()  # What is acknowledged is not read any more.
+        self.outlet.follow_window()
         self._follow_pause()
         linger = self.server.config.deadlines.linger_s if linger_s is None else linger_s
         self.close_at = now + linger

@@ -1,7 +1,8 @@
 """What is written to one peer, and whether the peer takes it: the transport's buffer and the window of RTMP.
 
 Media wait in the players' queues while either is full, where they can still be dropped. Answers go out all the same, as
-they have nowhere else to wait.
+they have nowhere else to wait; but not a byte over a window that is strict (Set Peer Bandwidth, hard). What that has no
+room for is kept here, in order: of media a message at most and some headers, as what was cut has to go on.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ class Outlet:
 
     __slots__ = (
         "_joins",
+        "_kept",
         "_time",
         "blocked_bytes",
         "blocked_since",
@@ -47,30 +49,61 @@ class Outlet:
         self.delivered_since: float | None = None
         """As far as it was looked at: since when the window is closed though TCP has delivered everything."""
         self.control_waiting = 0
-        """Bytes of answers that were written since the buffer is full."""
+        """Bytes of answers that were written since the buffer is full, or a strict window."""
+        self._kept = bytearray()
+        """What waits for room in a strict window, which does not count it as sent yet."""
         self._time = time
         self._joins = joins
 
     def write_control(self, data: bytes) -> None:
         """What the protocol gave, which counts it itself."""
-        self.transport.write(data)
-        if self.is_full:
+        window = self.window
+        if self._kept or (window.sent > window.closes_at and window.is_strict):
+            window.sent -= len(data)
+            self._keep(data)
+        else:
+            self.transport.write(data)
+        if self.is_full or self._kept:
             self.control_waiting += len(data)
 
     def write_media(self, parts: list[bytes], size: int) -> None:
         """`size`: all parts together."""
         if not parts or self.transport.is_closing():
             return
+        window = self.window
+        sent = window.sent + size
+        is_over = sent > window.closes_at
+        if (is_over and window.is_strict) or self._kept:
+            self._keep(b"".join(parts))
+            return
+        window.sent = sent
         if self._joins:
             self.transport.write(b"".join(parts))
         else:
             self.transport.writelines(parts)
-        window = self.window
-        window.sent = sent = window.sent + size
-        if sent > window.closes_at:
+        if is_over:
             self.is_window_closed = True
             self.delivered_since = None
             self._follow()
+
+    def _keep(self, data: bytes) -> None:
+        """It goes out as far as there is room now."""
+        self._kept += data
+        if not self.is_window_closed:
+            self.is_window_closed, self.delivered_since = True, None
+        self._release()
+        self._follow()
+
+    def _release(self) -> None:
+        """What is kept and has room."""
+        window = self.window
+        room = window.room if window.is_strict else len(self._kept)
+        if self._kept and room > 0 and not self.transport.is_closing():
+            data = bytes(self._kept[:room])
+            del self._kept[: len(data)]
+            window.sent += len(data)
+            self.delivered_since = None
+            self.transport.write(data)
 
     def fill(self) -> None:
         self.is_full = True
@@ -83,8 +116,11 @@ class Outlet:
 
     def follow_window(self) -> None:
         """What was received may have opened the window."""
-        if self.is_window_closed and self.window.may_send():
+        self._release()
+        if self.is_window_closed and not self._kept and self.window.may_send():
             self.is_window_closed = False
+            if not self.is_full:
+                self.control_waiting = 0
             self._follow()
 
     def _follow(self) -> None:
