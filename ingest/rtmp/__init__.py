@@ -3,9 +3,10 @@
     connection = ServerConnection(nonce=os.urandom(1528))
     for event in connection.receive_data(data):      # RemoteProtocolError: close the socket
         ...                                          # on a request: accept_*() or reject_*(), then events()
+    while connection.goes_on: connection.events()    # What follows a request that is decided later.
     socket.send(connection.data_to_send())           # after each of these calls
 
-While `connection.paused` is set a decision is awaited; the shell had better stop reading from its socket.
+While `connection.paused` is set nothing is read before a decision; the shell had better stop reading from its socket.
 """
 
 from ingest.rtmp import amf0, events

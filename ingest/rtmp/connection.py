@@ -1,7 +1,8 @@
 """What both ends of a connection do alike: bytes in, events out, bytes to send out.
 
 There is no socket, clock or randomness here. The shell gives bytes to `receive_data`, acts on the events, and writes
-what `data_to_send` gives. While `paused` is set the connection waits for a decision: it keeps what it is given, and
+what `data_to_send` gives. Reading stops behind each request, so that a decision that is made at once comes before what
+follows; `events` goes on. While `paused` is set the connection waits for a decision: it keeps what it is given, and
 `events` goes on with it once the decision was made.
 """
 
@@ -12,13 +13,14 @@ from typing import Any, ClassVar, Final, TypeVar
 from ingest.rtmp.calls import Calling, Calls
 from ingest.rtmp.chunks import CSID_AUDIO, CSID_COMMAND, CSID_CONTROL, CSID_DATA, CSID_STATUS, CSID_VIDEO
 from ingest.rtmp.chunks.outbox import Outbox
-from ingest.rtmp.chunks.reader import COMMANDS, ChunkReader
+from ingest.rtmp.chunks.reader import ChunkReader
 from ingest.rtmp.chunks.writer import ChunkWriter
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.events import (
     DataReceived,
     Event,
     HandshakeCompleted,
+    ReadingStopped,
     UnknownMessage,
 )
 from ingest.rtmp.flow import Acknowledging, SendingWindow
@@ -27,7 +29,7 @@ from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import control, user_control
 from ingest.rtmp.messages.commands import Command, decode_command, encode_command
 from ingest.rtmp.messages.data import decode_data
-from ingest.rtmp.messages.message import Message, MessageType
+from ingest.rtmp.messages.message import Message, MessageType, RawMessage
 from ingest.rtmp.messages.shared_object import SharedObject, encode_shared_object
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.rtmp.states import PHASES, Phase, Step
@@ -87,7 +89,9 @@ class Connection(Calling):
     ) -> None:
         self.phase = Phase.HANDSHAKE
         self.paused = False
-        """A decision is awaited."""
+        """A decision is awaited before anything more is read."""
+        self._has_asked = False
+        """The shell was just asked for something."""
         self.bytes_received = 0
         """All bytes, with those of the handshake."""
         self.ignored_messages = 0
@@ -122,12 +126,23 @@ class Connection(Calling):
         self.bytes_received += len(data)
         if self.paused:
             self._reader.hold(data)
-            return self._take_events()
+            return self.take_events()
         return self._process(data)
 
     def events(self) -> list[Event]:
-        """What our own calls caused, and after a decision what follows from the bytes that waited for it."""
-        return self._take_events() if self.paused else self._process(b"")
+        """What our own calls caused, and what follows from bytes that waited: behind a request, or for a decision."""
+        return self.take_events() if self.paused else self._process(b"")
+
+    def take_events(self) -> list[Event]:
+        """What our own calls caused; no more is read."""
+        events = self._events
+        self._events = []
+        return events
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether reading has stopped behind a request that need not be waited for: `events` goes on."""
+        return self._has_asked and not self.paused
 
     @property
     def control_messages(self) -> int:
@@ -182,8 +197,9 @@ class Connection(Calling):
     # --- Bytes to messages ---
 
     def _process(self, data: bytes | bytearray | memoryview) -> list[Event]:
+        self._has_asked = False
         if self.phase is CLOSED:
-            return self._take_events()
+            return self.take_events()
         self.left = self.limits.messages_per_read
         try:
             if not self._handshake.completed:
@@ -199,12 +215,7 @@ class Connection(Calling):
         received = self.bytes_received - HANDSHAKE_BYTES
         if self.acknowledging.is_due(received):
             self._queue(control.acknowledgement(received), CSID_CONTROL)
-        return self._take_events()
-
-    def _take_events(self) -> list[Event]:
-        events = self._events
-        self._events = []
-        return events
+        return self.take_events()
 
     def _shake_hands(self, data: bytes | bytearray | memoryview) -> bytes:
         answer, rest = self._handshake.receive(data)
@@ -219,9 +230,11 @@ class Connection(Calling):
     def _read_messages(self) -> None:
         handlers = self.handlers
         reader = self._reader
-        while not self.paused and self.phase is not CLOSED:
+        while not (self.paused or self._has_asked) and self.phase is not CLOSED:
             messages = reader.read()
             if not messages:
+                if reader.is_held_up:
+                    self.stop_reading()
                 return
             self.media_messages += len(messages)  # All, as to tell them apart would cost more.
             for type_id, timestamp, stream_id, payload in messages:
@@ -232,8 +245,14 @@ class Connection(Calling):
                     self._on_unknown(type_id, stream_id, payload)
                 else:
                     handler(self, timestamp, stream_id, payload)
-            if messages[-1][0] not in COMMANDS and not reader.has_failed:
-                return  # All that there was: only commands and faults stop the reader early.
+            if messages[-1][0] not in reader.stops and not reader.has_failed:
+                return  # All that there was: nothing else stops the reader early.
+
+    def stop_reading(self) -> None:
+        """Before a decision nothing more can be taken."""
+        if not self.paused:
+            self.paused = True
+            self._events.append(ReadingStopped())
 
     def charge(self, type_id: int, payload: bytes) -> None:
         """Count a message that costs more than audio or video of its size, with the values that `payload` may have."""
@@ -333,12 +352,18 @@ class Connection(Calling):
             if command.name not in self.opening_commands:
                 self._on_early_command(command)
                 return
+        if self._must_wait((type_id, timestamp, stream_id, payload), command):
+            return
         self._report_rest(type_id, stream_id, command.rest)
         handler = self.commands.get(command.name)
         if handler is None:
             self._on_call(stream_id, command)
         else:
             handler(self, stream_id, command)
+
+    def _must_wait(self, message: RawMessage, command: Command) -> bool:
+        """Whether the command, which the message holds, can't be done before a decision is made. It is kept then."""
+        return False
 
     def _on_early_command(self, command: Command) -> None:
         """Before connect was accepted."""

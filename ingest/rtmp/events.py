@@ -267,6 +267,11 @@ class UserControlReceived:
 
 
 @dataclass(slots=True)
+class ReadingStopped:
+    """Too much has come for what awaits a decision: until then nothing more is read (`paused`)."""
+
+
+@dataclass(slots=True)
 class UnknownMessage:
     """A message type or user control event that is not understood, or a message that can't be read: never a reason to
     disconnect."""
@@ -324,6 +329,7 @@ Event = (
     | BufferLengthSet
     | AcknowledgementReceived
     | PingAnswered
+    | ReadingStopped
     | UnknownMessage
     | ResultReceived
     | StatusReceived

@@ -11,7 +11,8 @@ A message stream, from createStream to deleteStream (section 7.2.2):
     IDLE -> PLAY_ASKED -> PLAYING -> IDLE
     PLAYING -> PLAY_ASKED: the next item of its playlist; SWITCH_ASKED: play2, while what plays goes on
 
-`*_ASKED` and DECIDING last while our side decides, and nothing that the peer sends is processed then.
+`*_ASKED` and DECIDING last while our side decides: what the peer sends for that stream, or in DECIDING at all, is not
+processed then.
 """
 
 from enum import Enum, auto

@@ -1,7 +1,7 @@
-"""The ASGI side of a connection of any kind: its scope, the request that is pending, sessions that begin and end.
+"""The ASGI side of a connection of any kind: its scope, the requests that are pending, sessions that begin and end.
 
-At most one request is pending. One that is still pending when the peer vanishes is waited for, so that an accepted
-session is always reported as ended.
+Those that are still pending when the peer vanishes are waited for, so that an accepted session is always reported as
+ended.
 """
 
 import asyncio
@@ -73,7 +73,8 @@ class ApplicationSide(Generic[S]):
         self.id = secrets.token_hex(4)
         """How log records name the connection."""
         self.driver: Driver | None = None
-        self.request: Request | None = None
+        self.requests: dict[int, Request] = {}
+        """That are pending, by id: `connect`, or one for each message stream."""
         self.had_session = False
         self.caller = Caller()
         """Who called, as far as it is known."""
@@ -130,7 +131,7 @@ class ApplicationSide(Generic[S]):
 
     def lost(self) -> None:
         """The transport is gone; the last event goes out as soon as nothing is pending."""
-        if self.request is None:
+        if not self.requests:
             self.finish()
         if self._returned:
             self.connection.forget()
@@ -151,7 +152,7 @@ class ApplicationSide(Generic[S]):
     def _application_ended(self, driver: Driver) -> None:
         """It returned. Before its last event that is a failure: nobody is left to decide, so the connection ends."""
         self._returned = True
-        self.request = None
+        self.requests.clear()
         if self.connection.lost:
             self.finish()
             self.connection.forget()
@@ -170,35 +171,40 @@ class ApplicationSide(Generic[S]):
         *,
         play: events.PlayRequested | None = None,
     ) -> None:
-        """At once, or when its turn has come: the peer's further commands wait for the answer anyway."""
+        """At once, or when its turn has come."""
         wait_s = self.turns.wait_s(now) if kind != "connect" else 0.0
         deadline = now + wait_s + self.connection.server.config.deadlines.decision_s
-        self.request = Request(kind, request_id, stream_id, message["credential"], deadline, play)
+        self.requests[request_id] = Request(kind, request_id, stream_id, message["credential"], deadline, play)
         if wait_s:
             self.connection.loop.call_later(wait_s, self._ask_now, request_id, message)
         else:
             self.put(message)
 
     def _ask_now(self, request_id: int, message: Any) -> None:
-        if self.request is None or self.request.request_id != request_id:
+        if request_id not in self.requests:
             return
         if self.connection.ending is None:
             self.put(message)
             return
-        self.request = None  # Nobody waits for the answer any more.
-        if self.connection.lost:
+        self._settle(request_id)  # Nobody waits for the answer any more.
+
+    def _settle(self, request_id: int) -> None:
+        """It is pending no longer."""
+        del self.requests[request_id]
+        if self.connection.lost and not self.requests:
             self.finish()
 
-    def decision_overdue(self) -> None:
-        """The application didn't answer: refused, as nothing may be admitted without it."""
-        request, self.request = self.request, None
-        if request is None:
-            return
+    def refuse_overdue(self, now: float) -> None:
+        """What the application didn't answer in time, as nothing may be admitted without it."""
+        for request in list(self.requests.values()):
+            if now >= request.deadline and request.request_id in self.requests:
+                self._refuse_overdue(request)
+
+    def _refuse_overdue(self, request: Request) -> None:
+        self._settle(request.request_id)
         with about(client=self.connection.peer[0], connection=self.id):
             logger.warning("%s: no decision on %s in time: refused", self.label, request.kind)
-        if self.connection.lost:
-            self.finish()
-        elif not self.connection.ending:
+        if not (self.connection.lost or self.connection.ending):
             code = "NetConnection.Connect.Failed" if request.kind == "connect" else "NetStream.Failed"
             self.refuse(request, code, NO_DECISION)
 
@@ -206,18 +212,19 @@ class ApplicationSide(Generic[S]):
         self, kind: str, request_id: int | None = None, *, session: str = "", accept: Any = None
     ) -> Request | None:
         """The request that this answers, if it still can be answered. A session accepted too late is reported ended."""
-        request, connection = self.request, self.connection
-        if request is None or request.kind != kind or request_id not in (None, request.request_id):
+        connection = self.connection
+        found = (each for each in self.requests.values() if each.kind == kind and request_id in (None, each.request_id))
+        request = next(found, None)
+        if request is None:
             if session and accept["session_id"] not in connection.server.sessions:
                 self.void(session, 0, accept["session_id"])
             return None
-        self.request = None
         if connection.ending is None:
+            del self.requests[request.request_id]
             return request
         if session:
             self.void(session, request.stream_id, accept["session_id"])
-        if connection.lost:
-            self.finish()
+        self._settle(request.request_id)
         return None
 
     # --- Sessions ---

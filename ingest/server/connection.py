@@ -196,9 +196,16 @@ class Connection(asyncio.BufferedProtocol):
                 handler = HANDLERS.get(type(event))
                 if handler:
                     handler(self, event, now)
-            if not self._backlog:
+            if self._backlog:
+                queue, self._backlog = self._backlog, []
+            elif self.rtmp.goes_on and not self.ending:
+                try:
+                    queue = self.rtmp.events()
+                except RemoteProtocolError as error:
+                    self.fail(error)
+                    return
+            else:
                 break
-            queue, self._backlog = self._backlog, []
         self.write_control()
         self.follow_window()
         self._follow_pause()
@@ -214,11 +221,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def collect_statuses(self, now: float) -> None:
         """Report the onStatus messages that were just queued; other events keep their turn."""
-        try:
-            found = self.rtmp.events()
-        except RemoteProtocolError:  # From bytes that waited for the decision; the connection ends anyway.
-            found = self.rtmp.events()
-        for event in found:
+        for event in self.rtmp.take_events():
             if type(event) is events.StatusSent:
                 self.control.status_sent(event, now)
             else:

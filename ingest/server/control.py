@@ -1,6 +1,7 @@
 """The ASGI side of an RTMP connection: the requests that its application decides, and what that may send.
 
-docs/rtmp-asgi.md describes each message. At most one request is pending, as the protocol pauses at it.
+docs/rtmp-asgi.md describes each message. At most one request of a message stream is pending, as the protocol keeps what
+follows for it.
 """
 
 import logging
@@ -184,10 +185,10 @@ class Control(ApplicationSide[Link]):
 
     def session_ended(self, session: Session, reason: EndReason, description: str, totals: Totals) -> None:
         super().session_ended(session, reason, description, totals)
-        request = self.request
-        switches = request and request.play and request.play.transition and request.stream_id == session.stream_id
-        if request and switches and reason == "kicked":
-            self.request = replace(request, forbidden=True)
+        for request_id, request in self.requests.items():
+            switches = request.play and request.play.transition and request.stream_id == session.stream_id
+            if switches and reason == "kicked":
+                self.requests[request_id] = replace(request, forbidden=True)
 
     @contextmanager
     def in_any_case(self, session: Session) -> Iterator[None]:
@@ -261,13 +262,14 @@ class Control(ApplicationSide[Link]):
         connection.half_close()
 
     def refuse_stream(self, request: Request, code: str, description: str) -> None:
-        """The status, then the close: librtmp waits for ever without one. Other sessions of the connection go on."""
+        """The status, then the close: librtmp waits for ever without one. Other sessions of the connection go on, and
+        may still begin."""
         connection, now = self.connection, self.connection.loop.time()
         if request.kind == "play":
             refuse_play(self, request, code, description)
             return
         connection.rtmp.reject_publish(request.request_id, code, description)
-        if connection.sessions:
+        if connection.sessions or self.requests:
             connection.after_decision(now)
         else:
             connection.collect_statuses(now)

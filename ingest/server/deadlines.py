@@ -34,9 +34,8 @@ class Writing(Protocol):
 
 def sweep(connection: Connection, deadlines: Deadlines, now: float) -> None:
     """Enforce the deadlines of one connection."""
-    request = connection.control.request
-    if request and now >= request.deadline:
-        connection.control.decision_overdue()
+    if connection.control.requests:
+        connection.control.refuse_overdue(now)
     if connection.lost:
         return
     for check in CLOSING_CHECKS if connection.ending else CHECKS:
@@ -124,7 +123,7 @@ def _nothing_asked(connection: Connection, deadlines: Deadlines, now: float) -> 
     """An encoder may connect long before somebody presses Start, and stay when he has pressed Stop: `_ping` ends those
     that are gone. Who was not let in by `connect` has no such time."""
     since = connection.idle_since
-    if connection.sessions or connection.is_of_use or since is None or connection.control.request:
+    if connection.sessions or connection.is_of_use or since is None or connection.control.requests:
         return False
     limit = deadlines.publish_or_play_s
     if connection.rtmp.phase is Phase.CONNECTED:

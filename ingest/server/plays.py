@@ -151,7 +151,7 @@ def refuse_play(control: Decisions, request: Request, code: str, description: st
 def _end_refused(control: Decisions, count: int) -> None:
     """Unless something was asked for since."""
     connection = control.connection
-    if len(control.refusals) == count and control.request is None:
+    if len(control.refusals) == count and not control.requests:
         connection.end(*control.refusals[-1])
 
 

@@ -60,7 +60,7 @@ class Decisions(Protocol):
 
     connection: "Link"
     caller: Caller
-    request: Request | None
+    requests: dict[int, Request]
     turns: Turns
     secrets: Secrets
     refusals: list[Ending]

@@ -13,6 +13,7 @@ LIMITS: Final = Limits(
     partial_bytes=2500,
     unadmitted_chunk_streams=6,
     unadmitted_partial_bytes=2000,
+    held_bytes=10_000,
     message_streams=4,
     stream_name_bytes=100,
     messages_per_read=1_000_000,

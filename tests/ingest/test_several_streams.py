@@ -10,7 +10,7 @@ from ingest.models import Application, Lease, Session, StatusEvent, Stream
 from ingest.rtmp import events
 from ingest.services import keys
 from tests.ingest.listener import listening
-from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
+from tests.ingest.server.media import AVC_HEADER, inter_frame, keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -133,6 +133,36 @@ async def test_every_way_to_end_said_at_once_ends_a_session_once(secrets: dict[s
     assert codes == ["NetStream.Publish.Start", "NetStream.Unpublish.Success"] * 2
     assert await StatusEvent.objects.filter(kind="session.ended").acount() == 2
     assert await held() == set()
+
+
+async def test_a_request_that_is_looked_at_for_long_holds_up_nothing_else(secrets: dict[str, str]) -> None:
+    """A stream's publisher is live, so who shows its key too is refused after 3.5 s: what that publishes beside, on the
+    same connection, is not interrupted.
+    """
+    async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as other:
+        await other.connect("live")
+        held_up = asyncio.create_task(keep_sending(other, await other.publish(secrets["high"])))
+        async with RtmpClient(port=port) as player:
+            await player.connect("live")
+            await player.play("low")
+            await encoder.connect("live")
+            stream_id = await encoder.publish(secrets["low"])
+            second = await encoder.create_stream()
+            encoder.protocol.publish(second, secrets["high"])
+            await encoder.flush()
+            before = 0
+            while not any(status.stream_id == second for status in encoder.of(events.StatusReceived)):
+                await encoder.send_video(stream_id, 100 * before, picture("low", 0))
+                await player.wait_count(events.VideoReceived, before + 1)
+                if before < 3:
+                    await encoder.create_stream()
+                before += 1
+                await asyncio.sleep(0.1)
+            refused = encoder.of(events.StatusReceived)[-1]
+            assert (refused.stream_id, refused.level) == (second, "error")
+            assert before > 8, "pictures that came while it waited"
+            assert not encoder.closed
+        held_up.cancel()
 
 
 async def test_a_stream_that_publishes_can_not_publish_another_name(secrets: dict[str, str]) -> None:

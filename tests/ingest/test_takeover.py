@@ -191,9 +191,13 @@ def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> 
     Application.objects.update(publish_policy="open")
     first = publish("cam7")
     silent_since(0)
-    grant = publish("cam7", 3)
+    with pytest.raises(NotYet):
+        publish("cam7", 1)
+    grant = publish("cam7", 3, address="203.0.113.4")
     assert grant.replaced is not None
     assert grant.replaced.session == first.session
+    renewed(6)
+    assert is_refused("cam7", 8, asked=4), "from one that is live nobody does"
 
 
 # --- The stream's policy ---

@@ -36,6 +36,7 @@ NOTHING: Final = memoryview(b"")
 
 _CHUNK_CONTROL: Final = frozenset({MessageType.SET_CHUNK_SIZE, MessageType.ABORT})
 COMMANDS: Final = frozenset({MessageType.COMMAND_AMF0, MessageType.COMMAND_AMF3})
+ALL_TYPES: Final = frozenset(range(256))
 
 
 @lru_cache(maxsize=16)
@@ -102,6 +103,12 @@ class ChunkReader:
         self._wanted = 0
         """Bytes from `_position` on without which the next chunk is not whole."""
         self._longest = _longest_messages(limits)
+        self.stops: frozenset[int] = COMMANDS
+        """Message types behind which `read` stops: such a message may change what is to be done with the next one."""
+        self._awaited: tuple[int, ...] | None = None
+        """As `_longest`, by the limits that may come to hold."""
+        self.is_held_up = False
+        """By a message that is too long, unless they do."""
         self._error: RemoteProtocolError | None = None
         """Found behind messages that were complete."""
         self.control_messages = 0
@@ -118,6 +125,13 @@ class ChunkReader:
         """From the next message on."""
         self._limits = limits
         self._longest = _longest_messages(limits)
+
+    def await_limits(self, limits: Limits | None) -> None:
+        """A decision is to come, after which these may hold. Until then, when this is called with None, messages are
+        read one by one, and none that is too long without them."""
+        self.stops = COMMANDS if limits is None else ALL_TYPES
+        self._awaited = None if limits is None else _longest_messages(limits)
+        self.is_held_up = False
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Gives bytes to read. They may be a view on a buffer that is used again after `keep`."""
@@ -143,7 +157,7 @@ class ChunkReader:
         self._rest += data
 
     def read(self) -> list[RawMessage]:
-        """The messages that are complete, in order; stops after a command, as that may change what is to be done.
+        """The messages that are complete, in order, up to the first of `stops`.
 
         Empty when more bytes are needed. Raises RemoteProtocolError, by the call after what came before the fault.
         """
@@ -159,6 +173,7 @@ class ChunkReader:
         chunk_size = self.chunk_size
         messages: list[RawMessage] = []
         chunks_left = self._chunks_left
+        stops = self.stops
         try:
             while position < end:
                 chunks_left -= 1
@@ -216,6 +231,10 @@ class ChunkReader:
                         time = word >> 8
                         length = (word & 0xFF) << 16 | low
                         if length > self._longest[type_id]:
+                            if self._awaited is not None and length <= self._awaited[type_id]:
+                                self.is_held_up = True
+                                position = start
+                                break
                             raise LimitExceeded(
                                 f"a message of type {type_id} has {length} bytes, more than {self._longest[type_id]}"
                             )
@@ -281,7 +300,7 @@ class ChunkReader:
                     chunk_size = self.chunk_size
                     continue
                 messages.append((type_id, stream.timestamp, stream.stream_id, payload))
-                if type_id in COMMANDS:
+                if type_id in stops:
                     break
         except RemoteProtocolError as error:
             if not messages:

@@ -1,22 +1,36 @@
-"""A server's connection, as its commands see it: message streams, the request that awaits a decision, answers."""
+"""A server's connection, as its commands see it: message streams, the requests that await a decision, answers.
 
-from collections import deque
+A request holds up its own message stream alone: what comes for that is kept until the decision, while the connection's
+other streams go on, and may ask meanwhile. `connect` holds up all.
+"""
+
 from collections.abc import Callable
 from typing import Any, Final
 
 from ingest.rtmp import status
 from ingest.rtmp.capabilities import NOTHING
-from ingest.rtmp.connection import Connection
-from ingest.rtmp.errors import LocalProtocolError
-from ingest.rtmp.events import PlayRequested, PlayStopped, PublishStopped, StatusSent
+from ingest.rtmp.connection import AUDIO, VIDEO, Connection
+from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.events import Event, PlayRequested, PlayStopped, PublishStopped, StatusSent
 from ingest.rtmp.handshake import ServerHandshake
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits, unadmitted
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.data import encode_data
+from ingest.rtmp.messages.message import RawMessage
 from ingest.rtmp.messages.values import number
 from ingest.rtmp.server.streams import Asked, MessageStream, Request
-from ingest.rtmp.states import StreamState, StreamStep
+from ingest.rtmp.states import Phase, Step, StreamState, StreamStep
 from ingest.rtmp.status import info_object, level_of
+
+HELD_MEDIA_BYTES: Final = 160
+HELD_BYTES: Final = 4096
+"""What a message that is kept counts beside its payload: the memory that it takes, and of all but media the time."""
+
+
+def _weight(message: RawMessage) -> int:
+    """What it counts in `Limits.held_bytes`."""
+    type_id, _, _, payload = message
+    return len(payload) + (HELD_MEDIA_BYTES if type_id in (AUDIO, VIDEO) else HELD_BYTES)
 
 
 class ServerBase(Connection):
@@ -33,15 +47,18 @@ class ServerBase(Connection):
     ) -> None:
         """`nonce`: 1528 random bytes for S1; `window_bytes`: between acknowledgements, in both directions."""
         super().__init__(limits, ServerHandshake(nonce, epoch_ms), window_bytes=window_bytes, compress=False)
-        self._reader.set_limits(unadmitted(limits))
+        self._admit(unadmitted(limits))
         self.capabilities = NOTHING
         """What the client said in `connect` that it can do."""
         self._chunk_size = chunk_size
         self._own_window = window_bytes
-        self._request: Request | None = None
+        self._requests: dict[int, Request] = {}
+        """That await their decisions, by id: `connect`, or one for each message stream."""
         self._last_request_id = 0
-        self._next_items: deque[MessageStream] = deque()
-        """Streams whose next item is to be asked for, once the request that awaits a decision has one."""
+        self._held_bytes = 0
+        """Of all message streams."""
+        self._decided: list[MessageStream] = []
+        """That are to go on with what is held for them."""
         self.streams: dict[int, MessageStream] = {}
         self.last_stream_id = 0
         self.play_commands = 0
@@ -83,18 +100,22 @@ class ServerBase(Connection):
         False: there is none, and the message stream is idle now.
         """
         stream = self.streams.get(stream_id)
-        request = self._request
-        if stream is not None and request is not None and stream.state is StreamState.SWITCH_ASKED:
+        if stream is not None and stream.state is StreamState.SWITCH_ASKED:
+            for request in self._requests.values():
+                request.follows = request.follows or request.stream is stream
             stream.move(StreamStep.STOP)
-            request.follows = True
             return True
         if stream is None or stream.state is not StreamState.PLAYING:
             raise LocalProtocolError("the message stream doesn't play")
         if not stream.playlist:
             stream.move(StreamStep.STOP)
             return False
-        self._next_items.append(stream)
-        self._ask_for_next_item()
+        stream.move(StreamStep.FOLLOW)
+        item = stream.playlist.popleft()
+        request_id = self.ask(Asked.PLAY, NO_COMMAND, stream, follows=True, name=item.name)
+        self.report(
+            PlayRequested(request_id, stream_id, item.name, item.start, item.duration, reset=False, follows=True)
+        )
         return True
 
     # --- Requests and their decisions ---
@@ -111,30 +132,66 @@ class ServerBase(Connection):
     ) -> int:
         """`name`: what the stream plays once it is accepted."""
         self._last_request_id += 1
-        self._request = Request(self._last_request_id, kind, command, stream, reset, follows, name)
-        self.paused = True
-        return self._last_request_id
-
-    def _ask_for_next_item(self) -> None:
-        while self._next_items and self._request is None:
-            stream = self._next_items.popleft()
-            if stream.playlist and stream.move(StreamStep.FOLLOW):
-                item = stream.playlist.popleft()
-                request_id = self.ask(Asked.PLAY, NO_COMMAND, stream, follows=True, name=item.name)
-                self.report(
-                    PlayRequested(
-                        request_id, stream.stream_id, item.name, item.start, item.duration, reset=False, follows=True
-                    )
-                )
+        request_id = self._last_request_id
+        self._requests[request_id] = Request(request_id, kind, command.transaction, stream, reset, follows, name)
+        self._has_asked = True
+        if kind is Asked.CONNECT:
+            self.paused = True
+        elif kind is Asked.PUBLISH:
+            self._reader.await_limits(self.limits)
+        return request_id
 
     def decide(self, request_id: int, kind: Asked) -> Request:
-        request = self._request
-        if request is None or request.request_id != request_id or request.kind is not kind:
+        request = self._requests.get(request_id)
+        if request is None or request.kind is not kind:
             raise LocalProtocolError(f"no {kind.name.lower()} request {request_id} awaits a decision")
-        self._request = None
-        self.paused = False
-        self._ask_for_next_item()
+        del self._requests[request_id]
+        if request.stream is None:
+            self.paused = False
+        else:
+            if not any(other.kind is Asked.PUBLISH for other in self._requests.values()):
+                self._reader.await_limits(None)
+            if request.stream.held or self.paused:
+                self._decided.append(request.stream)
+                self.paused = True  # Until what is held has had its turn, before all that comes.
         return request
+
+    def hold(self, stream: MessageStream, message: RawMessage) -> None:
+        """Keep what has come for the stream until the decision. When it is too much, nothing more is read."""
+        stream.held.append(message)
+        self._held_bytes += _weight(message)
+        if self._held_bytes > self._held_most:
+            self.stop_reading()
+
+    def events(self) -> list[Event]:
+        if self._decided:
+            decided, self._decided = self._decided, []
+            self.left = self.limits.messages_per_read
+            self._has_asked = False
+            try:
+                for stream in decided:
+                    self._do_held(stream)
+            except RemoteProtocolError:
+                self.move(Step.CLOSE)
+                raise
+            self.paused = self._held_bytes > self._held_most
+            if self._has_asked:
+                return self.take_events()
+        return super().events()
+
+    def _do_held(self, stream: MessageStream) -> None:
+        """What has come for a stream before its decision. If there is a further request in it, the rest is kept on."""
+        held, stream.held = stream.held, []
+        self._held_bytes -= sum(map(_weight, held))
+        for type_id, timestamp, stream_id, payload in held:
+            if self.phase is not Phase.CONNECTED:
+                return
+            self.handlers[type_id](self, timestamp, stream_id, payload)
+
+    def _admit(self, limits: Limits) -> None:
+        """What the client may send from now on."""
+        self._reader.set_limits(limits)
+        self._held_most = limits.held_bytes
 
     def move_stream(self, request: Request, step: StreamStep) -> MessageStream:
         stream = request.stream

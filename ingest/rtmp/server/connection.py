@@ -8,24 +8,27 @@ from ingest.rtmp.bundles import BUNDLES
 from ingest.rtmp.calls import ANSWERS, RESULTS
 from ingest.rtmp.capabilities import RELAY
 from ingest.rtmp.chunks import CSID_CONTROL
-from ingest.rtmp.connection import COMMON_HANDLERS
+from ingest.rtmp.connection import AUDIO, COMMON_HANDLERS, VIDEO
 from ingest.rtmp.control import CONTROL, PINGS, on_reported, on_user_control
 from ingest.rtmp.events import AudioReceived, BufferLengthSet, StatusSent, VideoReceived
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.data import encode_data
-from ingest.rtmp.messages.message import MessageType
+from ingest.rtmp.messages.message import MessageType, RawMessage
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.rtmp.server.base import ServerBase
 from ingest.rtmp.server.netconnection import ALWAYS_ANSWERED, NETCONNECTION
 from ingest.rtmp.server.netstream import NETSTREAM
-from ingest.rtmp.server.streams import Asked, MediaSink
+from ingest.rtmp.server.streams import Asked, MediaSink, MessageStream
 from ingest.rtmp.states import Phase, Step, StreamState, StreamStep
 
 CONNECT_PROPERTIES: Final = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
 """What clients look for to know what kind of server this is."""
 
 PUBLISHING: Final = StreamState.PUBLISHING
+ASKED_STATES: Final = frozenset({StreamState.PUBLISH_ASKED, StreamState.PLAY_ASKED, StreamState.SWITCH_ASKED})
+NAMING: Final = frozenset({"FCUnpublish", "closeStream", "deleteStream"})
+"""Commands that name their message stream by an argument."""
 
 
 class ServerConnection(ServerBase):
@@ -55,7 +58,7 @@ class ServerConnection(ServerBase):
         }
         offered = RELAY.properties() if self.capabilities.enhanced else {}
         told = {**CONNECT_PROPERTIES, **offered, **(properties or {})}
-        self.send_command(0, "_result", request.command.transaction, told, answer)
+        self.send_command(0, "_result", request.transaction, told, answer)
         self.amf3 = self.capabilities.object_encoding == 3  # From the next message on.
         self._events.append(StatusSent(0, "status", status.CONNECT_SUCCESS, description))
 
@@ -64,7 +67,7 @@ class ServerConnection(ServerBase):
         request = self.decide(request_id, Asked.CONNECT)
         self.move(Step.REJECT)
         answer = {**status.info_object("error", code, description), **info}
-        self.send_command(0, "_error", request.command.transaction, None, answer)
+        self.send_command(0, "_error", request.transaction, None, answer)
         self._events.append(StatusSent(0, "error", code, description))
 
     def accept_publish(
@@ -79,7 +82,7 @@ class ServerConnection(ServerBase):
         stream.public_name = public_name
         stream.sink = sink
         self.ignored_messages = 0
-        self._reader.set_limits(self.limits)  # For good: long messages may still be under way when a stream ends.
+        self._admit(self.limits)  # For good: long messages may still be under way when a stream ends.
         if stream.name in self.announced:
             self.announced.discard(stream.name)
             self.send_publish_notice("onFCPublish", status.PUBLISH_START, public_name)
@@ -127,6 +130,26 @@ class ServerConnection(ServerBase):
         else:
             self.send_status(stream.stream_id, "error", code, description)
 
+    # --- What awaits a decision ---
+
+    def _must_wait(self, message: RawMessage, command: Command) -> bool:
+        if not self._requests:
+            return False
+        stream = self._meant_by(message[2], command)
+        if stream is None or stream.state not in ASKED_STATES:
+            return False
+        self.hold(stream, message)
+        return True
+
+    def _meant_by(self, stream_id: int, command: Command) -> MessageStream | None:
+        """The message stream that a command is about; None: none."""
+        name = command.name
+        if name == "close":  # All of them; it ends none whose request is still to be decided.
+            return next((stream for stream in self.streams.values() if stream.state in ASKED_STATES), None)
+        if name in NAMING:
+            return self.find_stream(stream_id, command.argument(0))
+        return self.stream_of(stream_id) if name in NETSTREAM else None
+
     # --- Media path ---
 
     def _may_ignore(self) -> bool:
@@ -136,7 +159,7 @@ class ServerConnection(ServerBase):
     def _on_audio(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         stream = self.streams.get(stream_id)
         if stream is None or stream.state is not PUBLISHING:
-            self._ignore()
+            self._hold_or_ignore((AUDIO, timestamp, stream_id, payload))
         elif stream.sink is None or self._events:
             self._events.append(AudioReceived(stream_id, timestamp, payload))
         else:
@@ -145,7 +168,7 @@ class ServerConnection(ServerBase):
     def _on_video(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         stream = self.streams.get(stream_id)
         if stream is None or stream.state is not PUBLISHING:
-            self._ignore()
+            self._hold_or_ignore((VIDEO, timestamp, stream_id, payload))
         elif stream.sink is None or self._events:
             self._events.append(VideoReceived(stream_id, timestamp, payload))
         else:
@@ -155,6 +178,14 @@ class ServerConnection(ServerBase):
         stream = self.streams.get(stream_id)
         if stream is not None and stream.state is StreamState.PUBLISHING:
             self._report_data(type_id, timestamp, stream_id, payload)
+        else:
+            self._hold_or_ignore((type_id, timestamp, stream_id, payload))
+
+    def _hold_or_ignore(self, message: RawMessage) -> None:
+        """Media for a stream that does not publish, or may not yet: not all clients wait for the answer."""
+        stream = self.streams.get(message[2])
+        if stream is not None and stream.state is StreamState.PUBLISH_ASKED:
+            self.hold(stream, message)
         else:
             self._ignore()
 

@@ -1,11 +1,11 @@
-"""What a server's connection keeps of its message streams, and of the request that awaits a decision."""
+"""What a server's connection keeps of its message streams, and of the requests that await a decision."""
 
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
-from ingest.rtmp.messages.commands import Command
+from ingest.rtmp.messages.message import RawMessage
 from ingest.rtmp.states import STREAM_STATES, StreamState, StreamStep
 
 
@@ -43,6 +43,8 @@ class MessageStream:
     """What follows when that is over which plays now."""
     buffer_ms: int | None = None
     """How much the client wants to have ahead (SetBufferLength); it may say so before it plays."""
+    held: list[RawMessage] = field(default_factory=list, repr=False)
+    """What has come for it since its request, which awaits a decision."""
 
     def move(self, step: StreamStep) -> bool:
         """False when the table doesn't allow it."""
@@ -65,7 +67,8 @@ class Request:
 
     request_id: int
     kind: Asked
-    command: Command
+    transaction: float
+    """Of the command."""
     stream: MessageStream | None = None
     reset: bool = False
     follows: bool = False

@@ -342,9 +342,7 @@ class MediaConnection(asyncio.BufferedProtocol):
 
     def sweep(self, deadlines: Deadlines, now: float) -> None:
         """Enforce the deadlines."""
-        request = self.control.request
-        if request and now >= request.deadline:
-            self.control.decision_overdue()
+        self.control.refuse_overdue(now)
         if self.lost:
             return
         if self.ending:

@@ -31,8 +31,6 @@ EMPTY: int = 64 * 1024
 """A connection with all that it needs and no message, with room to spare: it is about 5 KiB."""
 STREAM: int = 2 * 1024
 """What is kept of a chunk stream or message stream besides payload and names."""
-VALUE: int = 512
-"""An AMF value besides its text: a small dict."""
 GROWTH: float = 1.25
 """A bytearray has an eighth in reserve, and some more when it is small."""
 CHARACTER: int = 4
@@ -55,8 +53,9 @@ def reader_bytes(limits: Limits) -> int:
 
 def connection_bytes(limits: Limits) -> int:
     """What a connection may hold whose events and output were taken: the reader's, names of streams that play or
-    publish, names that FCPublish announced, and a command that awaits its decision.
+    publish, names that FCPublish announced, and what has come for streams that await a decision, with the message by
+    which that is too much.
     """
     streams = limits.message_streams * (STREAM + 2 * CHARACTER * limits.stream_name_bytes)
-    command = CHARACTER * limits.command_message_bytes + VALUE * limits.command_amf_elements
-    return reader_bytes(limits) + streams + command
+    longest = max(limits.media_message_bytes, limits.command_message_bytes, limits.data_message_bytes)
+    return reader_bytes(limits) + streams + limits.held_bytes + longest

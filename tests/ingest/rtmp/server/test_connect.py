@@ -283,7 +283,7 @@ class TestPausing:
         return pair, client.data_to_send()
 
     @pytest.mark.parametrize("size", [1, 10_000])
-    def test_nothing_is_processed_while_a_decision_is_awaited(self, size: int) -> None:
+    def test_nothing_is_processed_while_connect_is_decided_and_no_request_is_overtaken(self, size: int) -> None:
         pair, data = self.everything()
         server = pair.server
         found: list[Any] = []
@@ -297,7 +297,7 @@ class TestPausing:
         server.accept_connect(request.request_id)
         found = take(server)
         assert [type(event) for event in found] == [events.StatusSent, events.StreamCreated, events.PublishRequested]
-        assert server.paused
+        assert (server.paused, server.goes_on) == (False, True)
 
         server.accept_publish(found[-1].request_id, "Go.", public_name="cam")
         found = take(server)
@@ -307,7 +307,7 @@ class TestPausing:
             events.StatusSent(1, "status", "NetStream.Unpublish.Success", "Publishing stopped."),
             events.PublishStopped(1, "FCUnpublish"),
         ]
-        assert not server.paused
+        assert (server.paused, server.goes_on) == (False, False)
         assert server.ignored_messages == 1
 
     def test_media_of_a_refused_publish_is_ignored(self) -> None:

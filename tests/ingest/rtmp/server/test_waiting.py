@@ -1,0 +1,286 @@
+"""A publish or play that awaits its decision holds up its own message stream, and nothing else of the connection."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.rtmp import LimitExceeded, Limits, Message, ServerConnection, amf0, events
+from ingest.rtmp.messages.aggregate import Part
+from tests.ingest.rtmp.held import held_bytes
+from tests.ingest.rtmp.pair import ConnectionPair, accept
+from tests.ingest.rtmp.server.helpers import answers
+
+PUBLIC = "cam"
+
+
+class Slow(ConnectionPair):
+    """Its server decides on what is called slow when it is told to, and on all else at once."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(decide=self._decide, **options)
+        self.pending: list[Any] = []
+
+    def _decide(self, server: ServerConnection, event: Any) -> None:
+        if getattr(event, "name", "").startswith("slow"):
+            self.pending.append(event)
+        else:
+            accept(server, event)
+
+    def accept(self, at: int = 0) -> None:
+        """One of the pending requests."""
+        event = self.pending.pop(at)
+        if isinstance(event, events.PublishRequested):
+            self.server.accept_publish(event.request_id, "Publishing.", public_name=PUBLIC)
+        else:
+            self.server.accept_play(event.request_id, "Playing.")
+        self.run()
+
+    def refuse(self) -> None:
+        self.server.reject_publish(self.pending.pop(0).request_id, "NetStream.Publish.BadName", "Taken.")
+        self.run()
+
+    def asks(self, name: str = "slow") -> int:
+        """A message stream whose publish is not decided yet."""
+        stream_id = self.create_stream()
+        self.client.publish(stream_id, name)
+        self.run()
+        return stream_id
+
+    def pictures(self, stream_id: int) -> list[bytes]:
+        return [event.payload for event in self.take_server(events.VideoReceived) if event.stream_id == stream_id]
+
+
+def publishing() -> tuple[Slow, int]:
+    """And its message stream that is live."""
+    pair = Slow()
+    return pair, pair.publishing("quick")
+
+
+def stranger() -> Slow:
+    """Connected, and admitted to nothing."""
+    pair = Slow()
+    pair.connected()
+    return pair
+
+
+class TestOthers:
+    def test_media_of_another_stream_go_on(self) -> None:
+        pair, live = publishing()
+        waiting = pair.asks()
+        for number in range(3):
+            pair.client.send_video(live, number, b"%d" % number)
+            pair.client.send_audio(waiting, number, b"?")
+        pair.run()
+        assert pair.pictures(live) == [b"0", b"1", b"2"]
+        assert not pair.server.paused
+
+    @pytest.mark.parametrize("is_live", [True, False])
+    def test_commands_are_done(self, is_live: bool) -> None:
+        pair = publishing()[0] if is_live else stranger()
+        pair.asks()
+        assert answers(pair, lambda: pair.client.call("_checkbw"))[0][1][0] == "_result"
+        assert answers(pair, lambda: pair.client.call("FCPublish", "x"))[0][1][0] == "_result"
+        pair.client.call("anything")
+        pair.run()
+        assert [event.procedure for event in pair.take_server(events.CallReceived)] == ["anything"]
+        other = pair.create_stream()
+        pair.client.publish(other, "other")
+        pair.client.send_video(other, 0, b"v")
+        pair.client.delete_stream(other)
+        pair.run()
+        assert pair.pictures(other) == [b"v"]
+        assert pair.take_server(events.StreamDeleted) == [events.StreamDeleted(other)]
+
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_several_wait_and_are_decided_in_any_order(self, first: int) -> None:
+        pair = stranger()
+        streams = [pair.asks("slow one"), pair.asks("slow two")]
+        for stream_id in streams:
+            pair.client.send_video(stream_id, 0, b"%d" % stream_id)
+        pair.run()
+        assert len(pair.pending) == 2
+        pair.accept(first)
+        assert [len(pair.pictures(stream_id)) for stream_id in streams] == [1 - first, first]
+        pair.accept()
+        assert [len(pair.pictures(stream_id)) for stream_id in streams] == [1, 1]
+
+    def test_a_play_waits_like_a_publish(self) -> None:
+        pair, live = publishing()
+        player = pair.create_stream()
+        pair.client.play(player, "slow")
+        pair.client.notify("pause", True, 0.0, stream_id=player)
+        pair.client.send_video(live, 0, b"v")
+        pair.run()
+        assert pair.pictures(live) == [b"v"]
+        assert pair.take_server(events.PauseRequested) == []
+        pair.accept()
+        assert [event.paused for event in pair.take_server(events.PauseRequested)] == [True]
+
+
+def by_id(pair: Slow, stream_id: int) -> None:
+    pair.client.delete_stream(stream_id)
+
+
+def by_name(pair: Slow, stream_id: int) -> None:
+    pair.client.call("deleteStream", "slow")
+
+
+def unpublish(pair: Slow, stream_id: int) -> None:
+    pair.client.fc_unpublish("slow")
+
+
+def close_stream(pair: Slow, stream_id: int) -> None:
+    pair.client.close_stream(stream_id)
+
+
+def close(pair: Slow, stream_id: int) -> None:
+    pair.client.close_connection()
+
+
+class TestItsOwn:
+    @pytest.mark.parametrize("end", [by_id, by_name, unpublish, close_stream, close])
+    def test_what_comes_for_it_keeps_its_order(self, end: Callable[[Slow, int], None]) -> None:
+        """Also what names it on the connection itself. So nothing ends it before it began."""
+        pair, _ = publishing()
+        stream_id = pair.asks()
+        pair.client.send_video(stream_id, 0, b"v")
+        pair.client.send_metadata(stream_id, 0, {"width": 640.0})
+        end(pair, stream_id)
+        pair.client.send_video(stream_id, 40, b"late")
+        pair.run()
+        before = len(pair.server_events)
+        pair.accept()
+        told = [type(event) for event in pair.server_events[before:] if getattr(event, "stream_id", 0) == stream_id]
+        kinds = [kind for kind in told if kind is not events.StatusSent]
+        assert kinds[:3] == [events.VideoReceived, events.DataReceived, events.PublishStopped]
+        assert pair.pictures(stream_id) == [b"v"]
+
+    def test_of_one_that_is_refused_media_are_ignored(self) -> None:
+        pair, live = publishing()
+        stream_id = pair.asks()
+        pair.client.send_video(stream_id, 0, b"v")
+        pair.run()
+        pair.refuse()
+        pair.client.send_video(live, 0, b"live")
+        pair.run()
+        assert pair.take_server(events.VideoReceived) == [events.VideoReceived(live, 0, b"live")]
+        pair.client.publish(stream_id, "again")
+        pair.run()
+        assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Start"
+
+    def test_aggregates_wait_in_their_parts(self) -> None:
+        pair, _ = publishing()
+        stream_id = pair.asks()
+        pair.client.send_aggregate(stream_id, *[Part(9, 7 * number, b"%d" % number) for number in range(3)])
+        pair.run()
+        assert pair.pictures(stream_id) == []
+        pair.accept()
+        assert pair.pictures(stream_id) == [b"0", b"1", b"2"]
+
+    def test_a_further_request_within_it_waits_for_its_own_decision(self) -> None:
+        pair, _ = publishing()
+        stream_id = pair.asks()
+        pair.client.send_video(stream_id, 0, b"first")
+        pair.client.close_stream(stream_id)
+        pair.client.publish(stream_id, "slow again")
+        pair.client.send_video(stream_id, 0, b"second")
+        pair.run()
+        pair.accept()
+        assert (pair.pictures(stream_id), len(pair.pending)) == ([b"first"], 1)
+        pair.accept()
+        assert pair.pictures(stream_id) == [b"first", b"second"]
+
+
+class TestBounds:
+    def test_over_the_bound_nothing_more_is_read(self) -> None:
+        limits = Limits(held_bytes=100_000)
+        pair = Slow(server_limits=limits)
+        live = pair.publishing("quick")
+        stream_id = pair.asks()
+        sent = [bytes([number]) * 9_000 for number in range(40)]
+        before = held_bytes(pair.server)
+        for frame in sent:
+            pair.client.send_video(stream_id, 0, frame)
+            pair.run()
+        assert pair.server.paused
+        assert pair.take_server(events.ReadingStopped) == [events.ReadingStopped()]
+        pair.client.send_video(live, 0, b"v")
+        pair.run()
+        assert pair.pictures(live) == []
+        assert held_bytes(pair.server) < before + 1.2 * sum(map(len, sent)), "what was given is kept unread"
+        pair.accept()
+        assert pair.pictures(stream_id) == sent
+        assert pair.pictures(live) == [b"v"]
+        assert not pair.server.paused
+
+    @pytest.mark.parametrize("is_accepted", [True, False])
+    def test_a_long_message_of_a_stranger_waits_unread(self, is_accepted: bool) -> None:
+        """It may be sent by those alone who were admitted; not all wait for that."""
+        pair = stranger()
+        stream_id = pair.asks()
+        pair.client.send_video(stream_id, 0, bytes(1_000_000))
+        pair.run()
+        assert pair.server.paused
+        if is_accepted:
+            pair.accept()
+            assert [len(picture) for picture in pair.pictures(stream_id)] == [1_000_000]
+            assert not pair.server.paused
+        else:
+            with pytest.raises(LimitExceeded, match="1000000 bytes"):
+                pair.refuse()
+
+    def test_of_a_stranger_little_is_held(self) -> None:
+        pair = stranger()
+        stream_id = pair.asks()
+        for _ in range(20):
+            pair.client.send_video(stream_id, 0, bytes(9_000))
+        pair.client.send_message(Message(20, 0, stream_id, amf0.encode("pause", 0.0, None, True)))
+        pair.run()
+        assert pair.server.paused
+        pair.accept()
+        assert len(pair.pictures(stream_id)) == 20
+
+
+NAMES = {1: "slow one", 2: "slow two"}
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["publish", "video", "video", "unpublish", "close", "decide"]), st.sampled_from([1, 2])),
+    max_size=40,
+)
+
+
+def short(event: Any) -> tuple[Any, ...]:
+    return (type(event).__name__, *(getattr(event, name, "") for name in ("payload", "code", "command")))
+
+
+def told(operations: list[tuple[str, int]], *, late: bool) -> dict[int, list[tuple[Any, ...]]]:
+    """What the shell is told of each stream, whose requests are decided at once or late."""
+    pair = stranger()
+    streams = [pair.create_stream(), pair.create_stream()]
+    for number, (kind, stream_id) in enumerate(operations):
+        if kind == "publish":
+            pair.client.publish(stream_id, NAMES[stream_id])
+        elif kind == "video":
+            pair.client.send_video(stream_id, number, b"%d" % number)
+        elif kind == "unpublish":
+            pair.client.fc_unpublish(NAMES[stream_id])
+        elif kind == "close":
+            pair.client.close_stream(stream_id)
+        pair.run()
+        while pair.pending and (not late or kind == "decide"):
+            pair.accept(-1)
+            if late:
+                break
+    while pair.pending:
+        pair.accept()
+    return {
+        stream_id: [short(event) for event in pair.server_events if getattr(event, "stream_id", 0) == stream_id]
+        for stream_id in streams
+    }
+
+
+@given(OPERATIONS)
+def test_of_each_stream_the_same_is_told_whenever_it_is_decided(operations: list[tuple[str, int]]) -> None:
+    assert told(operations, late=True) == told(operations, late=False)
