@@ -209,9 +209,10 @@ class Connection(Calling):
                 self._read_messages()
             finally:
                 self._reader.keep()
-        except RemoteProtocolError:
-            self.move(Step.CLOSE)
-            raise
+        except RemoteProtocolError as error:
+            if not self._defer(error):
+                self.move(Step.CLOSE)
+                raise
         received = self.bytes_received - HANDSHAKE_BYTES
         if self.acknowledging.is_due(received):
             self._queue(control.acknowledgement(received), CSID_CONTROL)
@@ -253,6 +254,10 @@ class Connection(Calling):
         if not self.paused:
             self.paused = True
             self._events.append(ReadingStopped())
+
+    def _defer(self, fault: RemoteProtocolError) -> bool:
+        """Whether the fault has to wait, as what came before it does."""
+        return False
 
     def charge(self, type_id: int, payload: bytes) -> None:
         """Count a message that costs more than audio or video of its size, with the values that `payload` may have."""

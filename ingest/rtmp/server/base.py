@@ -59,6 +59,8 @@ class ServerBase(Connection):
         """Of all message streams."""
         self._decided: list[MessageStream] = []
         """That are to go on with what is held for them."""
+        self._fault: RemoteProtocolError | None = None
+        """Found behind what is held."""
         self.streams: dict[int, MessageStream] = {}
         self.last_stream_id = 0
         self.play_commands = 0
@@ -174,10 +176,21 @@ class ServerBase(Connection):
             except RemoteProtocolError:
                 self.move(Step.CLOSE)
                 raise
-            self.paused = self._held_bytes > self._held_most
+            self.paused = self._held_bytes > self._held_most or self._fault is not None
             if self._has_asked:
                 return self.take_events()
+        if self._fault is not None and not self._requests:
+            self.move(Step.CLOSE)
+            fault, self._fault = self._fault, None
+            raise fault
         return super().events()
+
+    def _defer(self, fault: RemoteProtocolError) -> bool:
+        """What came before a fault counts, as it would if each request had been decided at once."""
+        if self._requests:
+            self._fault = fault
+            self.stop_reading()
+        return bool(self._requests)
 
     def _do_held(self, stream: MessageStream) -> None:
         """What has come for a stream before its decision. If there is a further request in it, the rest is kept on."""

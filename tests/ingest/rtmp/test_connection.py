@@ -308,7 +308,7 @@ def test_chunk_size_of_either_side_may_change_at_any_time() -> None:
 
 def test_a_closed_connection_drops_what_it_is_given() -> None:
     pair = ConnectionPair().connected()
-    pair.client.send_message(Message(20, 0, 0, b"\xff"))
+    pair.client.send_message(Message(3, 0, 0, b""))
     with pytest.raises(RemoteProtocolError):
         pair.run()
     assert pair.server.receive_data(b"anything") == []

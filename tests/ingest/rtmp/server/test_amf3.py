@@ -6,7 +6,7 @@ from typing import Any
 import pyamf
 import pytest
 
-from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, amf0, events
+from ingest.rtmp import Limits, Message, ServerConnection, amf0, events
 from ingest.rtmp.amf0 import Amf3
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.server.helpers import answers, sent
@@ -144,8 +144,9 @@ class TestCommands:
     def test_values_that_cannot_be_read(self) -> None:
         pair = connected()
         pair.client.send_message(Message(17, 0, 0, b"\x00" + amf0.encode("x", 2.0, None) + b"\x11\x12"))
-        with pytest.raises(RemoteProtocolError, match="AMF3"):
-            pair.run()
+        pair.run()
+        assert [event.arguments for event in pair.take_server(events.CallReceived)] == [[]]
+        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(17, 0, b"\x11\x12")]
 
 
 class TestData:

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, Message, ServerConnection, amf0, events
+from ingest.rtmp import (
+    LimitExceeded,
+    Limits,
+    Message,
+    Phase,
+    RemoteProtocolError,
+    ServerConnection,
+    amf0,
+    events,
+)
 from ingest.rtmp.messages.aggregate import Part
 from tests.ingest.rtmp.held import held_bytes
 from tests.ingest.rtmp.pair import ConnectionPair, accept
@@ -192,6 +201,23 @@ class TestItsOwn:
         assert (pair.pictures(stream_id), len(pair.pending)) == ([b"first"], 1)
         pair.accept()
         assert pair.pictures(stream_id) == [b"first", b"second"]
+
+    @pytest.mark.parametrize("is_accepted", [True, False])
+    def test_what_came_before_a_fault_counts(self, is_accepted: bool) -> None:
+        pair, live = publishing()
+        stream_id = pair.asks()
+        pair.client.send_video(live, 0, b"live")
+        pair.client.send_video(stream_id, 0, b"v")
+        pair.client.send_message(Message(3, 0, 0, b""))
+        pair.client.send_video(stream_id, 0, b"behind it")
+        pair.run()
+        assert pair.server.phase is Phase.CONNECTED
+        with pytest.raises(RemoteProtocolError):
+            pair.accept() if is_accepted else pair.refuse()
+        pair.server_events += pair.server.events()
+        assert pair.pictures(live) == [b"live"]
+        assert pair.pictures(stream_id) == [b"v"] * is_accepted
+        assert pair.server.phase is Phase.CLOSED
 
 
 class TestBounds:
