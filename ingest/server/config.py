@@ -124,7 +124,7 @@ class ServerConfig:
     """At it they are written again."""
     questions_per_s: float = 2.0
     """Publishes, plays and getStreamLength of one connection, once it had `questions_at_once`: each is work for a
-    database, about 10 ms. Who publishes or plays more waits for each answer; getStreamLength has none then."""
+    database, about 10 ms. Who publishes or plays more waits for its turn; getStreamLength has none then."""
     questions_at_once: int = 30
     """An encoder has ten streams at most; somebody in search of a channel hardly needs more."""
     inbox_ticks: int = 10
