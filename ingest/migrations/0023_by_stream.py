@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ("ingest", "0021_node_issues"),
+        ("ingest", "0022_told_in_order"),
     ]
 
     operations = [
