@@ -55,7 +55,7 @@ def server_config(
             limits=limits,
         ),
         thumbnails=_thumbnails(settings.THUMBNAILS_S),
-        deadlines=Deadlines(waiting_s=settings.WAITING_S),
+        deadlines=Deadlines(waiting_s=settings.WAITING_S, end_players_s=settings.END_PLAYERS_S),
         max_connections=settings.MAX_CONNECTIONS,
         max_connections_per_address=settings.MAX_CONNECTIONS_PER_ADDRESS,
     )

@@ -18,6 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
+NEVER = "never"
 
 
 def text(name: str, default: str = "") -> str:
@@ -63,6 +64,16 @@ def number(name: str, default: float, low: float, high: float) -> float:
     if not low <= value <= high:
         raise ImproperlyConfigured(f"{name} is {found!r}: expected a number from {low:g} to {high:g}.")
     return value
+
+
+def patience(name: str, default: float, high: float) -> float:
+    """Seconds from 0 to high, or `never`, which is infinity."""
+    if text(name).lower() == NEVER:
+        return math.inf
+    try:
+        return number(name, default, 0, high)
+    except ImproperlyConfigured as error:
+        raise ImproperlyConfigured(f"{str(error).removesuffix('.')}, or {NEVER}.") from None
 
 
 def memory(name: str, default: str, low_mib: int) -> str:

@@ -45,6 +45,8 @@ WAITING_S = env.integer("RTMPWEB_WAITING_S", 3600, 0, 86_400)
 """How long an encoder may be connected without publishing."""
 DRAIN_S = env.integer("RTMPWEB_DRAIN_S", 0, 0, 3600)
 """How long what is live may go on after SIGTERM."""
+END_PLAYERS_S = env.patience("RTMPWEB_END_PLAYERS_S", 15, 86_400)
+"""From a publisher's leaving until its players are told that the stream has ended; infinity: never."""
 RECONNECT_URL = env.rtmp_base("RTMPWEB_RECONNECT_URL")
 NODE_NAME = env.text("RTMPWEB_NODE")
 """This media node's name; empty: the host's name."""

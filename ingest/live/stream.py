@@ -62,6 +62,8 @@ class LiveStream:
         """Of the sessions that are over."""
         self.idle_since: float | None = None
         """Since when there has been neither publisher nor player, as the registry saw it."""
+        self.left_at: float | None = None
+        """When the latest of its publishers that sent media left; None: none has."""
         self._settings = settings
         self._headers = HeaderCache()
         self._frames = DataFrames()
@@ -114,6 +116,8 @@ class LiveStream:
             self._finished.append(self._sample(meter, self._measure(meter, now), now))
         finally:  # Whatever happens, the name is free for the next publisher.
             self._received = added((self._received, meter.received))
+            if meter.has_media:
+                self.left_at = now
             self.publisher = self.meter = self.judging = None
             self._forget()
         return meter.totals
@@ -304,6 +308,14 @@ class LiveStream:
 
     def untap(self, subscriber: Subscriber) -> None:
         self._takers.untap(subscriber)
+
+    def has_ended(self, subscriber: Subscriber, now: float, patience_s: float) -> bool:
+        """Whether it is over for this player, which has all of it: the publisher left for good, as none came back for
+        so long. Who joined only then waits for the next one."""
+        left_at = self.left_at
+        if self.publisher is not None or left_at is None or subscriber.pending_messages:
+            return False
+        return subscriber.joined <= left_at and now - left_at >= patience_s
 
     def mute(self, subscriber: Subscriber, kinds: frozenset[Kind], now: float) -> None:
         """The player is sent none of these kinds any more, of what waits for it neither, and all of the others.

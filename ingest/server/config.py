@@ -58,6 +58,9 @@ class Deadlines:
     pause_s: float = 3600.0
     """A publisher's `pause`, which keeps its name and its players: then the session ends. And a player's, in which it
     need not read, nor answer a ping: then it has to, as any other."""
+    end_players_s: float = 15.0
+    """From a publisher's leaving until players are told that the stream has ended, if none comes back meanwhile. 0: at
+    once; `inf`: never. Many programs end at it, so that an encoder's reconnection should fit into it."""
     object_save_s: float = 1.0
     """From a change of a persistent shared object until it is handed to the application, with those that follow."""
     application_s: float = 10.0

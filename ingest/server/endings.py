@@ -62,6 +62,8 @@ DESCRIPTIONS: dict[EndReason, str] = {
     "lease_lost": "The server lost its claim to the stream.",
 }
 
+STREAM_ENDED: Final = "The stream has ended: its publisher left, and none has come back."
+
 LEFT: Final[tuple[EndReason, ...]] = ("client_unpublish", "tcp_reset")
 """Of what a client does."""
 

@@ -6,15 +6,18 @@ from ingest.contracts import EndReason, PlayAccept, Totals
 from ingest.live import LiveStream, Passage, Subscriber
 from ingest.live.passage import MASK
 from ingest.live.shared import Kind, SharedMessage
+from ingest.rtmp.messages.user_control import UserControl
 from ingest.rtmp.status import (
     PAUSE_NOTIFY,
     PLAY_INSUFFICIENT_BW,
     PLAY_NO_SUPPORTED_TRACK,
+    PLAY_PUBLISH_NOTIFY,
     PLAY_START,
+    PLAY_UNPUBLISH_NOTIFY,
     SEEK_NOTIFY,
     UNPAUSE_NOTIFY,
 )
-from ingest.server.endings import Status
+from ingest.server.endings import STREAM_ENDED, Status
 from ingest.server.flusher import flush_one
 from ingest.server.player import Finished, Player
 from ingest.server.ports import Link
@@ -95,6 +98,8 @@ class Playing(Player):
             connection.process((), now)
         elif self._has_nothing_more(now):
             self._finished(self, now)
+        elif self._has_ended(now):
+            self._tell_of_end(now)
 
     def _is_to_be_warned(self, now: float) -> bool:
         """Once for each time that it is too slow for a while."""
@@ -108,6 +113,28 @@ class Playing(Player):
         if self.subscriber.has_media:
             return self.connection.rtmp.has_next_item(self.stream_id)
         return bool(self._length_ms) and (now - self._began) * 1000 >= (self._length_ms or 0)
+
+    def _has_ended(self, now: float) -> bool:
+        """Its stream has, and the client was not told so yet."""
+        if self.is_complete or self.switch:
+            return False
+        return self.live.has_ended(self.subscriber, now, self.connection.server.config.deadlines.end_players_s)
+
+    def _tell_of_end(self, now: float) -> None:
+        """FFmpeg, librtmp and others end at it. Whoever doesn't waits for the next publisher."""
+        self.is_complete = True
+        self.connection.rtmp.send_user_control(UserControl.STREAM_EOF, self.stream_id)
+        self._tell(now, Status("status", PLAY_UNPUBLISH_NOTIFY, STREAM_ENDED))
+        self.connection.process((), now)
+
+    def published_again(self, now: float) -> None:
+        """Who was told of no end is told nothing."""
+        if not self.is_complete or self._stopped or self.live.publisher is None:
+            return
+        self.is_complete = False
+        self.connection.rtmp.send_user_control(UserControl.STREAM_BEGIN, self.stream_id)
+        self._tell(now, Status("status", PLAY_PUBLISH_NOTIFY, "The stream is published again."))
+        self.connection.process((), now)
 
     # --- In the place of another (play2) ---
 

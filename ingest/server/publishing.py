@@ -4,6 +4,7 @@ Audio and video come straight from the protocol, whose sink it is; all else by t
 """
 
 import time
+from collections.abc import Iterator
 from math import inf
 from typing import Any, Final
 
@@ -69,6 +70,8 @@ class Publishing:
     def start(self, now: float) -> None:
         self.last_media = now
         self.live.start(self.publisher, now)
+        if self.live.subscribers:
+            self.connection.loop.call_soon(self._tell_players)  # Not in the midst of this connection's decision.
         if self._recording is not None:
             self._recording.start(now)
 
@@ -170,11 +173,22 @@ class Publishing:
 
     def _judge_players(self) -> None:
         """Players that don't take the codec that is sent now end."""
+        for player in self._players():
+            player.judge()
+
+    def _tell_players(self) -> None:
+        """Those that were told of the stream's end are told that it goes on."""
+        now = self._time()
+        for player in self._players():
+            player.published_again(now)
+
+    def _players(self) -> Iterator[Playing]:
+        """Those by RTMP."""
         sessions = self.connection.server.sessions
         for subscriber in self.live.subscribers:
             session = sessions.get(subscriber.session_id)
             if isinstance(session, Playing):
-                session.judge()
+                yield session
 
     def _socket(self) -> SocketFigures:
         connection = self.connection

@@ -22,3 +22,9 @@ def test_longest_media_message(settings: Settings, mib: int) -> None:
 def test_how_long_an_encoder_may_wait(settings: Settings, seconds: int) -> None:
     settings.WAITING_S = seconds
     assert server_config(("127.0.0.1", 0)).deadlines.waiting_s == seconds
+
+
+def test_when_players_are_told_of_the_end(settings: Settings) -> None:
+    assert server_config(("127.0.0.1", 0)).deadlines.end_players_s == 15, "longer than encoders need to come back"
+    settings.END_PLAYERS_S = 0.0
+    assert server_config(("127.0.0.1", 0)).deadlines.end_players_s == 0

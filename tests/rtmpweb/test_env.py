@@ -1,5 +1,6 @@
 """Settings from the environment: values, defaults, and one clear sentence for what can't be used."""
 
+import math
 import os
 import stat
 import threading
@@ -29,6 +30,9 @@ NAME = "RTMPWEB_TEST_VARIABLE"
         (lambda: env.integer(NAME, 7, 0, 10), "10", 10),
         (lambda: env.number(NAME, 4.0, 0, 7), None, 4.0),
         (lambda: env.number(NAME, 4.0, 0, 7), "0.5", 0.5),
+        (lambda: env.patience(NAME, 15, 60), None, 15),
+        (lambda: env.patience(NAME, 15, 60), "0", 0),
+        (lambda: env.patience(NAME, 15, 60), "Never", math.inf),
         (lambda: env.memory(NAME, "1g", 512), None, "1g"),
         (lambda: env.memory(NAME, "1g", 512), "1536M", "1536m"),
         (lambda: env.spark(NAME, *env.MASTER), None, ""),
@@ -66,6 +70,8 @@ def test_values(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found:
         (lambda: env.number(NAME, 4.0, 0, 7), "7.1"),
         (lambda: env.number(NAME, 4.0, 0, 7), "nan"),
         (lambda: env.number(NAME, 4.0, 0, 7), "soon"),
+        (lambda: env.patience(NAME, 15, 60), "61"),
+        (lambda: env.patience(NAME, 15, 60), "inf"),
         (lambda: env.memory(NAME, "1g", 512), "511m"),
         (lambda: env.memory(NAME, "1g", 512), "2"),
         (lambda: env.memory(NAME, "1g", 512), "1.5g"),

@@ -18,7 +18,7 @@ from ingest.server.allowance import Allowance
 from ingest.server.application import NO_TOTALS
 from ingest.server.config import Deadlines
 from ingest.server.deadlines import closing, write_stuck
-from ingest.server.endings import DESCRIPTIONS, DisconnectReason, Ending, session_reason
+from ingest.server.endings import DESCRIPTIONS, STREAM_ENDED, DisconnectReason, Ending, session_reason
 from ingest.server.media import answers
 from ingest.server.media.answers import Answer, Header, Origins
 from ingest.server.media.control import MediaControl, read_caller
@@ -365,6 +365,11 @@ class MediaConnection(asyncio.BufferedProtocol):
             self.end("protocol_error", "It sends more than a viewer has to say.")
         elif any(isinstance(session, Viewing) and session.is_too_slow(now) for session in self.sessions.values()):
             self.end("too_slow", DESCRIPTIONS["too_slow"])
+        elif any(
+            isinstance(session, Viewing) and session.has_ended(now, deadlines.end_players_s)
+            for session in self.sessions.values()
+        ):
+            self.end("completed", STREAM_ENDED)
         else:
             for session in list(self.sessions.values()):
                 if isinstance(session, Reading):

@@ -1,6 +1,6 @@
 """One viewer of a live stream: a subscriber's queue on one side, a response or WebSocket on the other.
 
-What it is sent is an FLV file that never ends. Each message is made a tag once, for all viewers of its stream.
+What it is sent is an FLV file that ends with the stream. Each message is made a tag once, for all of its viewers.
 """
 
 import asyncio
@@ -120,6 +120,10 @@ class Viewing:
 
     def is_too_slow(self, now: float) -> bool:
         return self.subscriber.is_too_slow(now)
+
+    def has_ended(self, now: float, patience_s: float) -> bool:
+        """Whether its stream has: HTTP and WebSocket can tell so by their own end alone."""
+        return self.live.has_ended(self.subscriber, now, patience_s)
 
     def broken(self, error: Exception) -> None:
         self.connection.broken(error)

@@ -11,6 +11,7 @@ from ingest.server import RtmpServer
 from ingest.server.media import viewer as module
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
+from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, both
 from tests.rtmp_client import RtmpClient
@@ -185,6 +186,25 @@ async def test_a_kick_by_the_node_ends_it(
         await viewer.wait_closed()
         assert viewer.over
     assert (await app.event("rtmp.stop"))["reason"] == "kicked"
+
+
+async def test_the_stream_s_end_is_theirs(
+    media_port: int, server: RtmpServer, app: ScriptedApplication, publisher: RtmpClient
+) -> None:
+    await publisher.send_video(1, 40, key_frame(1))
+    async with both(media_port, CAM) as (by_http, by_socket):
+        await by_http.wait_tags(3)
+        await by_socket.wait_tags(3)
+        await publisher.delete_stream(1)
+        await app.event("rtmp.unpublish", connection=0)
+        assert not by_http.closed, "its encoder may come back"
+        set_deadlines(server, end_players_s=0.0)
+        await by_http.wait_closed()
+        assert by_http.over
+        await by_socket.wait_until(lambda: by_socket.close_code == 1000)
+    for told in app.connections[-2:]:
+        await app.wait_until(partial(has_ended, told))
+        assert told.of("rtmp.stop")[0]["reason"] == "completed"
 
 
 async def test_viewers_are_among_the_node_s_players(
