@@ -202,6 +202,11 @@ RULES = (
         reason=("too_slow",),
     ),
     Rule(
+        "Send the player to the other node",
+        "The stream is published on another node than the player's, and media don't go from one to the other.",
+        reason=("elsewhere",),
+    ),
+    Rule(
         "Use another player, or another codec",
         "The player can't decode what is published.",
         reason=("unsupported_codec",),

@@ -50,6 +50,8 @@ END_PLAYERS_S = env.patience("RTMPWEB_END_PLAYERS_S", 15, 86_400)
 RECONNECT_URL = env.rtmp_base("RTMPWEB_RECONNECT_URL")
 NODE_NAME = env.text("RTMPWEB_NODE")
 """This media node's name; empty: the host's name."""
+NODE_URL = env.rtmp_base("RTMPWEB_NODE_URL")
+"""How others reach this media node and no other; empty: by RTMP_HOST or the listener's own address."""
 RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")
 """The host name that encoders and players use, as shown in the strings to paste; empty: the listener's own address."""
 

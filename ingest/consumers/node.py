@@ -34,7 +34,7 @@ from ingest.contracts import (
 )
 from ingest.history import get_history
 from ingest.livestore import CompactSample, get_livestore
-from ingest.services import judging
+from ingest.services import judging, paste
 from ingest.telemetry import TelemetryWriter, set_writer
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,10 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         addresses = [f"{host}:{port}" for host, port in self.scope["addresses"]]
         addresses += [f"{host}:{port} (TLS)" for host, port in self.scope["tls_addresses"]]
         addresses += [f"{host}:{port} (media)" for host, port in self.scope["media_addresses"]]
-        self.upkeep = Upkeep(self.node, ", ".join(addresses), self.drop, self.drain, self.judge)
+        url = paste.node_url(self.scope["addresses"], self.scope["tls_addresses"])
+        self.upkeep = Upkeep(
+            self.node, ", ".join(addresses), self.drop, self.drain, self.judge, self.send_away, url=url
+        )
         self.care = recordings.Care(self.node)
         self.telemetry = TelemetryWriter(settings.LAKE_DIR, self.node)
         set_writer(self.telemetry)
@@ -99,6 +102,9 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         if session in ACTIVE:
             await self.send({"type": "node.judge", "session_id": session, "health": rules})
 
+    async def send_away(self, streams: dict[str, str]) -> None:
+        await self.send({"type": "node.elsewhere", "streams": streams})
+
     async def drain(self, left_s: float | None) -> None:
         if left_s is None:
             await self.send({"type": "node.resume"})
@@ -119,6 +125,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         samples = [sample for sample in event["samples"] if not trials.is_trial(sample.name)]
         if self.upkeep is not None:
             self.upkeep.heard(samples)
+            self.upkeep.waiting = {f"{each['app']}/{each['name']}" for each in streams if _is_waited_for(each)}
         if self.telemetry is not None and samples:
             self.telemetry.samples(samples)
         judged.tell(event["streams"])
@@ -241,6 +248,11 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
             await asyncio.to_thread(get_livestore().remove_node, self.node)
         except Exception as error:
             logger.warning("The live store did not forget the node: %s", type(error).__name__)
+
+
+def _is_waited_for(stream: StreamSnapshot) -> bool:
+    """It has players, and nobody publishes it here."""
+    return stream["state"] == "waiting" and stream["session_id"] is None
 
 
 def _compact(sample: Sample) -> CompactSample:

@@ -38,7 +38,7 @@ from ingest.history import BeginRow, MediaRow, get_history
 from ingest.live.metadata import encoder_name
 from ingest.models import Application
 from ingest.procedures import CallContext
-from ingest.services import admission, callback, playable, sessions
+from ingest.services import admission, callback, elsewhere, playable, sessions
 from ingest.services.admission import Grant, NotYet, Peer, PublishRequest
 from ingest.services.callback import Question
 from ingest.services.playable import Playable, PlayGrant
@@ -176,21 +176,24 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
 
     async def _play(self, event: PlayEvent) -> None:
         self.action = "play"
-        app, name, credential = self.scope["app"], event["name"], event["credential"]
+        app, name, credential, node = self.scope["app"], event["name"], event["credential"], self.scope["node"]
         wanted = playable.wanted_by(event["start"])
         by_http = self.scope["scheme"] == "http"
         session_id = uuid.uuid4()
 
         def check() -> Playable:
             now = timezone.now()
-            return playable.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
+            found = playable.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
+            if wanted != "recorded":
+                elsewhere.refuse(found=found, node=node, now=now)
+            return found
 
         async def decide(deadline: float) -> Playable:
             if credential:
                 guarding.hear("play", self.scope["client"][0])
             if get_history().full:  # Nothing may begin that could not be recorded.
                 raise database.TooSlow
-            found = await PLAYS.ask((app, name, credential, wanted, by_http), check, deadline)
+            found = await PLAYS.ask((app, name, credential, wanted, by_http, node), check, deadline)
             if not found.is_permitted:
                 about = callback.question("play", found.application, name=found.name, stream=found.stream)
                 await Permission(self.peer, session_id).ask(about)

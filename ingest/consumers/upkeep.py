@@ -7,7 +7,7 @@ tried again with the next tick. Live streams go on meanwhile.
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence, Set
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from ingest.consumers import database, recorder
 from ingest.consumers.active import REACH, leased, must_end, of_node, published
 from ingest.consumers.silence import Change, Silences
 from ingest.contracts import EndReason, Issue, Sample
-from ingest.services import bans, judging, leases, nodes, revocation
+from ingest.services import bans, elsewhere, judging, leases, nodes, revocation
 from ingest.services.guard import get_guard
 
 logger = logging.getLogger(__name__)
@@ -47,12 +47,30 @@ DrainFor = Callable[[float | None], Coroutine[Any, Any, None]]
 JudgeBy = Callable[[str, judging.Rules], Coroutine[Any, Any, None]]
 """Takes a session and its stream's own rules of health."""
 
+SendAway = Callable[[dict[str, str]], Coroutine[Any, Any, None]]
+"""Takes paths of streams that are published on other nodes, and what their players are told."""
+
 
 class Upkeep:
     """One node's rounds. `start` comes first and is repeated until the database has taken it."""
 
-    def __init__(self, node: str, address: str, drop: Drop, drain: DrainFor, judge: JudgeBy) -> None:
+    def __init__(
+        self,
+        node: str,
+        address: str,
+        drop: Drop,
+        drain: DrainFor,
+        judge: JudgeBy,
+        send_away: SendAway,
+        *,
+        url: str = "",
+    ) -> None:
+        """`url`: by which players reach the node."""
         self.node = node
+        self.waiting: Set[str] = frozenset()
+        """The paths of streams that have players here and no publisher, as of the last tick."""
+        self._send_away = send_away
+        self._url = url
         self._judge = judge
         self._rules: dict[str, judging.Rules] = {}
         """Of health: what each session's stream is judged by, as was told last."""
@@ -132,6 +150,7 @@ class Upkeep:
             started = nodes.started(
                 name=self.node,
                 address=self._address,
+                url=self._url,
                 now=timezone.now(),
                 since=self._began,
                 alive=alive,
@@ -159,14 +178,18 @@ class Upkeep:
             logger.warning("Closed %d sessions that a former process of this node left open.", len(started.left))
 
     async def _revocations(self) -> None:
-        streams = published(self.node)
+        streams, waiting = published(self.node), self.waiting
 
-        def read() -> tuple[list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, judging.Rules]]:
+        def read() -> tuple[
+            list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, judging.Rules], dict[str, str]
+        ]:
             self._read_bans()
             due = revocation.due(node=self.node, now=timezone.now())
-            return due, nodes.drain(name=self.node), judging.rules(streams=set(streams.values())) if streams else {}
+            rules = judging.rules(streams=set(streams.values())) if streams else {}
+            gone = elsewhere.told(paths=waiting, node=self.node, now=timezone.now()) if waiting else {}
+            return due, nodes.drain(name=self.node), rules, gone
 
-        due, drain, rules = await database.run(read, executor=database.READ)
+        due, drain, rules, gone = await database.run(read, executor=database.READ)
         former, self._rules = self._rules, {key: rules.get(stream, {}) for key, stream in streams.items()}
         for key, found in self._rules.items():
             if found != former.get(key, {}):
@@ -174,6 +197,8 @@ class Upkeep:
         for session, reason in due:
             if must_end(session, reason):
                 await self._drop(session, reason)
+        if gone:
+            await self._send_away(gone)
         if drain is not None and drain != self._drain_told:
             await self._drain(drain.left_s(timezone.now()))
         elif drain is None and self._drains:

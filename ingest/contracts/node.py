@@ -80,6 +80,13 @@ class NodeJudge(TypedDict):
     health: dict[str, HealthRule]  # As in the publish answer.
 
 
+class NodeElsewhere(TypedDict):
+    """These streams are published on other nodes: who waits for one here is told so, and where."""
+
+    type: Literal["node.elsewhere"]
+    streams: dict[str, str]  # By path, what players are told.
+
+
 class NodeResume(TypedDict):
     type: Literal["node.resume"]
 

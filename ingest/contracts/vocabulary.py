@@ -10,6 +10,7 @@ EndReason = Literal[
     "kicked",  # By an operator.
     "key_revoked",  # The key was revoked, disabled or expired, or its stream or application disabled.
     "replaced",  # Another publisher took the stream over.
+    "elsewhere",  # The stream that was played is published on another node.
     "protocol_error",  # The peer broke the protocol or went over a limit of it.
     "too_slow",  # The player stayed over the bounds of what may wait for it, or took nothing.
     "test_over",  # What a test-only key publishes has gone on for as long as it may.

@@ -25,6 +25,9 @@ class Node(models.Model):
     name = models.CharField(max_length=128, unique=True)
     state = models.CharField(max_length=8, choices=State, default=State.UP)
     address = models.CharField(max_length=255, blank=True)
+    url = models.CharField(
+        max_length=255, blank=True, default="", db_default="", help_text="How players reach it, as rtmp://host:port."
+    )
     started_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(default=timezone.now)
     stopped_at = models.DateTimeField(

@@ -280,7 +280,7 @@ class Connection(asyncio.BufferedProtocol):
             totals = session.stop(now)
         with self.control.in_any_case(session):
             if tell:
-                self.control.tell_end(session, reason, now)
+                self.control.tell_end(session, reason, description, now)
         if not self.sessions:
             self.idle_since = now
         self.control.session_ended(session, reason, description, totals)

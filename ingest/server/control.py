@@ -199,12 +199,12 @@ class Control(ApplicationSide[Link]):
             with about(session_id=session.session_id, connection=self.id):
                 logger.exception("%s: a session could not be closed in order", self.label)
 
-    def tell_end(self, session: Session, reason: EndReason, now: float) -> None:
+    def tell_end(self, session: Session, reason: EndReason, description: str, now: float) -> None:
         """The server ends it for this reason: the client's status, if there is one for it."""
         connection = self.connection
         status = session.status_of(reason)
         if status:
-            connection.rtmp.send_status(session.stream_id, *status)
+            connection.rtmp.send_status(session.stream_id, status.level, status.code, status.description or description)
         with suppress(LocalProtocolError):  # The client has asked for another on its stream already.
             connection.rtmp.stop_stream(session.stream_id)
         connection.collect_statuses(now)

@@ -16,6 +16,7 @@ class Status(NamedTuple):
     level: str
     code: str
     description: str
+    """Empty: what is said of the session's end."""
 
 
 # FFmpeg stops at level 'error', librtmp at some codes. OBS reads nothing after Publish.Start: for it the close counts.
@@ -37,6 +38,7 @@ PLAYER_STATUS: dict[EndReason, Status] = {
     "kicked": Status("error", "NetStream.Play.Failed", "Stopped by an operator."),
     "key_revoked": Status("error", "NetStream.Play.Failed", "Playing is no longer allowed."),
     "replaced": Status("status", "NetStream.Play.UnpublishNotify", "Playing was stopped."),
+    "elsewhere": Status("error", "NetStream.Play.StreamNotFound", ""),
     "too_slow": Status("error", "NetStream.Play.Failed", "The player took less than it was sent, for too long."),
     "protocol_error": Status("error", "NetStream.Failed", "The client went over a limit of the server."),
     "node_shutdown": Status("status", "NetStream.Play.UnpublishNotify", "The server is stopping."),
@@ -51,6 +53,7 @@ DESCRIPTIONS: dict[EndReason, str] = {
     "kicked": "Stopped by an operator.",
     "key_revoked": "The key is no longer valid.",
     "replaced": "Another publisher took the stream over.",
+    "elsewhere": "The stream is published on another node.",
     "protocol_error": "The client broke the protocol.",
     "too_slow": "The player took less than it was sent, for too long.",
     "test_over": "The test has gone on for as long as one may.",

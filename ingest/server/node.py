@@ -129,6 +129,8 @@ class Node:
                 self._server.drain(message["grace_s"])
             case "node.judge":
                 self._judge(message["session_id"], message["health"])
+            case "node.elsewhere":
+                self._send_away(message["streams"])
             case "node.resume":
                 self._server.resume()
             case "node.watch":
@@ -141,6 +143,15 @@ class Node:
         session = self._server.sessions.get(session_id)
         if session:
             session.connection.stop_session(session, reason, description)
+
+    def _send_away(self, streams: dict[str, str]) -> None:
+        """Who waits for one of these here waits in vain. Players of its recordings don't."""
+        server = self._server
+        for path, why in streams.items():
+            live = server.registry.get(path)
+            if live and live.publisher is None:
+                for subscriber in live.subscribers:
+                    self._drop(subscriber.session_id, "elsewhere", why)
 
     def _judge(self, session_id: str, rules: dict[str, HealthRule]) -> None:
         session = self._server.sessions.get(session_id)

@@ -46,6 +46,7 @@ def started(
     name: str,
     address: str,
     now: datetime,
+    url: str = "",
     since: datetime | None = None,
     alive: Collection[uuid.UUID] = (),
     process_since: datetime | None = None,
@@ -64,6 +65,7 @@ def started(
             defaults={
                 "state": Node.State.UP,
                 "address": address[:255],
+                "url": url[:255],
                 "started_at": now,
                 "seen_at": now,
                 "stopped_at": None,

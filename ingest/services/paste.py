@@ -1,5 +1,6 @@
 """The exact strings that people paste into encoders and players."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from urllib.parse import quote
 
@@ -39,6 +40,20 @@ class Paste:
     def as_dict(self) -> dict[str, str]:
         """Without what is empty."""
         return {name: value for name, value in asdict(self).items() if value}
+
+
+def node_url(plain: Sequence[tuple[str, int]], tls: Sequence[tuple[str, int]]) -> str:
+    """By which players reach a node with these listeners: RTMPWEB_NODE_URL, else by what is known; empty: by nothing.
+
+    A host that RTMPWEB_RTMP_HOST names may be that of several nodes.
+    """
+    if settings.NODE_URL:
+        return str(settings.NODE_URL)
+    for scheme, addresses in (("rtmp", plain), ("rtmps", tls)):
+        for host, port in addresses:
+            if settings.RTMP_HOST or host not in WILDCARDS:
+                return _base(scheme, host, port)
+    return ""
 
 
 def server_base() -> str:

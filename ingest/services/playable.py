@@ -41,9 +41,13 @@ class Playable:
     """An operator's look."""
 
     @property
+    def is_download(self) -> bool:
+        return self.recording is not None and "disposition" in self.recording
+
+    @property
     def is_permitted(self) -> bool:
         """By its token alone, whatever else decides who may play."""
-        return self.is_preview or (self.recording is not None and "disposition" in self.recording)
+        return self.is_preview or self.is_download
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ REASONS: dict[str, Reason] = {
     "name_invalid": Reason("The name can't be a stream's name."),
     "stream_disabled": Reason("The stream is disabled.", NOT_FOUND),
     "stream_unknown": Reason("There is no such stream.", NOT_FOUND),
+    "elsewhere": Reason("The stream is published on another node of this server. Play it from {where}.", NOT_FOUND),
     "recording_unknown": Reason("There is no recording of this stream.", NOT_FOUND),
     "busy": Reason("Busy: another encoder is live on this stream.", {"publish": "NetStream.Publish.BadName"}),
     "play_not_allowed": Reason("The application's streams can't be played."),
@@ -91,6 +92,11 @@ UNCHECKED = {"unknown_app", "banned", "database_slow", "database_error", "intern
 """Reasons that leave open whether there is such an application: its name may be anything."""
 
 
+def describe(reason: str, **values: object) -> str:
+    """What the client is told."""
+    return REASONS[reason].description.format(**values)
+
+
 class Refused(Exception):  # noqa: N818 - an answer, not an error.
     """The answer is no. `reason` is a key of REASONS; `stream` and `key` are row ids where they are known."""
 
@@ -100,7 +106,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error.
         self.action = action
         self.reason = reason
         self.code = entry.codes.get(action) or CODES[action]
-        self.description = entry.description.format(**values)
+        self.description = describe(reason, **values)
         self.stream = stream
         self.key = key
 

@@ -1,25 +1,30 @@
 """The production form as operators and users meet it: its parts are apart and show one picture."""
 
+import asyncio
 import io
 import json
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import av
 import pytest
 from playwright.sync_api import Browser, Page, WebSocket
 
+from ingest.rtmp import events
 from tests.browser import log_in_as
 from tests.production.broadcast import FPS, Show, on_air
 from tests.production.installation import Production
 from tests.production.parts import MediaNode
 from tests.production.waits import waited_each_s, waited_s, waited_since_s
+from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
 from tests.server_process import program, wait_for
 from tests.tools import require_tool
@@ -43,7 +48,7 @@ UPDATES = 4
 @pytest.fixture(scope="module")
 def keys(production: Production) -> dict[str, dict[str, Any]]:
     production.manage("application", "set", "live")
-    names = ("seen", "encoder", "kicked", "revoked", "twice", "orphan", "rolled-up", "pictured")
+    names = ("seen", "encoder", "kicked", "revoked", "twice", "orphan", "rolled-up", "pictured", "frozen")
     return production.create_keys(f"live/{name}" for name in names)
 
 
@@ -222,4 +227,39 @@ def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Producti
         assert wait_for(ended(production, session), timeout_s=10, what="the old session is ended") == "node_lost"
     finally:
         first.start()
+    production.wait_ready()
+
+
+async def sent_away(url: str, name: str) -> str:
+    """What a player of that node is told as its stream is on another."""
+    address = urlsplit(url)
+    async with RtmpClient(address.hostname or "", port=address.port or 0, timeout_s=90) as player:
+        await player.connect("live")
+        await player.play(name)
+        told = await player.wait_for(events.StatusReceived, lambda status: status.level == "error")
+        return f"{told.code}: {told.description}"
+
+
+@pytest.mark.slow("a lease lives for ten seconds")
+@pytest.mark.measures_time
+def test_a_node_that_stood_still_sends_its_players_after_their_stream(
+    production: Production, keys: dict[str, Any]
+) -> None:
+    first, second = production.nodes.values()
+    with ThreadPoolExecutor(1) as pool, on_air(first.url, only(keys, "frozen"), players=0):
+        production.wait_for_state("live/frozen", "live")
+        told = pool.submit(asyncio.run, sent_away(first.url, "frozen"))
+        wait_for(lambda: production.stream("live/frozen")["players"] == 1, timeout_s=10, what="the player is there")
+        first.pause()
+        try:
+            wait_for(lambda: taken(second, keys["live/frozen"]), timeout_s=3 * FREE_S, what="the stream moves")
+            with on_air(second.url, only(keys, "frozen")) as (show,):
+                first.resume()
+                where = f"Play it from {second.url} (node-b)."
+                answer = told.result(3 * TOLD_S)
+                assert answer.startswith("NetStream.Play.StreamNotFound: ")
+                assert answer.endswith(where)
+                assert not show.ended
+        finally:
+            first.resume()
     production.wait_ready()

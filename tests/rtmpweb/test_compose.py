@@ -204,7 +204,7 @@ NOT_FROM_ENV = {
 }
 """Settings that an operator's .env does not change, and why."""
 
-ONE_SERVICE = {"RTMPWEB_ACCESS_LOG": "web", "RTMPWEB_DRAIN_S": "node"}
+ONE_SERVICE = {"RTMPWEB_ACCESS_LOG": "web", "RTMPWEB_DRAIN_S": "node", "RTMPWEB_NODE_URL": "node"}
 """Settings that only one kind of process reads."""
 
 

@@ -22,6 +22,7 @@ CLOSE_CODES: Final[dict[DisconnectReason, int]] = {
     "client_unpublish": 1000,
     "kicked": 4403,
     "key_revoked": 4403,
+    "elsewhere": 4404,
     "protocol_error": 1002,
     "node_shutdown": 1001,
     "completed": 1000,

@@ -226,7 +226,14 @@ def test_breaks_that_took_long_are_bad(lake: Path) -> None:
 
 
 def test_every_reason_of_a_refused_publish_has_words() -> None:
-    of_players = {"play_not_allowed", "token_missing", "token_invalid", "token_expired", "recording_unknown"}
+    of_players = {
+        "elsewhere",
+        "play_not_allowed",
+        "token_missing",
+        "token_invalid",
+        "token_expired",
+        "recording_unknown",
+    }
     of_downloads = {"download_expired", "download_unknown"}
     assert "publish" in CODES
     assert set(refusals.WORDS) == set(REASONS) - of_players - of_downloads

@@ -10,6 +10,7 @@ export const END_WORDS = {
   kicked: "Kicked by an operator",
   key_revoked: "Key revoked or disabled",
   replaced: "Replaced by another encoder",
+  elsewhere: "Published on another node",
   protocol_error: "Protocol error",
   node_shutdown: "Server stopped",
   node_lost: "Server lost",

@@ -120,6 +120,25 @@ async def test_who_pauses_is_told_too_and_leaves_with_all_of_it(app: ScriptedApp
         assert (await app.event("rtmp.disconnect", connection=1))["reason"] == "client_unpublish"
 
 
+async def test_who_waits_for_what_is_elsewhere_is_sent_away(app: ScriptedApplication, serve: Serve) -> None:
+    """Not who has the stream here, nor who plays something else."""
+    server = await serve(end_players_s=inf)
+    why = "Play it from there."
+    async with Stage(server.addresses[0][1]) as stage:
+        camera, viewer = await watched(stage)
+        waiting, other = await stage.viewer("gone"), await stage.viewer("other")
+        streams = {"live/cam": why, "live/gone": why, "live/never": why}
+        await app.node.send({"type": "node.elsewhere", "streams": streams})
+        status = await waiting.status("NetStream.Play.StreamNotFound")
+        assert (status.level, status.description) == ("error", why)
+        await waiting.client.wait_closed()
+        ended = await app.event("rtmp.stop", connection=2)
+        assert (ended["reason"], ended["description"]) == ("elsewhere", why)
+        await camera.send(key=True)
+        await viewer.hear(2)
+        assert other.codes == [START]
+
+
 @pytest.mark.timeout(60)
 async def test_real_players_end_with_it(app: ScriptedApplication, serve: Serve, tmp_path: Path) -> None:
     for tool in PLAYERS:

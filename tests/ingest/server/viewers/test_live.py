@@ -207,6 +207,16 @@ async def test_the_stream_s_end_is_theirs(
         assert told.of("rtmp.stop")[0]["reason"] == "completed"
 
 
+async def test_who_waits_for_what_is_elsewhere_is_sent_away(media_port: int, app: ScriptedApplication) -> None:
+    async with both(media_port, CAM) as (by_http, by_socket):
+        await by_http.wait_until(partial(is_accepted, by_http))
+        await by_socket.wait_until(partial(is_accepted, by_socket))
+        await app.node.send({"type": "node.elsewhere", "streams": {"live/cam1": "Play it from there."}})
+        await by_http.wait_closed()
+        assert by_http.over
+        await by_socket.wait_until(lambda: by_socket.close_code == 4404)
+
+
 async def test_viewers_are_among_the_node_s_players(
     media_port: int, app: ScriptedApplication, publisher: RtmpClient
 ) -> None:
