@@ -75,7 +75,13 @@ class Application(models.Model):
         db_default=Callback.NONE,
         help_text="RTMPWEB_AUTH_URL, once our own checks have passed. While it gives no answer, nobody gets in.",
     )
-    play_start_unit = models.CharField(max_length=2, choices=StartUnit, default=StartUnit.MILLISECONDS)
+    play_start_unit = models.CharField(
+        "unit of play's start and duration",
+        max_length=2,
+        choices=StartUnit,
+        default=StartUnit.MILLISECONDS,
+        help_text="Of those that players give with play and play2, of 0 and above. A seek is in milliseconds always.",
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -81,8 +81,6 @@ class Grant:
     labels: Labels
     limits: PublishLimits
     record: RecordOrder | None
-    start_unit: Literal["ms", "s"]
-    """Of the start that players ask for."""
     fencing: int
     lost: Session | None = None
     """The session that was ended for it, since its node had stopped renewing its lease."""
@@ -349,6 +347,5 @@ def _grant(
             "publishes": judging.publishes(stream=stream.pk, besides=session, now=now),
         },
         record=None,
-        start_unit="s" if application.play_start_unit == Application.StartUnit.SECONDS else "ms",
         fencing=fencing,
     )

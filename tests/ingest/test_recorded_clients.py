@@ -4,23 +4,29 @@ import asyncio
 import os
 import subprocess
 from collections.abc import AsyncIterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import av
 import imageio_ffmpeg
 import pytest
 import pytest_asyncio
+from asgiref.sync import sync_to_async
+from django.core.management import call_command
 
 from ingest.flv import FlvWriter, TagReader, decode_metadata
 from ingest.flv.tags import MEDIA, tag_bytes
 from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Recording, Session
+from ingest.rtmp import events
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from tests.e2e.programs import PLAYERS
 from tests.ingest.listener import listening
 from tests.ingest.ticks import until
 from tests.media import Packet, is_run_of, make_clip, of_kind, read_packets
+from tests.rtmp_client import RtmpClient
 from tests.tools import NOBODY, require_tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -113,6 +119,22 @@ async def the_session() -> Session:
 
 def same(found: list[Packet], whole: list[Packet]) -> bool:
     return all(of_kind(found, kind) == of_kind(whole, kind) for kind in ("video", "audio"))
+
+
+@pytest.mark.parametrize(("unit", "least_ms", "most_ms"), [("s", 1900, 2000), ("ms", 0, 100)])
+async def test_start_and_duration_are_of_the_applications_unit(
+    url: str, unit: str, least_ms: int, most_ms: int
+) -> None:
+    """From the operator's setting to what is sent: 2 of them, from 1 on."""
+    await sync_to_async(call_command)("application", "set", "live", "--play-start-unit", unit, stdout=StringIO())
+    async with RtmpClient(port=urlsplit(url).port or 0) as player:
+        await player.connect("live")
+        stream_id = await player.create_stream()
+        player.protocol.play(stream_id, "film", 1.0, 2.0)
+        await player.flush()
+        await player.wait_for(events.StatusReceived, lambda status: status.code == "NetStream.Play.Stop")
+        times = [event.timestamp for event in player.of(events.VideoReceived)]
+    assert least_ms <= max(times) < most_ms
 
 
 @pytest.mark.parametrize("name", FFMPEGS)

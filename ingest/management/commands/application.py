@@ -57,6 +57,12 @@ class Command(BaseCommand):
             choices=Application.Callback.values,
             help="about whom the authorisation service (RTMPWEB_AUTH_URL) is asked",
         )
+        change.add_argument(
+            "--play-start-unit",
+            choices=Application.StartUnit.values,
+            help="of the start and duration that players ask for: ms, as FFmpeg and librtmp mean them (the default), "
+            "or s, as the specification says, for programs that keep to it",
+        )
         change.add_argument("--enabled", choices=list(ON_OFF), help="off ends its sessions and refuses new ones")
         create = verbs.add_parser("create", parents=[change], add_help=False, help="make one that isn't there yet")
         show = verbs.add_parser("show", help="its policies, and what there is of it")
@@ -100,6 +106,7 @@ class Command(BaseCommand):
             "encoder_login": ON_OFF.get(options["encoder_login"]),
             "shared_objects": options["shared_objects"],
             "callback": options["callback"],
+            "play_start_unit": options["play_start_unit"],
             "enabled": ON_OFF.get(options["enabled"]),
         }
         for field, value in given.items():
@@ -166,10 +173,11 @@ def _row(application: Application) -> dict[str, Any]:
         "encoder_login": application.encoder_login,
         "shared_objects": application.shared_objects,
         "callback": application.callback,
+        "play_start_unit": application.play_start_unit,
     }
 
 
-TOLD = ("publish", "play", "record", "encoder_login", "shared_objects", "callback", "enabled")
+TOLD = ("publish", "play", "record", "encoder_login", "shared_objects", "callback", "play_start_unit", "enabled")
 
 
 def _line(application: Application) -> str:

@@ -1,4 +1,4 @@
-"""Streams on other nodes: how players reach a node, and the end of those who asked the wrong one."""
+"""Playing: how players reach a node, the end of those who asked the wrong one, what the unit of a start is of."""
 
 from django.db import migrations, models
 
@@ -9,6 +9,18 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AlterField(
+            model_name="application",
+            name="play_start_unit",
+            field=models.CharField(
+                choices=[("ms", "Milliseconds, as clients send"), ("s", "Seconds, as the specification says")],
+                default="ms",
+                help_text="Of those that players give with play and play2, of 0 and above. A seek is in milliseconds "
+                "always.",
+                max_length=2,
+                verbose_name="unit of play's start and duration",
+            ),
+        ),
         migrations.AddField(
             model_name="node",
             name="url",
