@@ -19,7 +19,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -343,10 +343,12 @@ def write(batch: Sequence[Operation], attempts: Attempts) -> dict[Key, int]:
 
 
 def _begin(rows: Sequence[BeginRow]) -> None:
-    """Makes the sessions' rows. One whose stream was deleted since is made without: its node then ends it."""
+    """Makes the sessions' rows. One whose stream was deleted since is made without: its node then ends it. One that
+    waited for a name has the stream that came under it since."""
     if not rows:
         return
     streams = set(Stream.objects.filter(pk__in={row.stream for row in rows}).values_list("pk", flat=True))
+    came = _came({(row.app, row.name) for row in rows if row.stream is None})
     nodes = {name: Node.objects.get_or_create(name=name)[0] for name in {row.node for row in rows}}
     Session.objects.bulk_create(
         [
@@ -355,7 +357,7 @@ def _begin(rows: Sequence[BeginRow]) -> None:
                 kind=Session.Kind.PLAY,
                 app=row.app,
                 name=row.name,
-                stream_id=row.stream if row.stream in streams else None,
+                stream_id=row.stream if row.stream in streams else came.get((row.app, row.name)),
                 node=nodes[row.node],
                 channel=row.channel,
                 address=row.address,
@@ -366,6 +368,14 @@ def _begin(rows: Sequence[BeginRow]) -> None:
         ],
         ignore_conflicts=True,
     )
+
+
+def _came(names: Set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """The streams that there are of these names (application, name)."""
+    if not names:
+        return {}
+    rows = Stream.objects.filter(application__name__in={app for app, _ in names}, name__in={name for _, name in names})
+    return {(app, name): pk for app, name, pk in rows.values_list("application__name", "name", "pk")}
 
 
 def _save(events: list[StatusEvent]) -> None:

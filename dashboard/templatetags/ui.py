@@ -85,6 +85,7 @@ ATTEMPT_ADVICE = {
     "network_not_allowed": "Add the address to the key's networks, if it is the right one.",
     "stream_disabled": "Enable the stream, if it is to be used again.",
     "stream_unknown": "Correct the stream's name in the player.",
+    "too_many_awaited": "Look at who asks for so many names; let the application be published to with keys only.",
     "elsewhere": "Have the player connect to the node that is named, or the encoder to the players' node.",
     "busy": "Stop the other encoder, or let newer publishers take the stream over.",
     "play_not_allowed": "Change the application's play policy, if its streams are to be played.",

@@ -19,7 +19,7 @@ class ActiveSession:
     app: str
     name: str
     stream: int | None
-    """None: a session of the past whose stream was deleted."""
+    """None: a session of the past whose stream was deleted; a player of a recording, or of a name, of no stream."""
     key: int | None
     fencing: int
     node: str
@@ -47,6 +47,12 @@ ACTIVE: dict[str, ActiveSession] = {}
 """By session id."""
 
 
+AWAITED: dict[str, int] = {}
+"""By node of this process: how many streams players wait for there, as of its last tick."""
+MOST_AWAITED = 5_000
+"""Then nobody may wait for a further name that no stream has: each costs the node some 6 KB, and 10 us a second."""
+
+
 DRAINING: set[str] = set()
 """The nodes of this process that take nothing new."""
 
@@ -67,6 +73,13 @@ def published(node: str) -> dict[str, int]:
         for key, session in ACTIVE.items()
         if session.kind == "publish" and session.node == node and session.stream is not None
     }
+
+
+def join_stream(app: str, name: str, stream: int) -> None:
+    """The stream may be new: who waits for its name here, plays it."""
+    for session in ACTIVE.values():
+        if session.kind == "play" and session.stream is None and (session.app, session.name) == (app, name):
+            session.stream = stream
 
 
 def of_node(node: str) -> list[uuid.UUID]:

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from ingest import trials
 from ingest.consumers import guarding, judged, pages, recorder, recordings
-from ingest.consumers.active import ACTIVE, DRAINING, of_node
+from ingest.consumers.active import ACTIVE, AWAITED, DRAINING, of_node
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.counts import COUNTS
 from ingest.consumers.thumbnails import Thumbnails
@@ -121,20 +121,23 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         self.start_rounds()
 
     async def _tick(self, event: NodeTick) -> None:
-        streams, _ = trials.parted(event["streams"])
+        known = [each for each in event["streams"] if each["id"]]  # The others are names that players wait for.
+        streams, _ = trials.parted(known)
         samples = [sample for sample in event["samples"] if not trials.is_trial(sample.name)]
+        waiting = {f"{each['app']}/{each['name']}" for each in event["streams"] if _is_waited_for(each)}
+        AWAITED[self.node] = len(waiting)
         if self.upkeep is not None:
             self.upkeep.heard(samples)
-            self.upkeep.waiting = {f"{each['app']}/{each['name']}" for each in streams if _is_waited_for(each)}
+            self.upkeep.waiting = waiting
         if self.telemetry is not None and samples:
             self.telemetry.samples(samples)
-        judged.tell(event["streams"])
+        judged.tell(known)
         issues = event["figures"].get("issues", [])
         judged.log_node(self.node, self.issues, issues)
         self.issues = issues
         if self.upkeep is not None:
             self.upkeep.issues = issues
-        self.thumbnails.stamp(event["streams"])
+        self.thumbnails.stamp(known)
         for refused in event["refused"]:
             recorder.overcrowded(refused["address"], self.node, refused["count"])
         compact = {sample.stream: _compact(sample) for sample in samples}
@@ -142,7 +145,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         await self._send_pages(figures, streams, compact)
         if not self.storing:
             self.storing = True
-            self.spawn(self._store(figures, event["streams"], compact))
+            self.spawn(self._store(figures, known, compact))
 
     async def node_thumbnail(self, event: NodeThumbnail) -> None:
         self.spawn(self.thumbnails.keep(event))
@@ -238,6 +241,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
             self.telemetry = None
         await self._forget()
         DRAINING.discard(self.node)
+        AWAITED.pop(self.node, None)
         raise StopConsumer
 
     async def _forget(self) -> None:

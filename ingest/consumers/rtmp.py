@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from ingest import clean
 from ingest.consumers import database, deciding, guarding, recorder, recordings
-from ingest.consumers.active import DRAINING, REACH, ActiveSession, standing
+from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, REACH, ActiveSession, join_stream, standing
 from ingest.consumers.asking import Permission
 from ingest.consumers.calls import Calls
 from ingest.consumers.login import Connecting
@@ -153,6 +153,8 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         if grant.lost is not None:
             recorder.lost(grant.lost)
         self.authenticated = self.authenticated or grant.labels["key"] is not None
+        if grant.labels["key"] is None:
+            join_stream(grant.app, grant.name, grant.labels["stream"])
         session = self._open(event["stream_id"], "publish", grant)
         if grant.record is not None:
             recordings.expect(session)
@@ -194,6 +196,8 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             if get_history().full:  # Nothing may begin that could not be recorded.
                 raise database.TooSlow
             found = await PLAYS.ask((app, name, credential, wanted, by_http, node), check, deadline)
+            if found.is_awaited and AWAITED.get(node, 0) >= MOST_AWAITED:
+                raise Refused("play", "too_many_awaited", stream=None, key=None)
             if not found.is_permitted:
                 about = callback.question("play", found.application, name=found.name, stream=found.stream)
                 await Permission(self.peer, session_id).ask(about)

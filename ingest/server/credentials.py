@@ -42,6 +42,9 @@ LONGEST_QUERY = 4096
 """Characters of a query that is read. A longer one counts as none, so whoever has a key in it is refused for want of
 one: each of its fields would cost some microseconds, and it comes before any decision. Real ones have under 1000."""
 
+MASK = "…"
+"""Stands for what was masked, or for the rest of it."""
+
 MAX_DEPTH = 16
 
 TEXTLESS = (NoneType, bool, int, float, amf0.Date, amf0.Singleton)
@@ -105,7 +108,12 @@ def mask(secret: str) -> str:
     if not secret:
         return ""
     shown = len(KEY_PREFIX) + 4 if looks_like_key(secret) else min(3, len(secret) // 4)
-    return f"{secret[:shown]}…"
+    return f"{secret[:shown]}{MASK}"
+
+
+def is_masked(text: str) -> bool:
+    """Whether something was, in all likelihood: names hardly have the sign."""
+    return MASK in text
 
 
 def looks_like_key(text: str) -> bool:

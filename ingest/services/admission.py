@@ -265,6 +265,7 @@ def admit_publish(
         stream, key = target.stream, target.key
         if stream is None:
             stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
+            sessions.join_stream(stream=stream)
         node, _ = Node.objects.get_or_create(name=peer.node)  # It may come before the node's own start is written.
         Session.objects.create(
             pk=session,

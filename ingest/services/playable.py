@@ -1,5 +1,7 @@
 """What somebody may play of a name: what is live, its recording, or either (RTMP 1.0, section 7.2.2.1). Only reads.
 
+Where neither is there, a player waits for the live stream, if somebody may come to publish it.
+
 Names of recordings are asked for in several spellings: FFmpeg and others put `flv:` or `mp4:` before them and an ending
 behind them, or take that away. A recording goes by the rules of the stream that was recorded: enabled, play tokens. One
 of no stream goes by its application's policy alone, so that no token lets anybody play it. A download goes by none of
@@ -17,8 +19,10 @@ from django.utils.http import content_disposition_header
 from ingest import clean
 from ingest.contracts import Labels, RecordedFile
 from ingest.models import Application, Recording, Stream
-from ingest.services import playtokens, recordings
+from ingest.server.credentials import is_masked, looks_like_key
+from ingest.services import keys, playtokens, recordings
 from ingest.services.refusals import Refused
+from ingest.validators import is_stream_name
 
 Wanted = Literal["live", "recorded", "any"]
 
@@ -35,7 +39,7 @@ class Playable:
     name: str
     """As it is kept: without a prefix."""
     stream: Stream | None
-    """None: there is but the recording."""
+    """None: there is but the recording, or nothing yet."""
     recording: RecordedFile | None
     is_preview: bool = False
     """An operator's look."""
@@ -43,6 +47,11 @@ class Playable:
     @property
     def is_download(self) -> bool:
         return self.recording is not None and "disposition" in self.recording
+
+    @property
+    def is_awaited(self) -> bool:
+        """Nobody has published it yet, nor has it been recorded."""
+        return self.stream is None and self.recording is None
 
     @property
     def is_permitted(self) -> bool:
@@ -92,7 +101,8 @@ def check(
 ) -> Playable:
     """What of it may be played, or downloaded if it is asked for `by_http`. Raises Refused.
 
-    A stream need not be live: its player waits for the publisher. A recording that is wanted has to be there.
+    A stream need not be live: its player waits for the publisher. Where anyone may publish under any name, that name
+    need not be known either. A recording that is wanted has to be there.
     """
     names = spellings(name)
     if by_http and wanted == "recorded" and credential:
@@ -111,7 +121,10 @@ def check(
     recording = None if wanted == "live" else _recording(application, names)
     live = None if wanted == "recorded" else stream
     if live is None and recording is None:
-        _refuse("stream_unknown" if stream is None else "recording_unknown", stream)
+        if stream is not None:
+            _refuse("recording_unknown", stream)
+        if wanted == "recorded" or not _may_come(application, name):
+            _refuse("stream_unknown")
     ruled_by = live or (recording and recording.stream) or stream
     reason = _reason(application, ruled_by, credential, now)
     if reason:
@@ -183,6 +196,14 @@ def _recording(application: Application, names: list[str]) -> Recording | None:
         if found is not None:
             return found
     return None
+
+
+def _may_come(application: Application, name: str) -> bool:
+    """Whether a stream of the name begins with whoever publishes under it first. A key, or what is left of one that was
+    masked, is nobody's name."""
+    if application.publish_policy != Application.PublishPolicy.OPEN or not is_stream_name(name):
+        return False
+    return not (is_masked(name) or looks_like_key(name)) and keys.find(secret=name) is None
 
 
 def _reason(application: Application, stream: Stream | None, credential: str, now: datetime) -> str:

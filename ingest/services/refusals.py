@@ -56,6 +56,10 @@ REASONS: dict[str, Reason] = {
     "name_invalid": Reason("The name can't be a stream's name."),
     "stream_disabled": Reason("The stream is disabled.", NOT_FOUND),
     "stream_unknown": Reason("There is no such stream.", NOT_FOUND),
+    "too_many_awaited": Reason(
+        "Players wait for as many streams on this node as may be waited for. Try again when the stream is live.",
+        TRANSIENT,
+    ),
     "elsewhere": Reason("The stream is published on another node of this server. Play it from {where}.", NOT_FOUND),
     "recording_unknown": Reason("There is no recording of this stream.", NOT_FOUND),
     "busy": Reason("Busy: another encoder is live on this stream.", {"publish": "NetStream.Publish.BadName"}),

@@ -20,7 +20,7 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
 
     An explicit request comes first, then a trial that has lasted for as long as one may; else a key or a log-in that
     was revoked, disabled, deleted or has expired, or a stream or application that was disabled or deleted. Who plays a
-    recording that belongs to no stream may go on.
+    recording that belongs to no stream may go on, and so may who waits for a name that anyone may come to publish.
     """
     key_gone = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
     key_deleted = Q(
@@ -32,6 +32,10 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
     of_no_stream = Recording.objects.filter(
         stream=None, name=OuterRef("name"), application__name=OuterRef("app"), application__enabled=True
     )
+    of_open = Application.objects.filter(
+        name=OuterRef("app"), enabled=True, publish_policy=Application.PublishPolicy.OPEN
+    )
+    awaits = Q(kind=Session.Kind.PLAY) & Exists(of_open)
     test_over = now - trials.MOST
     rows = (
         Session.objects.filter(node__name=node, ended_at__isnull=True)
@@ -42,7 +46,7 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
             | Q(key__expires_at__lte=now)
             | key_deleted
             | encoderlogin.gone(now)
-            | (Q(stream__isnull=True) & ~Exists(of_no_stream))
+            | (Q(stream__isnull=True) & ~Exists(of_no_stream) & ~awaits)
             | Q(stream__enabled=False)
             | Q(stream__application__enabled=False)
             | Q(is_test=True, started_at__lte=test_over)

@@ -15,7 +15,7 @@ from django.utils import timezone
 from ingest import clean
 from ingest.contracts import EndReason, Totals
 from ingest.live.metadata import encoder_name
-from ingest.models import EncoderLogin, Session, StatusEvent, StreamKey
+from ingest.models import EncoderLogin, Session, StatusEvent, Stream, StreamKey
 from ingest.services import leases, outbox
 
 logger = logging.getLogger(__name__)
@@ -95,6 +95,12 @@ def fill_in(*, session: uuid.UUID, totals: Totals, last_at: datetime, now: datet
             setattr(row, name, totals[name])  # type: ignore[literal-required]
         row.save(update_fields=["ended_at", "summary", *TOTALS])
         return True
+
+
+def join_stream(*, stream: Stream) -> None:
+    """The stream is new: who waited for its name until now, plays it."""
+    waiting = Session.objects.filter(kind=Session.Kind.PLAY, stream=None, ended_at__isnull=True)
+    waiting.filter(app=stream.application.name, name=stream.name).update(stream=stream)
 
 
 def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ingest import history, livestore
 from ingest.consumers import active, database
-from ingest.consumers.active import ACTIVE, DRAINING
+from ingest.consumers.active import ACTIVE, AWAITED, DRAINING
 from ingest.models import Application, Stream
 from ingest.services import guard, keys
 from tests.ingest.control import Connection, NodeApp
@@ -49,6 +49,7 @@ def process(
     channel_layers.backends.clear()
     ACTIVE.clear()
     DRAINING.clear()
+    AWAITED.clear()
     active.REACH._last = timezone.now() + timedelta(hours=1)
     active.REACH._since = timezone.now() - timedelta(hours=1)
     yield writer

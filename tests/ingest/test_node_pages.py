@@ -53,6 +53,17 @@ async def test_the_wall_gets_what_changed_and_what_is_gone(node: NodeApp) -> Non
     assert (third["streams"], third["gone"]) == ([], [2])
 
 
+async def test_names_that_players_wait_for_are_no_streams(node: NodeApp) -> None:
+    """Of none of them is there a row, nor a page."""
+    receive = await watch("live")
+    waiting = [snapshot(0, state="waiting", name=name) for name in ("next", "another")]
+    await node.tick(at=100.0, streams=[*waiting, snapshot(7)])
+    told = await receive()
+    assert [card["id"] for card in told["streams"]] == [7]
+    store = livestore.get_livestore()
+    await until(lambda: [each["id"] for each in store.read().streams] == [7])
+
+
 @pytest.mark.both_forms
 async def test_a_streams_page_gets_its_samples(node: NodeApp) -> None:
     receive = await watch("stream.1")

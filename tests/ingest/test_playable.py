@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ingest.models import Application, Lease, Node, Recording, Session, Stream
-from ingest.services import lengths, playable, playtokens, revocation
+from ingest.server.credentials import mask
+from ingest.services import keys, lengths, playable, playtokens, revocation
 from ingest.services.playable import Playable, Wanted, wanted_by
 from ingest.services.refusals import Refused
 
@@ -145,6 +146,42 @@ def test_names_of_nothing(application: Application, name: str) -> None:
     assert refusal(name) == "stream_unknown"
 
 
+# --- Names that nobody has yet ---
+
+
+def test_where_anyone_may_publish_a_name_need_not_be_known(application: Application) -> None:
+    """Section 7.2.2.1: what is live, else the recording, else its player waits. For a recording nobody does."""
+    film = recorded(application, "film")
+    assert refusal("next") == "stream_unknown"
+    Application.objects.update(publish_policy="open")
+    for wanted in ("any", "live"):
+        found = check("next", wanted)  # type: ignore[arg-type]
+        assert (found.is_awaited, found.name, found.stream, found.recording) == (True, "next", None, None)
+    grant = playable.grant(session=uuid.uuid4(), playable=found)
+    assert (grant.path, grant.labels) == ("live/next", {"stream": 0, "key": None})
+    assert refusal("next", "recorded") == "stream_unknown"
+    assert row(check("film")) == film.pk
+    assert lengths.length_s(app="live", name="next", credential="", now=NOW) == 0
+    Application.objects.update(play_policy="token")
+    assert refusal("next") == "token_missing"
+    assert refusal("next", token="any") == "token_invalid"
+    Application.objects.update(enabled=False)
+    assert refusal("next") == "app_disabled"
+
+
+@pytest.mark.parametrize("name", ["a b", "..", "x" * 256, "a\x00b", ""])
+def test_what_nobody_can_publish_under_is_not_waited_for(application: Application, name: str) -> None:
+    Application.objects.update(publish_policy="open")
+    assert refusal(name) == "stream_unknown"
+
+
+def test_a_key_is_no_name_to_wait_for(stream: Stream) -> None:
+    Application.objects.update(publish_policy="open")
+    own, imported = keys.generate(), keys.create(stream=stream, secret="oldserver-key-1").secret
+    for name in (own, mask(own), imported, mask(imported)):
+        assert refusal(name) == "stream_unknown"
+
+
 # --- Downloads ---
 
 
@@ -224,3 +261,19 @@ def test_who_plays_a_recording_of_no_stream_may_go_on(application: Application) 
     Application.objects.update(enabled=True)
     film.delete()
     assert due() == 1
+
+
+def test_who_waits_for_a_name_may_go_on_while_anyone_may_come(application: Application) -> None:
+    node = Node.objects.create(name="node-a")
+    fields = {"app": "live", "name": "next", "stream": None, "node": node, "address": ""}
+    player = Session.objects.create(kind="play", **fields)
+    publisher = Session.objects.create(kind="publish", **fields)
+
+    def due() -> set[uuid.UUID]:
+        return {session for session, _ in revocation.due(node="node-a", now=NOW)}
+
+    assert due() == {player.pk, publisher.pk}
+    Application.objects.update(publish_policy="open")
+    assert due() == {publisher.pk}, "whose stream was deleted"
+    Application.objects.update(enabled=False)
+    assert due() == {player.pk, publisher.pk}

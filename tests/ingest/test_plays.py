@@ -13,16 +13,19 @@ from django.utils import timezone
 
 from ingest import history
 from ingest.attempts import Attempts
-from ingest.consumers import database
+from ingest.consumers import database, rtmp
+from ingest.consumers.active import ACTIVE, AWAITED
 from ingest.consumers.database import READ
 from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Session, StatusEvent, Stream
-from ingest.services import playtokens, sessions
+from ingest.rtmp import events
+from ingest.services import playtokens, revocation, sessions
 from ingest.services.keys import NewKey
-from tests.ingest.control import Connection, NodeApp
+from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import held, limited, locked_database, until_queued
 from tests.ingest.listener import listening
-from tests.ingest.ticks import drop_after_ticks, is_up, until
+from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.ticks import drop_after_ticks, is_up, snapshot, until
 from tests.rtmp_client import RtmpClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -174,6 +177,65 @@ async def test_a_player_whose_stream_is_deleted_before_its_row_is_written(
     await player.disconnect("key_revoked")
     assert await asyncio.to_thread(process.flush, 5)
     assert (await Session.objects.aget()).end_reason == "key_revoked"
+
+
+async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
+    process: HistoryWriter, application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where anyone may publish. It has no stream until then, and looks of the node don't end it for that."""
+    await Application.objects.aupdate(publish_policy="open")
+    looks = 0
+
+    def look(**about: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return due(**about)
+
+    due = revocation.due
+    monkeypatch.setattr(revocation, "due", look)
+    playing = Session.objects.filter(kind="play", ended_at=None)
+    async with (
+        listening() as port,
+        RtmpClient(port=port, timeout_s=10) as player,
+        RtmpClient(port=port) as other,
+        RtmpClient(port=port) as encoder,
+    ):
+        for client, name in ((player, "next"), (other, "another")):
+            await client.connect("live")
+            await client.play(name)
+        await until(lambda: playing.filter(stream=None).count() == 2)
+        before = looks
+        await until(lambda: looks > before + 1)
+        await encoder.connect("live")
+        stream_id = await encoder.publish("next")
+        await encoder.send_video(stream_id, 0, AVC_HEADER)
+        await encoder.send_video(stream_id, 0, key_frame(1))
+        await player.wait_count(events.VideoReceived, 2)
+        stream = await Stream.objects.select_related("application").aget()
+        assert stream.path == "live/next"
+        assert [session.name async for session in playing.filter(stream=stream)] == ["next"]
+        assert {session.stream for session in ACTIVE.values() if session.name == "next"} == {stream.pk}
+        assert not other.of(events.VideoReceived)
+        assert not other.closed
+
+
+async def test_names_that_nobody_has_are_waited_for_in_some_number(
+    node: NodeApp, process: HistoryWriter, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streams that there are may be waited for all the same."""
+    await Application.objects.aupdate(publish_policy="open")
+    monkeypatch.setattr(rtmp, "MOST_AWAITED", 2)
+    early, late = await connected(2)
+    for number, name in enumerate(("one", "two"), 1):
+        assert (await early.play(name, stream_id=number))["type"] == "rtmp.play.accept"
+    await node.tick(streams=[snapshot(0, state="waiting", name=name) for name in ("one", "two")])
+    await until(lambda: AWAITED.get(NODE) == 2)
+    refused = await late.play("three")
+    assert (refused["type"], refused["passes"]) == ("rtmp.play.reject", True)
+    assert (await late.play("cam1"))["type"] == "rtmp.play.accept"
+    await disconnect(early, late)
+    assert await asyncio.to_thread(process.flush, 5)
+    assert (await Attempt.objects.aget()).reason == "too_many_awaited"
 
 
 async def test_a_player_is_kicked(process: HistoryWriter, stream: Stream) -> None:

@@ -228,6 +228,7 @@ def test_breaks_that_took_long_are_bad(lake: Path) -> None:
 def test_every_reason_of_a_refused_publish_has_words() -> None:
     of_players = {
         "elsewhere",
+        "too_many_awaited",
         "play_not_allowed",
         "token_missing",
         "token_invalid",
