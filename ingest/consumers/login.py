@@ -7,7 +7,7 @@ from ingest.consumers.asking import Permission
 from ingest.consumers.base import ControlConsumer
 from ingest.contracts import ConnectEvent
 from ingest.models import Application, EncoderLogin
-from ingest.server.credentials import looks_like_key
+from ingest.server.credentials import is_token, looks_like_key
 from ingest.services import admission, callback, encoderlogin
 from ingest.services.admission import Peer
 from ingest.services.encoderlogin import Challenged, LoginRefused
@@ -43,13 +43,18 @@ class Connecting(ControlConsumer):
 
     async def _connect(self, event: ConnectEvent) -> None:
         address, said = self.scope["client"][0], event["login"]
-        is_viewer = self.scope["scheme"] in ("http", "ws")
+        is_viewer, as_token = self.scope["scheme"] in ("http", "ws"), is_token(self.scope["query"])
         publisher = encoderlogin.publishes(self.scope["connect"], self.scope["flash_ver"])
 
         def check() -> tuple[Application, EncoderLogin | None]:
             now, credential = timezone.now(), event["credential"]
             application = admission.connect(
-                app=self.scope["app"], credential=credential, address=address, now=now, only_plays=is_viewer
+                app=self.scope["app"],
+                credential=credential,
+                address=address,
+                now=now,
+                is_token=as_token,
+                only_plays=is_viewer,
             )
             return application, encoderlogin.enter(
                 application=application,

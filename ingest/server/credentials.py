@@ -247,6 +247,12 @@ def _credential(fields: Mapping[str, str]) -> str:
     return next((found[field] for field in SECRET_FIELDS if field in found), "")
 
 
+def is_token(query: Mapping[str, str]) -> bool:
+    """Of a query, masked or not: whether its credential came as a token. One that came as a key as well was that."""
+    given = {name.lower() for name, value in query.items() if value}
+    return next((field for field in SECRET_FIELDS if field in given), "") == "token"
+
+
 def _login(app: str, fields: Mapping[str, str]) -> LoginAnswer | None:
     if not fields.get(LOGIN):
         return None

@@ -20,7 +20,7 @@ from ingest.contracts import Labels, PublishLimits
 from ingest.contracts.recording import RecordOrder
 from ingest.models import Application, EncoderLogin, Node, Session, Stream, StreamKey
 from ingest.server.credentials import looks_like_key
-from ingest.services import encoderlogin, judging, keys, leases, recordings, sessions
+from ingest.services import encoderlogin, judging, keys, leases, playtokens, recordings, sessions
 from ingest.services.callback import Question, question
 from ingest.services.refusals import Action, Refused
 from ingest.validators import is_stream_name
@@ -115,15 +115,38 @@ def _streams(name: str) -> QuerySet[Stream]:
     return Stream.objects.filter(name=name) if clean.fits(name) else Stream.objects.none()
 
 
-def connect(*, app: str, credential: str, address: str, now: datetime, only_plays: bool = False) -> Application:
-    """An enabled application. A credential on it is a key, checked here, or a play token, which is checked at play.
+def connect(
+    *, app: str, credential: str, address: str, now: datetime, is_token: bool = False, only_plays: bool = False
+) -> Application:
+    """An enabled application. A credential on it is checked here, as far as it can be: which stream a key is to publish
+    or a token to play comes later. `is_token`: it came as one, not as a key.
 
     `only_plays`: it may be disabled, as that is checked at play too; recordings are downloaded all the same.
     """
     application = _application("connect", app, or_disabled=only_plays)
-    if looks_like_key(credential):
-        _check_key("connect", application, credential, wanted="", address=address, now=now)
+    if credential:
+        _check_presented(application, credential, is_token=is_token, address=address, now=now)
     return application
+
+
+def _check_presented(application: Application, credential: str, *, is_token: bool, address: str, now: datetime) -> None:
+    """A key of the application, or a token of one of its streams. Where playing takes none, anything may be called a
+    token, such as a CDN's: nobody asks for it.
+    """
+    takes_tokens = application.play_policy == Application.PlayPolicy.TOKEN
+    is_token = is_token and not looks_like_key(credential)
+    if is_token and not takes_tokens:
+        return
+    stream, verdict = playtokens.stream_of(token=credential, now=now)
+    if stream:
+        if takes_tokens and not Stream.objects.filter(pk=stream, application=application).exists():
+            _refuse("connect", "token_invalid")
+        if takes_tokens and verdict == "expired":
+            _refuse("connect", "token_expired")
+    elif is_token and keys.find(secret=credential) is None:
+        _refuse("connect", "token_invalid")
+    else:
+        _check_key("connect", application, credential, wanted="", address=address, now=now)
 
 
 def _check_key(

@@ -24,6 +24,10 @@ PREVIEW_LIFETIME: Final = timedelta(seconds=60)
 """The same: a preview that breaks asks for another."""
 
 
+STREAMS: Final = {SALT: "s", PREVIEW_SALT: "p"}
+"""Of the tokens for what is live: where each has its stream's row id."""
+
+
 def issue(*, stream: int, lifetime: timedelta = LIFETIME, now: datetime | None = None) -> str:
     """A token for the stream's row id."""
     return _sign({"s": stream}, SALT, lifetime, now)
@@ -32,6 +36,15 @@ def issue(*, stream: int, lifetime: timedelta = LIFETIME, now: datetime | None =
 def verify(*, token: str, stream: int, now: datetime | None = None) -> Verdict:
     payload = _payload(token, SALT)
     return _verdict(payload, payload is not None and payload["s"] == stream, now)
+
+
+def stream_of(*, token: str, now: datetime | None = None) -> tuple[int, Verdict]:
+    """The row id of the stream that the token plays, or lets look at; 0 for what is no such token."""
+    for salt, name in STREAMS.items():
+        payload = _payload(token, salt)
+        if payload is not None:
+            return payload[name], _verdict(payload, True, now)
+    return 0, "invalid"
 
 
 def issue_download(*, recording: int, lifetime: timedelta = DOWNLOAD_LIFETIME, now: datetime | None = None) -> str:

@@ -38,8 +38,9 @@ def refusal(act: Callable[[], object]) -> Refused:
 # --- Connect ---
 
 
-def connect(app: str = "live", credential: str = "") -> None:
-    admission.connect(app=app, credential=credential, address="192.0.2.7", now=NOW)
+def connect(app: str = "live", credential: str = "", *, token: str = "") -> None:
+    """With the application's `?key=` or `?token=`."""
+    admission.connect(app=app, credential=credential or token, address="192.0.2.7", now=NOW, is_token=bool(token))
 
 
 def test_an_application_is_open_to_connections(application: Application) -> None:
@@ -64,8 +65,39 @@ def test_a_key_on_the_application_is_checked_at_connect(key: NewKey) -> None:
     assert (refused.reason, refused.code) == ("key_unknown", "NetConnection.Connect.Rejected")
 
 
-def test_a_play_token_on_the_application_is_left_to_play(stream: Stream) -> None:
-    connect(credential=playtokens.issue(stream=stream.pk, now=NOW))
+def test_so_is_one_that_was_brought_over(stream: Stream) -> None:
+    secret = keys.create(stream=stream, secret="oldserver-key-1").secret
+    connect(credential=secret)
+    connect(token=secret)
+    assert refusal(lambda: connect(credential="oldserver-key-2")).reason == "key_unknown"
+    StreamKey.objects.update(enabled=False)
+    assert refusal(lambda: connect(credential=secret)).reason == "key_disabled"
+
+
+def test_a_play_token_on_the_application_is_checked_at_connect(stream: Stream) -> None:
+    """Which stream it is for is left to play."""
+    other = Application.objects.create(name="other", play_policy="token")
+    elsewhere = Stream.objects.create(application=other, name="cam1")
+    Application.objects.update(play_policy="token")
+    right = playtokens.issue(stream=stream.pk, now=NOW)
+    connect(token=right)
+    connect(credential=right)
+    connect(token=playtokens.issue_preview(stream=stream.pk, now=NOW))
+    cases = {
+        "nonsense": "token_invalid",
+        right[:-1]: "token_invalid",
+        playtokens.issue(stream=elsewhere.pk, now=NOW): "token_invalid",
+        playtokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
+    }
+    refused = {token: refusal(partial(connect, token=token)) for token in cases}
+    assert {token: each.reason for token, each in refused.items()} == cases
+    assert {each.code for each in refused.values()} == {"NetConnection.Connect.Rejected"}
+
+
+def test_where_playing_takes_no_token_anything_may_be_called_one(stream: Stream) -> None:
+    connect(token="a CDN's own")
+    connect(token=playtokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW))
+    assert refusal(lambda: connect(token=keys.generate())).reason == "key_unknown"
 
 
 # --- Publish ---

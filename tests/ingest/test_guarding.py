@@ -46,10 +46,10 @@ async def publish(port: int, secret: str, app: str = "live") -> str:
     return "live"
 
 
-async def play(port: int, name: str) -> str:
+async def play(port: int, name: str, app: str = "live") -> str:
     async with RtmpClient(port=port) as player:
         try:
-            await player.connect("live")
+            await player.connect(app)
             await player.play(name)
         except Refused as refused:
             return str(refused)
@@ -140,6 +140,17 @@ async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stre
         for number in range(3):
             assert "not valid" in await play(port, f"cam1?token=guess-{number}")
         assert "Too many wrong keys, tokens or passwords" in await play(port, f"cam1?token={token}")
+
+
+async def test_those_on_the_application_are_refused_there(process: HistoryWriter, stream: Stream) -> None:
+    await Application.objects.aupdate(play_policy="token")
+    token = playtokens.issue(stream=stream.pk)
+    async with listening() as port:
+        assert await play(port, "cam1", app=f"live?token={token}") == "live"
+        for number in range(3):
+            refused = await play(port, "cam1", app=f"live?token=guess-{number}")
+            assert refused == "NetConnection.Connect.Rejected: The play token is not valid for this stream."
+        assert "Too many wrong keys, tokens or passwords" in await play(port, "cam1", app=f"live?token={token}")
 
 
 async def test_a_lifted_ban_is_over_with_the_nodes_next_look(process: HistoryWriter, key: NewKey, looks: Looks) -> None:

@@ -6,6 +6,7 @@ from ingest.rtmp import amf3
 from ingest.server import credentials
 from ingest.server.credentials import (
     LONGEST_QUERY,
+    is_token,
     mask,
     may_hold_secret,
     scrub,
@@ -111,6 +112,22 @@ def test_a_query_in_whatever_form_shows_no_secret(query: str, credential: str, s
     assert app.query == play.query == publish.query
     assert app.credential == play.credential == credential
     assert app.query == shown
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (f"token={KEY}", True),
+        ("x=1&Token=abc", True),
+        ("key=&token=abc", True),
+        (f"key={KEY}", False),
+        (f"token=abc&KEY={KEY}", False),
+        ("token=", False),
+        ("", False),
+    ],
+)
+def test_what_a_credential_came_as(query: str, expected: bool) -> None:
+    assert is_token(split_app(f"live?{query}").query) is expected
 
 
 def test_a_player_that_was_given_a_key_does_not_spread_it() -> None:
