@@ -1,21 +1,21 @@
 """/recordings: what was recorded, its files, and their deletion."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from ninja import Field, Query, Router, Schema, Status
+from ninja import Body, Field, Query, Router, Schema, Status
 
 from dashboard import recordings as service
 from dashboard.actors import actor_of
 from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, Text, When, cut
-from dashboard.api.schemas import Problem
+from dashboard.api.schemas import Problem, TokenIn, TokenOut
 from dashboard.history import narrow
 from dashboard.permissions import Ability
 from ingest import clean
-from ingest.models import Recording
+from ingest.models import Application, Recording
 from ingest.services import acts, playlinks
 from ingest.services.recordings import RecordingProblem
 
@@ -49,7 +49,10 @@ class RecordingOut(Schema):
     duration_ms: int
     size_bytes: int
     keep: bool = Field(description="Never deleted because of its age or of the room it takes.")
-    flv_url: str = Field(description="By HTTP, for who may play it; no token is in it. Empty: the listener is off.")
+    flv_url: str = Field(
+        description="By HTTP. Without the token that it takes, if its application doesn't say otherwise. Empty: the "
+        "listener is off."
+    )
 
     @staticmethod
     def resolve_app(row: Any) -> str:
@@ -116,6 +119,23 @@ def download(request: HttpRequest, recording_id: int) -> HttpResponse | Status[P
         return service.send(row, actor=actor_of(request))
     except service.MediaOff as problem:
         return Status(503, Problem(detail=str(problem)))
+
+
+@router.post(
+    "/recordings/{int:recording_id}/token",
+    response={201: TokenOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.SHARE),
+    url_name="recording-token",
+)
+def play_token(
+    request: HttpRequest, recording_id: int, wish: Body[TokenIn | None] = None
+) -> Status[TokenOut | Problem]:
+    """A signed token for playing this one, and the URLs with it. 409 where nobody may play. It can't be revoked."""
+    row = get_object_or_404(service.rows(), pk=recording_id)
+    if row.application.play_policy == Application.PlayPolicy.NONE:
+        return Status(409, Problem(detail="The application's streams and recordings can't be played."))
+    lifetime = timedelta(hours=wish.hours if wish else playlinks.USUAL_HOURS)
+    return Status(201, TokenOut.of(acts.recording_link(actor_of(request), recording=row, lifetime=lifetime)))
 
 
 @router.delete(

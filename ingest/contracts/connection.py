@@ -228,6 +228,7 @@ class RecordedFile(TypedDict):
     file: str  # Its absolute path: FLV.
     duration_ms: int
     disposition: NotRequired[str]  # It is to be downloaded, by HTTP: the response's Content-Disposition.
+    alone: NotRequired[bool]  # What is live under the name is not for this player.
 
 
 class PlayAccept(TypedDict):

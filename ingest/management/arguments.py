@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, OutputWrapper
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from ingest.models import Application, Stream
+from ingest.models import Application, Recording, Stream
 from ingest.services import acts
 from ingest.services.audit import Actor
 from ingest.validators import validate_stream_name
@@ -73,6 +73,13 @@ def stream_of(path: str, *, make: Actor | None = None) -> Stream:
     except ValidationError as error:
         raise CommandError(f"{name!r} can't be a stream's name. {' '.join(error.messages)}") from None
     return acts.make_stream(make, application, name)
+
+
+def recording_of(pk: int) -> Recording:
+    recording = Recording.objects.select_related("application", "stream").filter(pk=pk).first()
+    if recording is None:
+        raise CommandError(f"There is no recording {pk}. See: manage.py recording list")
+    return recording
 
 
 def iso(when: datetime | None) -> str | None:

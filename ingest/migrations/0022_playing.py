@@ -1,4 +1,4 @@
-"""Playing: how players reach a node, the end of those who asked the wrong one, what the unit of a start is of."""
+"""Playing: how a node is reached, the end of who asked another one, who may play recordings, the unit of a start."""
 
 from django.db import migrations, models
 
@@ -9,6 +9,21 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddField(
+            model_name="application",
+            name="play_recordings",
+            field=models.CharField(
+                choices=[
+                    ("signed", "With a signed link or token, whoever may play what is live"),
+                    ("as_live", "Whoever may play what is live"),
+                ],
+                db_default="signed",
+                default="signed",
+                help_text="Their names can be guessed. Where playing takes a token, recordings take one too.",
+                max_length=8,
+                verbose_name="who may play recordings",
+            ),
+        ),
         migrations.AlterField(
             model_name="application",
             name="play_start_unit",

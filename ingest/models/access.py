@@ -26,6 +26,10 @@ class Application(models.Model):
         REQUESTED = "requested", "What publishers ask for: publish types record and append"
         ALL = "all", "Everything"
 
+    class PlayRecordings(models.TextChoices):
+        SIGNED = "signed", "With a signed link or token, whoever may play what is live"
+        AS_LIVE = "as_live", "Whoever may play what is live"
+
     class SharedObjects(models.TextChoices):
         NONE = "none", "None"
         TEMPORARY = "temporary", "Temporary ones, which end with their last client"
@@ -51,6 +55,14 @@ class Application(models.Model):
         default=RecordPolicy.REQUESTED,
         db_default=RecordPolicy.REQUESTED,
         db_column="record_policy",
+    )
+    play_recordings = models.CharField(
+        "who may play recordings",
+        max_length=8,
+        choices=PlayRecordings,
+        default=PlayRecordings.SIGNED,
+        db_default=PlayRecordings.SIGNED,
+        help_text="Their names can be guessed. Where playing takes a token, recordings take one too.",
     )
     recorded_before = models.BooleanField(default=False, db_default=False, editable=False, db_column="record")
     """What processes of versions before the policy write; nothing reads it."""

@@ -68,13 +68,13 @@ def _accept(control: Decisions, message: Message) -> None:
 
 def _player(connection: Link, request: Request, accept: PlayAccept, former: Session | None) -> Player:
     """Section 7.2.2.1: a start of -1 is live alone, one of 0 and above the recording. Without a start, what is live
-    here; else the recording; and where there is none, it waits for the live stream.
+    here, if the player may have that; else the recording; and where there is none, it waits for the live stream.
 
     A play2 from one recording to another without a start goes on where the `former` is.
     """
     registry, recording, asked = connection.server.registry, accept["recording"], request.play
     live = registry.get(accept["path"])
-    is_live = live is not None and live.publisher is not None
+    is_live = live is not None and live.publisher is not None and not (recording and recording.get("alone"))
     if recording and asked and (asked.start >= 0 or (asked.start != LIVE_ONLY and not is_live)):
         span = asked_span(asked.start, asked.duration, accept["start_unit"])
         if asked.transition == "switch" and asked.start < 0 and isinstance(former, PlayingRecorded):

@@ -61,6 +61,15 @@ def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> playlinks
 # --- Recordings ---
 
 
+def recording_link(actor: Actor, *, recording: Recording, lifetime: timedelta) -> playlinks.PlayLink:
+    """A token that plays the recording, and the URLs with it. The entry says until when, never the token."""
+    with transaction.atomic():
+        link = playlinks.make_of_recording(recording=recording, lifetime=lifetime)
+        detail = {"file": recording.file, "expires_at": link.expires_at}
+        audit.record(actor, "recording_token.create", name_of(recording), stream=recording.stream, **detail)
+    return link
+
+
 def delete_recording(actor: Actor, recording: Recording, *, note: str = "") -> None:
     """With its file. Raises RecordingProblem, also for a file that can't be deleted."""
     name, file, stream = name_of(recording), recording.file, recording.stream

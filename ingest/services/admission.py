@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from ingest import clean, trials
 from ingest.contracts import Labels, PublishLimits
 from ingest.contracts.recording import RecordOrder
-from ingest.models import Application, EncoderLogin, Node, Session, Stream, StreamKey
+from ingest.models import Application, EncoderLogin, Node, Recording, Session, Stream, StreamKey
 from ingest.server.credentials import looks_like_key
 from ingest.services import encoderlogin, judging, keys, leases, playtokens, recordings, sessions
 from ingest.services.callback import Question, question
@@ -130,23 +130,34 @@ def connect(
 
 
 def _check_presented(application: Application, credential: str, *, is_token: bool, address: str, now: datetime) -> None:
-    """A key of the application, or a token of one of its streams. Where playing takes none, anything may be called a
-    token, such as a CDN's: nobody asks for it.
+    """A key of the application, or a token of one of its streams or recordings. Where playing takes none, anything may
+    be called a token, such as a CDN's: nobody asks for it.
     """
     takes_tokens = application.play_policy == Application.PlayPolicy.TOKEN
     is_token = is_token and not looks_like_key(credential)
     if is_token and not takes_tokens:
         return
-    stream, verdict = playtokens.stream_of(token=credential, now=now)
-    if stream:
-        if takes_tokens and not Stream.objects.filter(pk=stream, application=application).exists():
+    found = _token_of(credential, now)
+    if found is not None:
+        if takes_tokens and not found[0].filter(application=application).exists():
             _refuse("connect", "token_invalid")
-        if takes_tokens and verdict == "expired":
+        if takes_tokens and found[1] == "expired":
             _refuse("connect", "token_expired")
     elif is_token and keys.find(secret=credential) is None:
         _refuse("connect", "token_invalid")
     else:
         _check_key("connect", application, credential, wanted="", address=address, now=now)
+
+
+def _token_of(
+    credential: str, now: datetime
+) -> tuple[QuerySet[Stream] | QuerySet[Recording], playtokens.Verdict] | None:
+    """What the token is for, whether it is there or not; None: it is none of ours."""
+    stream, verdict = playtokens.stream_of(token=credential, now=now)
+    if stream:
+        return Stream.objects.filter(pk=stream), verdict
+    recording, verdict = playtokens.recording_of(token=credential, now=now)
+    return (Recording.objects.filter(pk=recording), verdict) if recording else None
 
 
 def _check_key(

@@ -28,7 +28,7 @@ def told(*, paths: Collection[str], node: str, now: datetime) -> dict[str, str]:
 
 def refuse(*, found: Playable, node: str, now: datetime) -> None:
     """Raises Refused if what is live of it is published, but not on this node."""
-    if found.stream is None or found.is_download:
+    if found.stream is None or found.is_recording_alone:
         return
     place = _held(node, now).filter(stream=found.stream).values_list(*PLACE).first()
     if place is not None:

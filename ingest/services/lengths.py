@@ -12,9 +12,9 @@ def length_s(*, app: str, name: str, credential: str, now: datetime) -> float:
     Raises Refused as `play` of it would be.
     """
     found = playable.check(app=app, name=name, credential=credential, now=now)
-    if (
-        found.recording is None
-        or Lease.objects.filter(stream=found.stream, session__isnull=False, expires_at__gt=now).exists()
-    ):
+    if found.recording is None:
+        return 0.0
+    live = Lease.objects.filter(stream=found.stream, session__isnull=False, expires_at__gt=now)
+    if not found.is_recording_alone and live.exists():
         return 0.0
     return found.recording["duration_ms"] / 1000

@@ -77,7 +77,11 @@ def server(*, app: str) -> str:
 
 
 def play_url(*, stream: Stream) -> str:
-    return f"{server(app=stream.application.name)}/{quote(stream.name, safe=SAFE)}"
+    return name_url(app=stream.application.name, name=stream.name)
+
+
+def name_url(*, app: str, name: str) -> str:
+    return f"{server(app=app)}/{quote(name, safe=SAFE)}"
 
 
 def strings(*, stream: Stream, secret: str) -> Paste:

@@ -3,9 +3,10 @@
 Where neither is there, a player waits for the live stream, if somebody may come to publish it.
 
 Names of recordings are asked for in several spellings: FFmpeg and others put `flv:` or `mp4:` before them and an ending
-behind them, or take that away. A recording goes by the rules of the stream that was recorded: enabled, play tokens. One
-of no stream goes by its application's policy alone, so that no token lets anybody play it. A download goes by none of
-that: its token, which a role was needed for, is the permission. So does an operator's look at what is live.
+behind them, or take that away. A recording goes by the rules of the stream that was recorded: enabled, play tokens. It
+needs a token also where everybody may play what is live, unless its application says otherwise, and that may be one of
+its own: for a recording of no stream the only one. A download goes by none of that: its token, which a role was needed
+for, is the permission. So does an operator's look at what is live.
 """
 
 import uuid
@@ -47,6 +48,11 @@ class Playable:
     @property
     def is_download(self) -> bool:
         return self.recording is not None and "disposition" in self.recording
+
+    @property
+    def is_recording_alone(self) -> bool:
+        """What is live under the name is not meant, or not for this player."""
+        return self.recording is not None and ("disposition" in self.recording or "alone" in self.recording)
 
     @property
     def is_awaited(self) -> bool:
@@ -118,21 +124,25 @@ def check(
         _refuse("app_disabled")
     if application.play_policy == Application.PlayPolicy.NONE:
         _refuse("play_not_allowed")
-    recording = None if wanted == "live" else _recording(application, names)
+    recording = None if wanted == "live" else _recording(application, names, credential, now)
     live = None if wanted == "recorded" else stream
-    if live is None and recording is None:
-        if stream is not None:
-            _refuse("recording_unknown", stream)
-        if wanted == "recorded" or not _may_come(application, name):
-            _refuse("stream_unknown")
+    why_not: dict[Literal["live", "recorded"], str] = {}
+    if live is not None or (stream is None and wanted != "recorded" and _may_come(application, name)):
+        why_not["live"] = _reason(application, live, credential, now)
+    if recording is not None:
+        why_not["recorded"] = _reason(application, recording.stream or stream, credential, now, recording)
+    if not why_not:
+        _refuse("stream_unknown" if stream is None else "recording_unknown", stream)
     ruled_by = live or (recording and recording.stream) or stream
-    reason = _reason(application, ruled_by, credential, now)
-    if reason:
-        _refuse(reason, ruled_by)
-    if live and recording and recording.stream not in (None, live):  # Another's: for who may play that as well.
-        recording = None if _reason(application, recording.stream, credential, now) else recording
-    named = live or recording
-    return Playable(application, named.name if named else name, ruled_by, _file(recording) if recording else None)
+    if all(why_not.values()):
+        reasons = [*why_not.values()]
+        _refuse("token_expired" if "token_expired" in reasons else reasons[0], ruled_by)
+    if recording is None or why_not["recorded"]:
+        return Playable(application, live.name if live else name, live, None)
+    file = _file(recording)
+    if why_not.get("live"):
+        file["alone"] = True
+    return Playable(application, (live or recording).name, ruled_by, file)
 
 
 def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Playable | None:
@@ -188,8 +198,13 @@ def _first(names: list[str], streams: list[Stream]) -> Stream | None:
     return next((by_name[name] for name in names if name in by_name), None)
 
 
-def _recording(application: Application, names: list[str]) -> Recording | None:
-    """The newest that is complete, of the first spelling that has any."""
+def _recording(application: Application, names: list[str], token: str, now: datetime) -> Recording | None:
+    """The one that the token is for; else the newest that is complete, of the first spelling that has any."""
+    linked, _ = playtokens.recording_of(token=token, now=now) if token else (0, "invalid")
+    if linked:
+        those = Recording.objects.filter(pk=linked, application=application, name__in=names).select_related("stream")
+        if (row := those.first()) is not None:
+            return row
     for name in names:
         those = Recording.objects.filter(application=application, name=name).select_related("stream")
         found = those.order_by(COMPLETE_FIRST, "-started_at").first()
@@ -206,16 +221,25 @@ def _may_come(application: Application, name: str) -> bool:
     return not (is_masked(name) or looks_like_key(name)) and keys.find(secret=name) is None
 
 
-def _reason(application: Application, stream: Stream | None, credential: str, now: datetime) -> str:
-    """Why it may not be played by the rules of the stream; "": it may."""
+def _reason(
+    application: Application, stream: Stream | None, credential: str, now: datetime, recording: Recording | None = None
+) -> str:
+    """Why it, or its recording, may not be played by the rules of the stream; "": it may. A recording's own token does
+    what one of the stream does."""
     if stream is not None and not stream.enabled:
         return "stream_disabled"
-    if application.play_policy != Application.PlayPolicy.TOKEN:
+    is_signed = recording is not None and application.play_recordings == Application.PlayRecordings.SIGNED
+    if application.play_policy != Application.PlayPolicy.TOKEN and not is_signed:
         return ""
     if not credential:
         return "token_missing"
-    found = playtokens.verify(token=credential, stream=stream.pk, now=now) if stream is not None else "invalid"
-    return "" if found == "valid" else f"token_{found}"
+    found: list[playtokens.Verdict] = ["invalid"]
+    if stream is not None:
+        found.append(playtokens.verify(token=credential, stream=stream.pk, now=now))
+    if recording is not None:
+        pk, verdict = playtokens.recording_of(token=credential, now=now)
+        found.append(verdict if pk == recording.pk else "invalid")
+    return "" if "valid" in found else "token_expired" if "expired" in found else "token_invalid"
 
 
 def _file(recording: Recording) -> RecordedFile:

@@ -43,13 +43,24 @@ class Preview:
 
 def make(*, stream: Stream, lifetime: timedelta = playtokens.LIFETIME) -> PlayLink:
     now = timezone.now().replace(microsecond=0)
-    query = f"?token={playtokens.issue(stream=stream.pk, lifetime=lifetime, now=now)}"
-    base = media_base()
-    file = _live_file(stream)
+    token = playtokens.issue(stream=stream.pk, lifetime=lifetime, now=now)
+    return _link(token, now + lifetime, paste.play_url(stream=stream), _live_file(stream))
+
+
+def make_of_recording(*, recording: Recording, lifetime: timedelta = playtokens.LIFETIME) -> PlayLink:
+    """Of this recording and no other of its name."""
+    now = timezone.now().replace(microsecond=0)
+    token = playtokens.issue_recording(recording=recording.pk, lifetime=lifetime, now=now)
+    play_url = paste.name_url(app=recording.application.name, name=recording.name)
+    return _link(token, now + lifetime, play_url, _recording_file(recording))
+
+
+def _link(token: str, expires_at: datetime, play_url: str, file: str) -> PlayLink:
+    query, base = f"?token={token}", media_base()
     return PlayLink(
-        token=query.partition("=")[2],
-        expires_at=now + lifetime,
-        play_url=paste.play_url(stream=stream) + query,
+        token=token,
+        expires_at=expires_at,
+        play_url=play_url + query,
         flv_url=f"{base}{file}{query}" if base else "",
         ws_url=f"{_ws(base)}{file}{query}" if base else "",
     )
@@ -84,8 +95,11 @@ def _ws(base: str) -> str:
 def recording_url(recording: Recording) -> str:
     """FLV by HTTP, of the newest recording of that name; empty where the media listener is off."""
     base = media_base()
-    name = quote(recording.name, safe=paste.SAFE)
-    return f"{base}/recordings/{recording.application.name}/{name}.flv" if base else ""
+    return f"{base}{_recording_file(recording)}" if base else ""
+
+
+def _recording_file(recording: Recording) -> str:
+    return f"/recordings/{recording.application.name}/{quote(recording.name, safe=paste.SAFE)}.flv"
 
 
 def download_url(recording: Recording) -> str:

@@ -1,5 +1,5 @@
-"""Signed tokens that let their bearer play one stream, look at it, or download one recording, for a while. Nothing of
-them is stored.
+"""Signed tokens that let their bearer play one stream or recording, look at a stream, or download a recording, for a
+while. Nothing of them is stored.
 
 None has characters that a URL's query would need to escape.
 """
@@ -14,6 +14,8 @@ Verdict = Literal["valid", "invalid", "expired"]
 
 SALT: Final = "ingest.play"
 LIFETIME: Final = timedelta(hours=12)
+
+RECORDING_SALT: Final = "ingest.recording"
 
 DOWNLOAD_SALT: Final = "ingest.download"
 DOWNLOAD_LIFETIME: Final = timedelta(seconds=60)
@@ -36,6 +38,17 @@ def issue(*, stream: int, lifetime: timedelta = LIFETIME, now: datetime | None =
 def verify(*, token: str, stream: int, now: datetime | None = None) -> Verdict:
     payload = _payload(token, SALT)
     return _verdict(payload, payload is not None and payload["s"] == stream, now)
+
+
+def issue_recording(*, recording: int, lifetime: timedelta = LIFETIME, now: datetime | None = None) -> str:
+    """A token for the recording's row id: it plays that one and nothing else."""
+    return _sign({"r": recording}, RECORDING_SALT, lifetime, now)
+
+
+def recording_of(*, token: str, now: datetime | None = None) -> tuple[int, Verdict]:
+    """The row id of the recording that the token plays; 0 for what is no such token."""
+    payload = _payload(token, RECORDING_SALT)
+    return (payload["r"] if payload is not None else 0), _verdict(payload, True, now)
 
 
 def stream_of(*, token: str, now: datetime | None = None) -> tuple[int, Verdict]:

@@ -74,6 +74,7 @@ DOES: dict[str, tuple[dict[str, Any], str]] = {
     "POST /api/v1/streams/live/cam-1/mute": ({"hours": 1}, "stream.mute"),
     "DELETE /api/v1/streams/live/cam-1/mute": ({}, "stream.unmute"),
     "POST /api/v1/streams/live/cam-1/token": ({"hours": 1}, "play_token.create"),
+    "POST /api/v1/recordings/{recording}/token": ({"hours": 1}, "recording_token.create"),
     "DELETE /api/v1/recordings/{recording}": ({}, "recording.delete"),
     "POST /api/v1/reports": ({"kind": "weekly"}, "report.make"),
     "POST /api/v1/nodes/n1/drain": ({}, "node.drain"),

@@ -189,3 +189,18 @@ def test_the_api_describes_recordings(viewer: Client, make: Make, settings: Any)
         "flv_url": "http://127.0.0.1:8001/recordings/live/new.flv",
     }
     assert viewer.get("/api/v1/recordings/999999").status_code == 404
+
+
+def test_a_token_plays_one_recording(operator: Client, make: Make, settings: Any) -> None:
+    settings.MEDIA_ADDRESS = ("127.0.0.1", 8001)
+    row = make("new", 2)
+    path = f"/api/v1/recordings/{row.pk}/token"
+    answer = operator.post(path, {"hours": 2}, content_type="application/json")
+    made = answer.json()
+    assert answer.status_code == 201
+    assert playtokens.recording_of(token=made["token"]) == (row.pk, "valid")
+    assert made["flv_url"] == f"http://127.0.0.1:8001/recordings/live/new.flv?token={made['token']}"
+    row.application.play_policy = "none"
+    row.application.save()
+    assert operator.post(path).status_code == 409
+    assert operator.post("/api/v1/recordings/999999/token").status_code == 404

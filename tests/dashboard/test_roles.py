@@ -157,6 +157,7 @@ TABLE = {
     "GET /api/v1/recordings": "view",
     "GET /api/v1/recordings/{recording}": "view",
     "GET /api/v1/recordings/{recording}/download": "view",
+    "POST /api/v1/recordings/{recording}/token": "share",
     "DELETE /api/v1/recordings/{recording}": "delete_recordings",
     "GET /api/v1/rollups": "view",
     "GET /api/v1/reports": "view",

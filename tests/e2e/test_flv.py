@@ -176,12 +176,13 @@ def test_a_recording_is_played_from_its_start_and_from_a_time_on(server: ServerP
         return found[0] if found and found[0]["state"] == "complete" else None
 
     recording = wait_for(complete, timeout_s=15, what="the recording is complete")
-    base = links(server, "shelf/show")["flv_url"].partition("/live/")[0]
-    url = f"{base}/recordings/shelf/{recording['name']}.flv"
-    sent = read_packets(str(short_clip))
+    assert status_of(recording["flv_url"]) == 403, "its name could be guessed"
+    status, made = server.request(f"/api/v1/recordings/{recording['id']}/token", method="POST")
+    assert (status, made["flv_url"].partition("?")[0]) == (201, recording["flv_url"])
+    url, sent = made["flv_url"], read_packets(str(short_clip))
     for kind in ("video", "audio"):
         assert of_kind(read_packets(url), kind) == of_kind(sent, kind)
-    late = of_kind(read_packets(f"{url}?start=1.5"), "video")
+    late = of_kind(read_packets(f"{url}&start=1.5"), "video")
     assert late == of_kind(sent, "video")[-len(late) :]
     assert next(packet for packet in sent if packet.data == late[0]).is_keyframe
     assert len(of_kind(sent, "video")) / 3 < len(late) < len(of_kind(sent, "video"))

@@ -37,7 +37,7 @@ def test_what_an_encoder_published_is_played_when_it_is_gone(
     server: ServerProcess, short_clip: Path, tmp_path: Path
 ) -> None:
     require_tool("rtmpdump")
-    server.manage("application", "set", "kept", "--record", "all")
+    server.manage("application", "set", "kept", "--record", "all", "--play-recordings", "as_live")
     key = server.create_key("kept/show")
     url = f"{server.rtmp}/kept/{key['key']}"
     accepted.whole(server, partial(PUBLISHERS["ffmpeg-debian"].publish, short_clip, url))
@@ -57,9 +57,10 @@ def test_what_an_encoder_published_is_played_when_it_is_gone(
 def test_rtmpsrc_plays_and_begins_again(server: ServerProcess, short_clip: Path, tmp_path: Path) -> None:
     """It takes the end for a connection that was lost."""
     require_tool("rtmpsrc")
-    server.manage("recording", "add", "live/filmed", str(short_clip))
+    server.manage("application", "set", "films", "--play-recordings", "as_live")
+    server.manage("recording", "add", "films/filmed", str(short_clip))
     out = tmp_path / "again.flv"
-    with program(*to_gstreamer("rtmpsrc location={}")(f"{server.rtmp}/live/filmed", out)):
+    with program(*to_gstreamer("rtmpsrc location={}")(f"{server.rtmp}/films/filmed", out)):
         wait_for(
             lambda: out.exists() and out.stat().st_size > 2 * short_clip.stat().st_size, timeout_s=20, what="it plays"
         )

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from ingest.models import Application, HealthOverride, Lease, Session, Stream, StreamKey
+from ingest.models import Application, HealthOverride, Lease, Recording, Session, Stream, StreamKey
 from ingest.services import admission, keys, playable, playtokens, sessions
 from ingest.services.admission import Grant, Peer, PublishRequest
 from ingest.services.keys import NewKey
@@ -83,7 +83,10 @@ def test_a_play_token_on_the_application_is_checked_at_connect(stream: Stream) -
     connect(token=right)
     connect(credential=right)
     connect(token=playtokens.issue_preview(stream=stream.pk, now=NOW))
+    film = Recording.objects.create(application=stream.application, name="film", file="film.flv")
+    connect(token=playtokens.issue_recording(recording=film.pk, now=NOW))
     cases = {
+        playtokens.issue_recording(recording=film.pk + 1, now=NOW): "token_invalid",
         "nonsense": "token_invalid",
         right[:-1]: "token_invalid",
         playtokens.issue(stream=elsewhere.pk, now=NOW): "token_invalid",

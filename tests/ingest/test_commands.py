@@ -205,9 +205,11 @@ def test_moments() -> None:
 def test_an_application_is_made_and_changed() -> None:
     made = run_json("application", "set", "studio")
     asks = {"encoder_login": False, "shared_objects": "none", "callback": "none", "play_start_unit": "ms"}
+    asks["play_recordings"] = "signed"
     assert made == {"name": "studio", "enabled": True, "publish": "key", "play": "public", "record": "requested"} | asks
-    asks["play_start_unit"] = "s"
-    assert run_json("application", "set", "studio", "--play-start-unit", "s") == made | asks
+    asks |= {"play_start_unit": "s", "play_recordings": "as_live"}
+    options = ("--play-start-unit", "s", "--play-recordings", "as_live")
+    assert run_json("application", "set", "studio", *options) == made | asks
     assert "play_start_unit=s" in run("application", "list")
     run("application", "set", "studio", "--publish", "open", "--play", "token", "--record", "on")
     changed = run_json("application", "set", "studio", "--enabled", "off")

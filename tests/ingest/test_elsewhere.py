@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from ingest.consumers import silence
 from ingest.history import HistoryWriter
-from ingest.models import Attempt, Lease, Node, Recording, Session, Stream
+from ingest.models import Application, Attempt, Lease, Node, Recording, Session, Stream
 from ingest.rtmp import events
 from ingest.services import elsewhere, keys, paste, playable, playtokens
 from ingest.services.keys import NewKey
@@ -73,6 +73,7 @@ def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, se
 
 async def test_a_recording_is_asked_for_by_its_start(process: HistoryWriter, stream: Stream) -> None:
     await sync_to_async(publish_there)(stream)
+    await Application.objects.aupdate(play_recordings="as_live")
     await Recording.objects.acreate(
         application=stream.application, stream=stream, name="cam1", file="cam1.flv", state="complete"
     )

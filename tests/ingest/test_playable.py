@@ -17,6 +17,12 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 COMPLETE, RECORDING, FAILED = Recording.State.COMPLETE, Recording.State.RECORDING, Recording.State.FAILED
 
 
+@pytest.fixture
+def application(db: None) -> Application:
+    """Its recordings need no token of their own; for those that do, see *Signed links*."""
+    return Application.objects.create(name="live", play_recordings="as_live")
+
+
 def recorded(application: Application, name: str, *, age_h: float = 0, **fields: Any) -> Recording:
     fields = {"state": COMPLETE, "duration_ms": 5000, **fields}
     at = NOW - timedelta(hours=age_h)
@@ -123,14 +129,15 @@ def test_a_recording_goes_by_its_streams_rules(stream: Stream) -> None:
 
 
 def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream) -> None:
-    """Who may play the stream gets that, and the recording only with the other's token."""
+    """Who may play the stream gets that, and the recording only with the other's token, which is for nothing else."""
     other = Stream.objects.create(application=stream.application, name="cam2")
     film = recorded(stream.application, "cam1", stream=other)
     assert row(check()) == film.pk
     Application.objects.update(play_policy="token")
     own, others = (playtokens.issue(stream=each.pk, now=NOW) for each in (stream, other))
     assert row(check(token=own)) is None
-    assert refusal(token=others) == "token_invalid"
+    found = check(token=others)
+    assert (row(found), found.is_recording_alone) == (film.pk, True)
     assert refusal(wanted="recorded", token=own) == "token_invalid"
     assert row(check(wanted="recorded", token=others)) == film.pk
 
@@ -144,6 +151,64 @@ def test_recordings_of_other_applications(application: Application) -> None:
 @pytest.mark.parametrize("name", ["a\x00b", "", "flv:", "mp4:.mp4", "x" * 1000])
 def test_names_of_nothing(application: Application, name: str) -> None:
     assert refusal(name) == "stream_unknown"
+
+
+# --- Signed links ---
+
+
+@pytest.fixture
+def signed(stream: Stream) -> Recording:
+    """Of a stream that anybody may play."""
+    Application.objects.update(play_recordings="signed")
+    return recorded(stream.application, "show", stream=stream)
+
+
+def test_a_recording_needs_a_token_where_what_is_live_needs_none(signed: Recording, stream: Stream) -> None:
+    own = recorded(signed.application, "cam1", stream=stream)
+    assert signed.application.pk == Application.objects.get(play_policy="public").pk
+    for name, wanted in (("show", "any"), ("show", "recorded"), ("cam1", "recorded")):
+        assert refusal(name, wanted) == "token_missing"  # type: ignore[arg-type]
+        assert refusal(name, wanted, "nonsense") == "token_invalid"  # type: ignore[arg-type]
+    assert (check("cam1").stream, row(check("cam1"))) == (stream, None), "it waits for what is live"
+    of_stream = playtokens.issue(stream=stream.pk, now=NOW)
+    assert row(check("show", "recorded", of_stream)) == signed.pk
+    assert (row(check(token=of_stream)), check(token=of_stream).is_recording_alone) == (own.pk, False)
+    Stream.objects.update(enabled=False)
+    assert refusal("show", "recorded", of_stream) == "stream_disabled"
+
+
+def test_that_is_the_default() -> None:
+    assert Application().play_recordings == "signed"
+
+
+def test_a_recordings_own_token_plays_it_and_no_other(signed: Recording) -> None:
+    newer = recorded(signed.application, "show", stream=signed.stream, age_h=-1)
+    other = recorded(signed.application, "film")
+    of = {each.pk: playtokens.issue_recording(recording=each.pk, now=NOW) for each in (signed, newer, other)}
+    for wanted in ("any", "recorded"):
+        for name, meant in (("show", signed), ("mp4:show.mp4", newer), ("film", other)):
+            assert row(check(name, wanted, of[meant.pk])) == meant.pk  # type: ignore[arg-type]
+    assert refusal("show", "recorded", of[other.pk]) == "token_invalid"
+    assert refusal("film", "recorded", of[signed.pk]) == "token_invalid"
+    late = playtokens.issue_recording(recording=signed.pk, lifetime=timedelta(0), now=NOW)
+    assert refusal("show", "recorded", late) == "token_expired"
+    Application.objects.update(play_policy="none")
+    assert refusal("show", "recorded", of[signed.pk]) == "play_not_allowed"
+
+
+def test_where_playing_takes_a_token_it_is_no_token_for_what_is_live(signed: Recording, stream: Stream) -> None:
+    """Nor counts it as a guess when it has expired."""
+    film = recorded(signed.application, "cam1", stream=stream)
+    Application.objects.update(play_policy="token")
+    token = playtokens.issue_recording(recording=film.pk, now=NOW)
+    found = check(token=token)
+    assert (row(found), found.is_recording_alone, found.recording and found.recording["alone"]) == (film.pk, True, True)
+    assert refusal(wanted="live", token=token) == "token_invalid"
+    assert playtokens.verify(token=token, stream=stream.pk, now=NOW) == "invalid"
+    assert playtokens.download(token=token, now=NOW) == (0, "invalid")
+    assert lengths.length_s(app="live", name="cam1", credential=token, now=NOW) == 5
+    late = playtokens.issue_recording(recording=film.pk, lifetime=timedelta(0), now=NOW)
+    assert refusal(token=late) == "token_expired"
 
 
 # --- Names that nobody has yet ---

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 from pytest_django import Settings
 
-from ingest.models import Application, Stream
+from ingest.models import Application, AuditEntry, Recording, Stream
 from ingest.services import playlinks, playtokens
 
 
@@ -73,3 +73,29 @@ def test_the_dashboard_s_own_pages_may_play(settings: Settings) -> None:
     assert "https://localhost" in playlinks.origins()
     settings.MEDIA_ORIGINS = ["https://WWW.example.org/"]
     assert playlinks.origins() == {"https://www.example.org"}
+
+
+@pytest.fixture
+def recording(stream: Stream) -> Recording:
+    return Recording.objects.create(application=stream.application, stream=stream, name="show 1", file="a.flv")
+
+
+def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) -> None:
+    settings.MEDIA_ADDRESS = ("127.0.0.1", 8001)
+    found = json.loads(printed("--recording", str(recording.pk), "--hours", "1", "--json"))
+    token = found["token"]
+    assert playtokens.recording_of(token=token) == (recording.pk, "valid")
+    assert found["recording"] == "live/show 1"
+    assert found["play_url"] == f"rtmp://127.0.0.1/live/show%201?token={token}"
+    assert found["flv_url"] == f"http://127.0.0.1:8001/recordings/live/show%201.flv?token={token}"
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.target) == ("recording_token.create", "live/show 1")
+    assert token not in str(entry.detail)
+    Application.objects.update(play_policy=Application.PlayPolicy.NONE)
+    for given in (("--recording", str(recording.pk)), ("live/caf\u00e9",)):
+        with pytest.raises(CommandError, match="Nobody may play"):
+            printed(*given)
+    with pytest.raises(CommandError, match="no recording 999"):
+        printed("--recording", "999")
+    with pytest.raises(CommandError):
+        printed("live/caf\u00e9", "--recording", str(recording.pk))

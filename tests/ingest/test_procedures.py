@@ -211,11 +211,14 @@ async def record(application: Application, stream: Stream | None, name: str, dur
 
 
 async def test_the_length_of_a_recording(process: HistoryWriter, stream: Stream, application: Application) -> None:
+    """Which goes by who may play it."""
     await record(application, stream, "cam1", 1000)
     await record(application, stream, "cam1", 7250, started_at=timezone.now())
     await record(application, stream, "cam1", 90_000, state="recording")
     async with listening() as port, RtmpClient(port=port) as client:
         await client.connect("live")
+        assert await client.call("getStreamLength", "cam1") == 0
+        await Application.objects.aupdate(play_recordings="as_live")
         assert await client.call("getStreamLength", "cam1") == 7.25
         assert await client.call("getStreamLength", "unknown") == 0
         await Application.objects.aupdate(play_policy="token")
@@ -228,6 +231,7 @@ async def test_the_length_of_a_recording(process: HistoryWriter, stream: Stream,
 
 
 async def test_what_is_live_has_no_length(process: HistoryWriter, key: NewKey, stream: Stream) -> None:
+    await Application.objects.aupdate(play_recordings="as_live")
     await record(await Application.objects.aget(), stream, "cam1", 1000)
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as client:
         await encoder.connect("live")

@@ -22,6 +22,7 @@ from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Recording, Session
 from ingest.rtmp import events
 from ingest.rtmp.limits import DEFAULT_LIMITS
+from ingest.services import playlinks
 from tests.e2e.programs import PLAYERS
 from tests.ingest.listener import listening
 from tests.ingest.ticks import until
@@ -61,7 +62,7 @@ def recording(clip: Path, settings: Any, tmp_path: Path, process: HistoryWriter)
     """Eight seconds with a keyframe each second, of a stream that is not there."""
     settings.RECORDINGS_DIR = tmp_path
     record(clip, tmp_path / "film.flv")
-    application = Application.objects.create(name="live")
+    application = Application.objects.create(name="live", play_recordings="as_live")
     return Recording.objects.create(
         application=application, name="film", file="film.flv", state=Recording.State.COMPLETE, duration_ms=8000
     )
@@ -119,6 +120,23 @@ async def the_session() -> Session:
 
 def same(found: list[Packet], whole: list[Packet]) -> bool:
     return all(of_kind(found, kind) == of_kind(whole, kind) for kind in ("video", "audio"))
+
+
+async def test_a_signed_link_plays_what_is_nobody_s_else(
+    url: str, recording: Recording, clip: Path, tmp_path: Path, settings: Any
+) -> None:
+    """An application's recordings are not open to anyone, whoever may play what is live there."""
+    require_tool("ffmpeg")
+    await Application.objects.aupdate(play_recordings="signed")
+    settings.RTMP_ADDRESS = ("127.0.0.1", urlsplit(url).port)
+    link = await sync_to_async(playlinks.make_of_recording)(recording=recording)
+    out = tmp_path / "out.flv"
+    for given, plays in ((f"{url}/film", False), (f"{url}/film?token=guessed", False), (link.play_url, True)):
+        assert (await run("ffmpeg", "-v", "quiet", "-y", "-i", given, "-c", "copy", str(out)) == 0) is plays
+    assert same(await packets(out), await packets(clip))
+    await until(lambda: Attempt.objects.filter(name="film").count() == 2)
+    reasons = Attempt.objects.order_by("pk").values_list("reason", flat=True)
+    assert [reason async for reason in reasons] == ["token_missing", "token_invalid"]
 
 
 @pytest.mark.parametrize(("unit", "least_ms", "most_ms"), [("s", 1900, 2000), ("ms", 0, 100)])

@@ -45,6 +45,11 @@ class Command(BaseCommand):
             help="requested: what publishers ask to be recorded. all (or on): everything. none (or off): nothing",
         )
         change.add_argument(
+            "--play-recordings",
+            choices=Application.PlayRecordings.values,
+            help="signed: with a signed link or token (the default). as_live: whoever may play what is live",
+        )
+        change.add_argument(
             "--encoder-login", choices=list(ON_OFF), help="whether encoders are asked for a user and password"
         )
         change.add_argument(
@@ -103,6 +108,7 @@ class Command(BaseCommand):
             "publish_policy": options["publish"],
             "play_policy": options["play"],
             "record": RECORD.get(options["record"], options["record"]),
+            "play_recordings": options["play_recordings"],
             "encoder_login": ON_OFF.get(options["encoder_login"]),
             "shared_objects": options["shared_objects"],
             "callback": options["callback"],
@@ -170,6 +176,7 @@ def _row(application: Application) -> dict[str, Any]:
         "publish": application.publish_policy,
         "play": application.play_policy,
         "record": application.record,
+        "play_recordings": application.play_recordings,
         "encoder_login": application.encoder_login,
         "shared_objects": application.shared_objects,
         "callback": application.callback,
@@ -177,7 +184,10 @@ def _row(application: Application) -> dict[str, Any]:
     }
 
 
-TOLD = ("publish", "play", "record", "encoder_login", "shared_objects", "callback", "play_start_unit", "enabled")
+TOLD = (
+    *("publish", "play", "record", "play_recordings", "encoder_login", "shared_objects", "callback"),
+    *("play_start_unit", "enabled"),
+)
 
 
 def _line(application: Application) -> str:

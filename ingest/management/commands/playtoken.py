@@ -1,4 +1,4 @@
-"""`manage.py playtoken`: a signed token by which one stream can be played for a while."""
+"""`manage.py playtoken`: a signed token by which one stream, or one recording, can be played for a while."""
 
 from argparse import ArgumentParser
 from dataclasses import asdict
@@ -13,10 +13,15 @@ from ingest.services import acts, audit, playlinks
 
 
 class Command(BaseCommand):
-    help = "Makes a token that plays one stream, and the URLs with it. It can't be revoked: give it as long as needed."
+    help = (
+        "Makes a token that plays one stream, its recordings too, or one recording, and the URLs with it. It can't be "
+        "revoked: give it as long as needed."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("stream", metavar="APP/NAME")
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("stream", nargs="?", metavar="APP/NAME")
+        what.add_argument("--recording", type=int, metavar="ID", help="of this recording; see: recording list")
         parser.add_argument(
             "--hours",
             type=float,
@@ -25,20 +30,34 @@ class Command(BaseCommand):
         )
         parser.add_argument("--json", action="store_true", help="print JSON")
 
-    def handle(self, *args: Any, stream: str, hours: float, json: bool, **options: Any) -> None:
+    def handle(
+        self, *args: Any, stream: str | None, recording: int | None, hours: float, json: bool, **options: Any
+    ) -> None:
         if not 0 < hours <= playlinks.MOST_HOURS:
             raise CommandError(f"A token is valid for more than 0 hours and for {playlinks.MOST_HOURS} at most.")
-        row = arguments.stream_of(stream)
-        if row.application.play_policy == Application.PlayPolicy.NONE:
-            raise CommandError(
-                f"Nobody may play the application {row.application.name}. To let those who have a token: manage.py "
-                f"application set {row.application.name} --play token"
-            )
-        link = acts.play_link(audit.command("playtoken"), stream=row, lifetime=timedelta(hours=hours))
-        found = {**asdict(link), "expires_at": arguments.iso(link.expires_at)}
+        actor, lifetime = audit.command("playtoken"), timedelta(hours=hours)
+        if recording is not None:
+            row = arguments.recording_of(recording)
+            _check_played(row.application)
+            said = {"recording": acts.name_of(row)}
+            link = acts.recording_link(actor, recording=row, lifetime=lifetime)
+        else:
+            found = arguments.stream_of(stream or "")
+            _check_played(found.application)
+            said = {"stream": found.path}
+            link = acts.play_link(actor, stream=found, lifetime=lifetime)
+        told = {**asdict(link), "expires_at": arguments.iso(link.expires_at)}
         if json:
-            arguments.put_json(self.stdout, {"stream": row.path, **found})
+            arguments.put_json(self.stdout, {**said, **told})
             return
-        for name, value in found.items():
+        for name, value in told.items():
             if value:
                 self.stdout.write(f"{name.replace('_', ' ')}: {value}")
+
+
+def _check_played(application: Application) -> None:
+    if application.play_policy == Application.PlayPolicy.NONE:
+        raise CommandError(
+            f"Nobody may play the application {application.name}. To let those who have a token: manage.py "
+            f"application set {application.name} --play token"
+        )

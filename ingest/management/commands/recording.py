@@ -82,7 +82,7 @@ class Command(BaseCommand):
         self._put(acts.import_recording(actor, stream=stream, name=name, source=file), "Imported", json)
 
     def _delete(self, *, id: int, json: bool, **options: Any) -> None:  # noqa: A002 - the argument's name.
-        recording = _found(id)
+        recording = arguments.recording_of(id)
         item = _row(recording)
         acts.delete_recording(audit.command("recording"), recording)
         if json:
@@ -91,7 +91,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Deleted {_line(item)}")
 
     def _keep(self, *, id: int, off: bool, json: bool, **options: Any) -> None:  # noqa: A002 - the argument's name.
-        recording = _found(id)
+        recording = arguments.recording_of(id)
         acts.keep_recording(audit.command("recording"), recording, not off)
         self._put(recording, "Changed", json)
 
@@ -127,13 +127,6 @@ class Command(BaseCommand):
             arguments.put_json(self.stdout, item)
         else:
             self.stdout.write(f"{done} {_line(item)}")
-
-
-def _found(pk: int) -> Recording:
-    recording = Recording.objects.select_related("application", "stream").filter(pk=pk).first()
-    if recording is None:
-        raise CommandError(f"There is no recording {pk}. See: manage.py recording list")
-    return recording
 
 
 def _row(recording: Recording) -> dict[str, Any]:

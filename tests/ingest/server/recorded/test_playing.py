@@ -115,6 +115,21 @@ async def test_the_unit_of_start(port: int, app: ScriptedApplication, clip: Path
 # --- Live or recorded ---
 
 
+async def test_who_may_have_the_recording_alone_does_not_get_what_is_live(
+    port: int, app: ScriptedApplication, clip: Path
+) -> None:
+    async with RtmpClient(port=port) as publisher, Viewer(port=port) as viewer:
+        await publisher.connect("live")
+        stream_id = await publisher.publish("clip")
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        await publisher.send_video(stream_id, 0, key_frame(77))
+        plays(app, {"recording": 1, "name": "clip", "file": str(clip), "duration_ms": 0, "alone": True})
+        await viewer.watch(start=-2)
+        await viewer.until_over()
+        assert "STREAM_IS_RECORDED" in viewer.story()
+        assert key_frame(77) not in [payload for _, _, payload in viewer.media()]
+
+
 @pytest.mark.usefixtures("clip")
 async def test_without_a_start_what_is_live_comes_first(port: int) -> None:
     async with RtmpClient(port=port) as publisher, Viewer(port=port) as early, Viewer(port=port) as late:
