@@ -1,7 +1,8 @@
-"""The dashboard's pages. Stream and application names may hold any character but a slash."""
+"""The dashboard's pages. Names may hold any character but a slash; one of a stream has one behind its instance."""
 
 from django.urls import path
 
+from dashboard import converters  # noqa: F401 - registers `stream`.
 from dashboard.views import (
     acts,
     alerts,
@@ -33,14 +34,14 @@ app_name = "dashboard"
 
 urlpatterns = [
     path("", monitor.wall, name="wall"),
-    path("streams/<str:app>/<str:name>/", stream.stream, name="stream"),
-    path("streams/<str:app>/<str:name>/preview", preview.preview, name="preview"),
-    path("streams/<str:app>/<str:name>/kick", acts.kick, name="kick"),
-    path("streams/<str:app>/<str:name>/note", acts.note, name="note"),
-    path("streams/<str:app>/<str:name>/acknowledge", acts.acknowledge, name="acknowledge"),
-    path("streams/<str:app>/<str:name>/mute", acts.mute, name="mute"),
-    path("streams/<str:app>/<str:name>/unmute", acts.unmute, name="unmute"),
-    path("streams/<str:app>/<str:name>/thumbnail.webp", thumbnails.thumbnail, name="thumbnail"),
+    path("streams/<str:app>/<stream:name>/", stream.stream, name="stream"),
+    path("streams/<str:app>/<stream:name>/preview", preview.preview, name="preview"),
+    path("streams/<str:app>/<stream:name>/kick", acts.kick, name="kick"),
+    path("streams/<str:app>/<stream:name>/note", acts.note, name="note"),
+    path("streams/<str:app>/<stream:name>/acknowledge", acts.acknowledge, name="acknowledge"),
+    path("streams/<str:app>/<stream:name>/mute", acts.mute, name="mute"),
+    path("streams/<str:app>/<stream:name>/unmute", acts.unmute, name="unmute"),
+    path("streams/<str:app>/<stream:name>/thumbnail.webp", thumbnails.thumbnail, name="thumbnail"),
     path("live/recent/", recent.recent, name="recent"),
     path("sessions/", sessions.sessions, name="sessions"),
     path("sessions/compare/", sessions.compare, name="sessions-compare"),

@@ -19,7 +19,7 @@ from django.utils.html import format_html
 
 from ingest import loginadmin, objectadmin, recordingadmin  # noqa: F401 - registers what they are named for.
 from ingest.acting import actor_of
-from ingest.forms import StreamKeyForm
+from ingest.forms import StreamForm, StreamKeyForm
 from ingest.healthadmin import HealthOverrideInline
 from ingest.longlist import LongList, RecentValues
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
@@ -48,6 +48,7 @@ class ApplicationAdmin(Removing, ApplicationBase):
 
 @admin.register(Stream)
 class StreamAdmin(Removing, StreamBase):
+    form = StreamForm
     list_display = ("__str__", "owner", "enabled", "target_kbps", "takeover")
     list_filter = ("application", "enabled", "takeover", ("owner", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("application", "owner")

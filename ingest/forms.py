@@ -5,15 +5,32 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from ingest.models import EncoderLogin, StreamKey
-from ingest.services import encoderlogin, keys
+from ingest.models import EncoderLogin, Stream, StreamKey
+from ingest.services import encoderlogin, instances, keys
 from ingest.validators import validate_networks
 
 if TYPE_CHECKING:
+    StreamBase = forms.ModelForm[Stream]
     StreamKeyBase = forms.ModelForm[StreamKey]
     EncoderLoginBase = forms.ModelForm[EncoderLogin]
 else:
-    StreamKeyBase = EncoderLoginBase = forms.ModelForm
+    StreamBase = StreamKeyBase = EncoderLoginBase = forms.ModelForm
+
+
+class StreamForm(StreamBase):
+    class Meta:
+        model = Stream
+        exclude = ()
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        application, name = cleaned.get("application"), cleaned.get("name")
+        if application is not None and name:
+            try:
+                instances.check_room(application=application, made=[name])
+            except ValidationError as error:
+                self.add_error("name", error)
+        return cleaned
 
 
 class NetworksField(forms.CharField):

@@ -18,11 +18,11 @@ else:
 class SharedObjectAdmin(SharedObjectBase):
     """One that is in use when it is deleted begins anew with what its clients change from then on."""
 
-    list_display = ("application", "name", "version", "properties", "updated_at")
+    list_display = ("application", "instance", "name", "version", "properties", "updated_at")
     list_filter = ("application", "updated_at")
     list_select_related = ("application",)
     search_fields = ("name",)
-    fields = ("application", "name", "version", "updated_at", "content")
+    fields = ("application", "instance", "name", "version", "updated_at", "content")
     readonly_fields = ("content",)
 
     @admin.display

@@ -31,7 +31,9 @@ class CallContext:
     """Who calls."""
 
     app: str
-    """The application that it connected to."""
+    """The application that it connected to,"""
+    instance: str
+    """and its instance; "": none."""
     address: str
     node: str
     flash_ver: str

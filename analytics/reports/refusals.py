@@ -9,6 +9,8 @@ from analytics.reports.saying import listed, number, plural
 
 WORDS = {
     "unknown_app": "for an application that there is not",
+    "instance_unknown": "for an instance that there is not",
+    "too_many_instances": "for an instance too many of the application",
     "app_disabled": "because the application is disabled",
     "key_missing": "without a key",
     "key_unknown": "with an unknown key",

@@ -52,7 +52,7 @@ class MuteOut(Schema):
 
 
 @router.post(
-    "/streams/{app}/{name}/notes",
+    "/streams/{app}/{stream:name}/notes",
     response={201: EventOut, 404: Problem, 409: Problem},
     auth=allow(Ability.NOTE),
     url_name="stream-notes",
@@ -66,7 +66,7 @@ def add_note(request: HttpRequest, app: str, name: str, wish: Body[NoteIn]) -> S
 
 
 @router.post(
-    "/streams/{app}/{name}/acknowledge",
+    "/streams/{app}/{stream:name}/acknowledge",
     response={201: EventOut, 404: Problem, 409: Problem},
     auth=allow(Ability.NOTE),
     url_name="stream-acknowledge",
@@ -81,7 +81,7 @@ def acknowledge(request: HttpRequest, app: str, name: str, wish: Body[Acknowledg
 
 
 @router.get(
-    "/streams/{app}/{name}/mute",
+    "/streams/{app}/{stream:name}/mute",
     response={200: ListOf[MuteOut], 404: Problem},
     auth=allow(Ability.VIEW),
     url_name="stream-mute",
@@ -92,7 +92,7 @@ def mutes(request: HttpRequest, app: str, name: str) -> dict[str, object]:
     return {"items": rows, "count": len(rows)}
 
 
-@router.post("/streams/{app}/{name}/mute", response={201: MuteOut, 404: Problem}, auth=allow(Ability.NOTE))
+@router.post("/streams/{app}/{stream:name}/mute", response={201: MuteOut, 404: Problem}, auth=allow(Ability.NOTE))
 def mute(request: HttpRequest, app: str, name: str, wish: Body[MuteIn | None] = None) -> Status[Mute]:
     """No alerts of the stream for a while. In place of an earlier mute of the same check."""
     wish = wish or MuteIn(check="", hours=None)
@@ -105,7 +105,7 @@ class Which(Schema):
     check: Check | None = Field(None, description="Only this check's; empty: only that of all checks at once.")
 
 
-@router.delete("/streams/{app}/{name}/mute", response={204: None, 404: Problem}, auth=allow(Ability.NOTE))
+@router.delete("/streams/{app}/{stream:name}/mute", response={204: None, 404: Problem}, auth=allow(Ability.NOTE))
 def unmute(request: HttpRequest, app: str, name: str, which: Query[Which]) -> Status[Problem | None]:
     """Lift the stream's mutes. 404 when nothing was muted."""
     if not muting.lift(stream_row(app, name), actor_of(request), check=which.check):

@@ -4,6 +4,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from redis.exceptions import RedisError
 
+from dashboard import converters  # noqa: F401 - registers `stream`.
 from dashboard.api import (
     acts,
     alerts,

@@ -43,7 +43,7 @@ class SamplesOut(Schema):
 
 
 @router.get(
-    "/streams/{app}/{name}/samples",
+    "/streams/{app}/{stream:name}/samples",
     response={200: SamplesOut, 404: Problem},
     auth=allow(Ability.VIEW),
     url_name="stream-samples",

@@ -75,7 +75,7 @@ def _in_condition(
 
 
 @router.get(
-    "/streams/{app}/{name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.VIEW), url_name="stream"
+    "/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.VIEW), url_name="stream"
 )
 def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     """One stream by its public name."""
@@ -120,7 +120,7 @@ def _told(row: Stream) -> StreamOut:
 
 
 @router.post(
-    "/streams/{app}/{name}/kick",
+    "/streams/{app}/{stream:name}/kick",
     response={202: KickOut, 404: Problem, 409: Problem},
     auth=allow(Ability.KICK),
     url_name="kick",
@@ -137,7 +137,7 @@ def kick(request: HttpRequest, app: str, name: str, wish: Body[KickIn | None] = 
 
 
 @router.post(
-    "/streams/{app}/{name}/token",
+    "/streams/{app}/{stream:name}/token",
     response={201: TokenOut, 404: Problem, 409: Problem},
     auth=allow(Ability.SHARE),
     url_name="play_token",

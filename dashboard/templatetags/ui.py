@@ -67,6 +67,8 @@ PLAYER_END_ADVICE = {
 """Those that are another act for a player."""
 ATTEMPT_ADVICE = {
     "unknown_app": "Correct the application in the encoder's server address, or make it.",
+    "instance_unknown": "Correct what stands behind the application in the server address, or make a stream of it.",
+    "too_many_instances": "Let the application have more instances, or look at who asks for so many.",
     "app_disabled": "Enable the application, if it is to be used again.",
     "key_missing": "Put the stream key into the encoder.",
     "key_unknown": "Paste the key again; rotate it if it is lost.",

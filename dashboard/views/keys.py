@@ -196,7 +196,7 @@ def _context(found: StreamKey) -> dict[str, Any]:
         "row": keylist.row(found, now),
         "key": found,
         "live": live,
-        "server": paste.server(app=found.stream.application.name),
+        "server": paste.server_of(stream=found.stream),
         "attempts": attempts.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
         "graces": GRACE_WORDS.items(),
     }

@@ -16,7 +16,7 @@ from ingest.logbound import Bound
 from ingest.procedures import CallContext, CallError, Procedure
 from ingest.rtmp.calls import NO_PROCEDURE, TOO_MANY
 from ingest.rtmp.status import CALL_FAILED
-from ingest.services import lengths
+from ingest.services import instances, lengths
 from ingest.services.admission import Peer
 from ingest.services.refusals import Refused
 
@@ -114,7 +114,8 @@ class Calls(ControlConsumer):
 
     async def _read_length(self, event: LengthEvent) -> float:
         """0 for what may not be played: `play`, which follows, tells why and is recorded."""
-        app, name, credential = self.scope["app"], event["name"], event["credential"]
+        app, instance = instances.split(self.scope["app"])
+        name, credential = instances.full_name(instance, event["name"]), event["credential"]
 
         def read() -> float:
             return lengths.length_s(app=app, name=name, credential=credential, now=timezone.now())

@@ -8,7 +8,7 @@ from ingest.consumers.base import ControlConsumer
 from ingest.contracts import ConnectEvent
 from ingest.models import Application, EncoderLogin
 from ingest.server.credentials import is_token, looks_like_key
-from ingest.services import admission, callback, encoderlogin
+from ingest.services import admission, callback, encoderlogin, instances
 from ingest.services.admission import Peer
 from ingest.services.encoderlogin import Challenged, LoginRefused
 from ingest.services.refusals import Action, Refused
@@ -22,6 +22,8 @@ class Connecting(ControlConsumer):
         self.action: Action = "connect"
         """What the client would do next; for a connection that breaks before it does."""
         self.app_is_known = False
+        self.let_in = False
+        """`connect` was accepted."""
         self.login: int | None = None
         """The EncoderLogin by which it has logged in."""
         self.authenticated = False
@@ -34,6 +36,20 @@ class Connecting(ControlConsumer):
     @property
     def peer(self) -> Peer:
         raise NotImplementedError
+
+    @property
+    def app(self) -> str:
+        """The name of the application that it connects to,"""
+        return instances.split(self.scope["app"])[0]
+
+    @property
+    def instance(self) -> str:
+        """and of its instance; "": it has none."""
+        return instances.split(self.scope["app"])[1]
+
+    def named(self, name: str) -> str:
+        """A stream's whole name, by what the client calls it."""
+        return instances.full_name(self.instance, name)
 
     def record_refusal(self, refused: Refused, *, name: str) -> None:
         raise NotImplementedError
@@ -86,7 +102,7 @@ class Connecting(ControlConsumer):
                 await self.send({"type": "rtmp.reject", "code": refused.code, "description": refused.description})
         else:
             self.action = "publish"
-            self.app_is_known = True
+            self.app_is_known = self.let_in = True
             self.login = login.pk if login is not None else None
             self.authenticated = login is not None or looks_like_key(event["credential"])
             self.shares = application.shared_objects != "none"

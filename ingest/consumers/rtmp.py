@@ -83,7 +83,8 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
     @property
     def call_context(self) -> CallContext:
         return CallContext(
-            app=self.scope["app"],
+            app=self.app,
+            instance=self.instance,
             address=self.scope["client"][0],
             node=self.scope["node"],
             flash_ver=self.scope["flash_ver"],
@@ -102,12 +103,13 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
     async def _publish(self, event: PublishEvent) -> None:
         self.action = "publish"
         request = PublishRequest(
-            self.scope["app"],
+            self.app,
             event["name"],
             event["credential"],
             event["credential_is_name"],
             event["publish_type"],
             self.login,
+            self.instance,
         )
         peer = self.peer
         session_id = uuid.uuid4()
@@ -178,7 +180,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
 
     async def _play(self, event: PlayEvent) -> None:
         self.action = "play"
-        app, name, credential, node = self.scope["app"], event["name"], event["credential"], self.scope["node"]
+        app, name, credential, node = self.app, self.named(event["name"]), event["credential"], self.scope["node"]
         wanted = playable.wanted_by(event["start"])
         by_http = self.scope["scheme"] == "http"
         session_id = uuid.uuid4()
@@ -231,7 +233,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         return await deciding.decided(action, work)
 
     async def _reject(self, event: PublishEvent | PlayEvent, refused: Refused) -> None:
-        self.record_refusal(refused, name=event["name"] if refused.reason != "banned" else "")
+        self.record_refusal(refused, name=self.named(event["name"]) if refused.reason != "banned" else "")
         await guarding.damp(refused, self.peer, event["credential"])
         await self.send(
             {
@@ -243,6 +245,12 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             }
         )
 
+    @property
+    def shown_app(self) -> str:
+        """Of attempts, which have the instance in the stream's name. Before it was let in it may be anything, and what
+        stands in its place too."""
+        return self.app if self.let_in else self.scope["app"]
+
     def record_refusal(self, refused: Refused, *, name: str) -> None:
         self.attempts += 1
         self.app_is_known = self.app_is_known or refused.app_is_known
@@ -250,7 +258,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             recorder.attempt(
                 action=refused.action,
                 peer=self.peer,
-                app=self.scope["app"],
+                app=self.shown_app,
                 app_is_known=self.app_is_known,
                 name=name,
                 reason=refused.reason,
@@ -364,7 +372,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             recorder.attempt(
                 action=self.action,
                 peer=self.peer,
-                app=self.scope["app"],
+                app=self.shown_app,
                 app_is_known=self.app_is_known,
                 name="",
                 reason=reason,

@@ -70,9 +70,9 @@ def stream_of(path: str, *, make: Actor | None = None) -> Stream:
         raise CommandError(f"There is no stream {path!r}.")
     try:
         validate_stream_name(name)
+        return acts.make_stream(make, application, name)
     except ValidationError as error:
         raise CommandError(f"{name!r} can't be a stream's name. {' '.join(error.messages)}") from None
-    return acts.make_stream(make, application, name)
 
 
 def recording_of(pk: int) -> Recording:

@@ -11,6 +11,37 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddField(
             model_name="application",
+            name="max_instances",
+            field=models.PositiveSmallIntegerField(
+                db_default=16,
+                default=16,
+                help_text="Namespaces of its streams, between its name and theirs in a URL. 0: none.",
+                verbose_name="most instances",
+            ),
+        ),
+        migrations.AddField(
+            model_name="sharedobject",
+            name="instance",
+            field=models.CharField(
+                blank=True,
+                db_default="",
+                default="",
+                help_text="Of the application; each has objects of its own.",
+                max_length=64,
+            ),
+        ),
+        migrations.AlterModelOptions(
+            name="sharedobject", options={"ordering": ["application__name", "instance", "name"]}
+        ),
+        migrations.RemoveConstraint(model_name="sharedobject", name="shared_object_name_unique_in_application"),
+        migrations.AddConstraint(
+            model_name="sharedobject",
+            constraint=models.UniqueConstraint(
+                fields=("application", "instance", "name"), name="shared_object_name_unique"
+            ),
+        ),
+        migrations.AddField(
+            model_name="application",
             name="play_recordings",
             field=models.CharField(
                 choices=[

@@ -94,6 +94,12 @@ class Application(models.Model):
         default=StartUnit.MILLISECONDS,
         help_text="Of those that players give with play and play2, of 0 and above. A seek is in milliseconds always.",
     )
+    max_instances = models.PositiveSmallIntegerField(
+        "most instances",
+        default=16,
+        db_default=16,
+        help_text="Namespaces of its streams, between its name and theirs in a URL. 0: none.",
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:

@@ -71,16 +71,28 @@ class SharedObject(models.Model):
     NAME_LENGTH = 255
 
     application = models.ForeignKey(Application, on_delete=models.CASCADE, related_name="kept_objects")
+    instance = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Of the application; each has objects of its own.",
+    )
     name = models.CharField(max_length=NAME_LENGTH, blank=True)
     version = models.BigIntegerField(default=0)
     data = models.BinaryField(default=b"{}")
     updated_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        ordering = ["application__name", "name"]
+        ordering = ["application__name", "instance", "name"]
         constraints = [
-            models.UniqueConstraint(fields=["application", "name"], name="shared_object_name_unique_in_application")
+            models.UniqueConstraint(fields=["application", "instance", "name"], name="shared_object_name_unique")
         ]
 
+    @property
+    def app(self) -> str:
+        """As clients connect to it."""
+        return f"{self.application.name}/{self.instance}" if self.instance else self.application.name
+
     def __str__(self) -> str:
-        return f"{self.application.name}: {self.name}"
+        return f"{self.app}: {self.name}"

@@ -12,7 +12,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from ingest.models import Application, Ban, EncoderLogin, Node, Recording, Session, Stream
-from ingest.services import audit, bans, encoderlogin, nodes, playlinks, recordingimport, recordings, sessions
+from ingest.services import (
+    audit,
+    bans,
+    encoderlogin,
+    instances,
+    nodes,
+    playlinks,
+    recordingimport,
+    recordings,
+    sessions,
+)
 from ingest.services.audit import Actor
 
 
@@ -30,8 +40,10 @@ def kick(actor: Actor, session: Session, *, note: str = "") -> bool:
 
 
 def make_stream(actor: Actor, application: Application, name: str) -> Stream:
-    """The stream of the name, made if it isn't there. The name has been validated."""
+    """The stream of the name, made if it isn't there. The name has been validated. Raises ValidationError for one of an
+    instance too many."""
     with transaction.atomic():
+        instances.check_room(application=application, made=[name])
         stream, made = Stream.objects.get_or_create(application=application, name=name)
         if made:
             audit.record(actor, "stream.create", stream.path, stream=stream)

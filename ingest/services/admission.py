@@ -20,10 +20,10 @@ from ingest.contracts import Labels, PublishLimits
 from ingest.contracts.recording import RecordOrder
 from ingest.models import Application, EncoderLogin, Node, Recording, Session, Stream, StreamKey
 from ingest.server.credentials import looks_like_key
-from ingest.services import encoderlogin, judging, keys, leases, playtokens, recordings, sessions
+from ingest.services import encoderlogin, instances, judging, keys, leases, playtokens, recordings, sessions
 from ingest.services.callback import Question, question
 from ingest.services.refusals import Action, Refused
-from ingest.validators import is_stream_name
+from ingest.validators import instance_of, is_stream_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,27 @@ class PublishRequest:
     publish_type: str = "live"
     login: int | None = None
     """By which the connection has logged in."""
+    instance: str = ""
+    """Of the application; names are those within it, in which all streams are that can be published then."""
+
+    @property
+    def in_its_instance(self) -> "PublishRequest":
+        """INSTANCE/NAME, asked for in the application, is NAME in the instance, so that a key in the name's place is
+        seen."""
+        instance, _, credential = self.credential.rpartition("/")
+        if self.instance or not (self.credential_is_name and instance and credential):
+            return self
+        return replace(self, instance=instance, credential=credential)
+
+    @property
+    def asked(self) -> str:
+        """The whole public name that is asked for; "": the credential may be one, or says which it is."""
+        return "" if self.credential_is_name else instances.full_name(self.instance, self.name)
+
+    @property
+    def as_name(self) -> str:
+        """The credential as a whole public name."""
+        return instances.full_name(self.instance, self.credential)
 
 
 class NotYet(Exception):  # noqa: N818 - an answer, not an error.
@@ -123,13 +144,18 @@ def connect(
 
     `only_plays`: it may be disabled, as that is checked at play too; recordings are downloaded all the same.
     """
-    application = _application("connect", app, or_disabled=only_plays)
+    name, instance = instances.split(app)
+    application = _application("connect", name, or_disabled=only_plays)
+    if "/" in app and (why_not := instances.why_not(application=application, instance=instance)):
+        _refuse("connect", why_not)
     if credential:
-        _check_presented(application, credential, is_token=is_token, address=address, now=now)
+        _check_presented(application, instance, credential, is_token=is_token, address=address, now=now)
     return application
 
 
-def _check_presented(application: Application, credential: str, *, is_token: bool, address: str, now: datetime) -> None:
+def _check_presented(
+    application: Application, instance: str, credential: str, *, is_token: bool, address: str, now: datetime
+) -> None:
     """A key of the application, or a token of one of its streams or recordings. Where playing takes none, anything may
     be called a token, such as a CDN's: nobody asks for it.
     """
@@ -146,7 +172,7 @@ def _check_presented(application: Application, credential: str, *, is_token: boo
     elif is_token and keys.find(secret=credential) is None:
         _refuse("connect", "token_invalid")
     else:
-        _check_key("connect", application, credential, wanted="", address=address, now=now)
+        _check_key("connect", application, credential, instance=instance, address=address, now=now)
 
 
 def _token_of(
@@ -161,16 +187,25 @@ def _token_of(
 
 
 def _check_key(
-    action: Action, application: Application, secret: str, *, wanted: str, address: str, now: datetime
+    action: Action,
+    application: Application,
+    secret: str,
+    *,
+    instance: str,
+    address: str,
+    now: datetime,
+    wanted: str = "",
 ) -> StreamKey:
-    """The secret's key, if it lets this address publish to `wanted` ("": to its own stream) in the application."""
+    """The secret's key, if it lets this address publish to `wanted` ("": to its own stream) in the application; in an
+    instance of that, if there is one ("": in any or none).
+    """
     key = keys.find(secret=secret)
     if key is None:
         _refuse(action, "key_unknown")
     stream = key.stream
     if stream.application_id != application.pk:
         _refuse(action, "key_other_app", key=key)
-    if wanted and wanted != stream.name:
+    if (wanted and wanted != stream.name) or not _is_in(stream, instance):
         _refuse(action, "key_other_stream", key=key)
     found = keys.state(key=key, now=now)
     if found != "active":
@@ -185,6 +220,11 @@ def _check_key(
     if not stream.enabled:
         _refuse(action, "stream_disabled", stream=stream, key=key)
     return key
+
+
+def _is_in(stream: Stream, instance: str) -> bool:
+    """Whether it is one of the instance's; "": of any or none."""
+    return not instance or instance_of(stream.name) == instance
 
 
 # --- Publish ---
@@ -247,26 +287,29 @@ def _unless_busy(stream: Stream, key: StreamKey | None) -> Iterator[None]:
 
 def _publish_target(request: PublishRequest, address: str, now: datetime) -> _Target:
     application = _application("publish", request.app)
+    request = request.in_its_instance
     if request.login is not None and request.credential_is_name and not looks_like_key(request.credential):
-        return _by_login(application, request.login, request.credential, now)
+        return _by_login(application, request.login, request, now)
     if not request.credential:
         _refuse("publish", "key_missing")
-    wanted = "" if request.credential_is_name else request.name
     is_open = application.publish_policy == Application.PublishPolicy.OPEN
     if request.credential_is_name and not looks_like_key(request.credential):
-        named = _streams(request.credential).filter(application=application).first()
+        named = _streams(request.as_name).filter(application=application).first()
         if named is not None or (is_open and keys.find(secret=request.credential) is None):
-            return _by_name(application, request.credential, named)
-    key = _check_key("publish", application, request.credential, wanted=wanted, address=address, now=now)
+            return _by_name(application, request.as_name, named)
+    where: dict[str, Any] = {"instance": request.instance, "wanted": request.asked, "address": address}
+    key = _check_key("publish", application, request.credential, now=now, **where)
     return _Target(application, key.stream.name, key.stream, key)
 
 
-def _by_login(application: Application, pk: int, name: str, now: datetime) -> _Target:
+def _by_login(application: Application, pk: int, request: PublishRequest, now: datetime) -> _Target:
     """A publisher that has logged in: its stream, by its public name or by none."""
+    name = request.as_name
     login = encoderlogin.find(pk=pk)
     if login is None:
         _refuse("publish", "login_revoked")
-    if login.stream.application_id != application.pk or name not in ("", login.stream.name):
+    is_other = name not in ("", login.stream.name) or not _is_in(login.stream, request.instance)
+    if login.stream.application_id != application.pk or is_other:
         _refuse("publish", "login_other_stream", stream=login.stream)
     encoderlogin.check(login, now, "publish")
     return _Target(application, login.stream.name, login.stream, None, login)
@@ -278,6 +321,9 @@ def _by_name(application: Application, name: str, stream: Stream | None) -> _Tar
         _refuse("publish", "key_missing", stream=stream)
     if stream is None and not is_stream_name(name):
         _refuse("publish", "name_invalid")
+    instance = instance_of(name)
+    if stream is None and instance and (why_not := instances.why_not(application=application, instance=instance)):
+        _refuse("publish", why_not)
     if stream is not None and not stream.enabled:
         _refuse("publish", "stream_disabled", stream=stream)
     return _Target(application, name, stream, None)

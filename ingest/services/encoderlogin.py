@@ -63,18 +63,26 @@ class NewPassword:
     password: str = field(repr=False)
 
     @property
+    def server(self) -> str:
+        return paste.server_of(stream=self.login.stream)
+
+    @property
+    def name(self) -> str:
+        """Of the stream, as the encoder sends it."""
+        return self.login.stream.name.rpartition("/")[2]
+
+    @property
     def publish_url(self) -> str:
         """As FFmpeg takes it."""
-        server = paste.server(app=self.login.stream.application.name)
-        return f"{server.replace('://', f'://{self.login.user}:{self.password}@', 1)}/{quote(self.login.stream.name)}"
+        return f"{self.server.replace('://', f'://{self.login.user}:{self.password}@', 1)}/{quote(self.name)}"
 
     def as_dict(self) -> dict[str, str]:
         return {
             "stream": self.login.stream.path,
             "user": self.login.user,
             "password": self.password,
-            "server": paste.server(app=self.login.stream.application.name),
-            "name": self.login.stream.name,
+            "server": self.server,
+            "name": self.name,
             "publish_url": self.publish_url,
             "play_url": paste.play_url(stream=self.login.stream),
         }

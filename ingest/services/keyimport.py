@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from ingest.models import Application, Stream, StreamKey
-from ingest.services import keys
+from ingest.services import instances, keys
 from ingest.validators import validate_networks, validate_stream_name
 
 PATH, SECRET = "app/name", "key"
@@ -129,12 +129,18 @@ def bring_over(rows: Sequence[Row], *, dry_run: bool = False) -> Imported:
         (stream.application.name, stream.name): stream
         for stream in Stream.objects.select_related("application").filter(application__in=applications.values())
     }
-    names = {*streams, *((row.app, row.name) for row in rows)}
+    asked = {*streams, *((row.app, row.name) for row in rows)}
+    names = {(app, name.rpartition("/")[2]) for app, name in asked}  # As they are sent, within an instance too.
     digests = {row.line: keys.digest(row.secret) for row in rows}
     problems = _problems(rows, applications, names, digests)
     if problems:
         raise Unusable(problems)
     missing = {(row.app, row.name): None for row in rows if (row.app, row.name) not in streams}
+    try:
+        for app, application in applications.items():
+            instances.check_room(application=application, made=[name for of, name in missing if of == app])
+    except ValidationError as error:
+        raise Unusable(error.messages) from None
     result = Imported(len(rows), [f"{app}/{name}" for app, name in missing])
     if dry_run:
         return result

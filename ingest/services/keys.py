@@ -11,13 +11,14 @@ from typing import Literal
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from ingest import trials
 from ingest.models import Session, Stream, StreamKey
 from ingest.pepper import keyed_hash, random_secret
 from ingest.server.credentials import KEY_PREFIX, looks_like_key, mask
-from ingest.validators import is_stream_name, validate_networks
+from ingest.validators import is_plain_name, validate_networks
 
 MAX_SECRET = 255
 NOT_SENDABLE = (
@@ -107,12 +108,13 @@ def validate_secret(*, secret: str, stream: Stream) -> None:
     """Raises ValidationError for a secret that can't be brought over."""
     if not is_sendable(secret):
         raise ValidationError(NOT_SENDABLE)
-    if Stream.objects.filter(application_id=stream.application_id, name=secret).exists():
+    others = Stream.objects.filter(application_id=stream.application_id)
+    if others.filter(Q(name=secret) | Q(name__endswith=f"/{secret}")).exists():
         raise ValidationError(PUBLIC_NAME)
 
 
 def is_sendable(secret: str) -> bool:
-    return len(secret) <= MAX_SECRET and is_stream_name(secret)
+    return len(secret) <= MAX_SECRET and is_plain_name(secret)
 
 
 def find(*, secret: str) -> StreamKey | None:
@@ -215,7 +217,9 @@ def test_rests_until(*, key: StreamKey, now: datetime) -> datetime | None:
 
 
 def hide(*, name: str) -> str:
-    """A name as it may be written down: masked if it is a key or looks like one."""
-    if name and (looks_like_key(name) or StreamKey.objects.filter(digest=digest(name)).exists()):
-        return mask(name)
-    return name
+    """A name as it may be written down: each of its parts masked that is a key or looks like one."""
+    parts = name.split("/")
+    digests = {part: digest(part) for part in parts if part}
+    keys = StreamKey.objects.filter(digest__in=digests.values()) if digests else StreamKey.objects.none()
+    known = set(keys.values_list("digest", flat=True))
+    return "/".join(mask(part) if looks_like_key(part) or digests.get(part) in known else part for part in parts)

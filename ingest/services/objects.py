@@ -10,6 +10,7 @@ from ingest import clean
 from ingest.models import Application, SharedObject
 from ingest.objectchanges import Key, ObjectRow
 from ingest.rtmp import RemoteProtocolError, amf0
+from ingest.services import instances
 
 MOST_OF_APPLICATION = 1000
 """Objects that an application may have in the database: clients make them, and nobody deletes them but operators."""
@@ -26,14 +27,16 @@ class Loaded:
 
 
 def load(*, app: str, name: str, unwritten: ObjectRow | None) -> Loaded:
-    """The object, with what was asked to be written before this was; an empty one if there is none.
+    """The object of an application or its instance (`app`), with what was asked to be written before this was; an empty
+    one if there is none.
 
     Raises NoRoomError, so that no client begins what could not be kept.
     """
     if not clean.fits(name) or len(name) > SharedObject.NAME_LENGTH:
         raise NoRoomError
-    objects = SharedObject.objects.filter(application__name=app)
-    found = objects.filter(name=name).first()
+    application, instance = instances.split(app)
+    objects = SharedObject.objects.filter(application__name=application)
+    found = objects.filter(instance=instance, name=name).first()
     if found is None and unwritten is None and objects.count() >= MOST_OF_APPLICATION:
         raise NoRoomError
     version, data = (found.version, unpack(found.data)) if found else (0, {})
@@ -47,12 +50,14 @@ def save(rows: Iterable[ObjectRow]) -> dict[Key, int]:
     changes nothing."""
     sizes: dict[Key, int] = {}
     for row in rows:
-        application = Application.objects.filter(name=row.app).first()
+        app, instance = instances.split(row.app)
+        application = Application.objects.filter(name=app).first()
         if application is None:  # Deleted since, with all of its objects.
             continue
-        found = SharedObject.objects.select_for_update().filter(application=application, name=row.name).first()
+        those = SharedObject.objects.select_for_update().filter(application=application, instance=instance)
+        found = those.filter(name=row.name).first()
         if found is None:
-            found = SharedObject(application=application, name=row.name)
+            found = SharedObject(application=application, instance=instance, name=row.name)
         found.version = max(found.version, row.version)
         found.data = pack(_changed(unpack(found.data), row.changes))
         found.updated_at = row.at

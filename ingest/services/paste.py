@@ -7,11 +7,13 @@ from urllib.parse import quote
 from django.conf import settings
 
 from ingest.models import Stream
+from ingest.validators import instance_of
 
 PORTS = {"rtmp": 1935, "rtmps": 443}
 """What a URL means that names no port."""
 WILDCARDS = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound.
-SAFE = "!$'()*+,;=:@~"
+SAFE = "!$'()*+,;=:@~/"
+"""Of a stream's name, which has a slash behind its instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,17 @@ def url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def server(*, app: str) -> str:
-    return f"{server_base()}/{app}"
+def server(*, app: str, instance: str = "") -> str:
+    return f"{server_base()}/{place(app, instance)}"
+
+
+def server_of(*, stream: Stream) -> str:
+    """Where its encoders connect to."""
+    return server(app=stream.application.name, instance=instance_of(stream.name))
+
+
+def place(app: str, instance: str) -> str:
+    return f"{app}/{instance}" if instance else app
 
 
 def play_url(*, stream: Stream) -> str:
@@ -85,13 +96,15 @@ def name_url(*, app: str, name: str) -> str:
 
 
 def strings(*, stream: Stream, secret: str) -> Paste:
-    app = stream.application.name
-    address = server(app=app)
+    app, instance = stream.application.name, instance_of(stream.name)
+    address = server_of(stream=stream)
     return Paste(
         stream=stream.path,
         key=secret,
         server=address,
         publish_url=f"{address}/{secret}",
         play_url=play_url(stream=stream),
-        rtmps_server=f"{_base('rtmps', *settings.RTMPS_ADDRESS)}/{app}" if settings.RTMPS_ADDRESS else "",
+        rtmps_server=(
+            f"{_base('rtmps', *settings.RTMPS_ADDRESS)}/{place(app, instance)}" if settings.RTMPS_ADDRESS else ""
+        ),
     )

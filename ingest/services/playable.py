@@ -21,7 +21,7 @@ from ingest import clean
 from ingest.contracts import Labels, RecordedFile
 from ingest.models import Application, Recording, Stream
 from ingest.server.credentials import is_masked, looks_like_key
-from ingest.services import keys, playtokens, recordings
+from ingest.services import instances, keys, playtokens, recordings
 from ingest.services.refusals import Refused
 from ingest.validators import is_stream_name
 
@@ -97,9 +97,11 @@ def wanted_by(start: float) -> Wanted:
 
 def spellings(name: str) -> list[str]:
     """The names that may be meant, the first of them most likely."""
-    bare = next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
+    instance, slash, last = name.rpartition("/")
+    bare = next((last.removeprefix(prefix) for prefix in PREFIXES if last.startswith(prefix)), last)
     base = next((bare.removesuffix(ending) for ending in ENDINGS if bare.endswith(ending)), bare)
-    return [each for each in dict.fromkeys((name, bare, base)) if each and clean.fits(each)]
+    those = [each for each in dict.fromkeys((last, bare, base)) if each and clean.fits(each)]
+    return [f"{instance}{slash}{each}" for each in those] if clean.fits(instance) else []
 
 
 def check(
@@ -218,7 +220,10 @@ def _may_come(application: Application, name: str) -> bool:
     masked, is nobody's name."""
     if application.publish_policy != Application.PublishPolicy.OPEN or not is_stream_name(name):
         return False
-    return not (is_masked(name) or looks_like_key(name)) and keys.find(secret=name) is None
+    instance, _, last = name.rpartition("/")
+    if instance and instances.why_not(application=application, instance=instance):
+        return False
+    return not (is_masked(last) or looks_like_key(last)) and keys.find(secret=last) is None
 
 
 def _reason(

@@ -65,7 +65,7 @@ def path_of(recording: Recording) -> Path:
 def download_name(recording: Recording) -> str:
     """Of the file on a visitor's disk: the public names, with the time where the name has none."""
     at = f"{recording.started_at:%Y%m%dT%H%M%SZ}"
-    name = f"{recording.application.name}-{recording.name}"
+    name = f"{recording.application.name}-{recording.name}".replace("/", "-")
     return f"{name}{'' if at in name else f'-{at}'}{Path(recording.file).suffix}"
 
 

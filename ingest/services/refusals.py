@@ -35,6 +35,10 @@ class Reason:
 
 REASONS: dict[str, Reason] = {
     "unknown_app": Reason("There is no such application.", {"connect": "NetConnection.Connect.InvalidApp"}),
+    "instance_unknown": Reason(
+        "There is no such instance of the application.", {"connect": "NetConnection.Connect.InvalidApp"}
+    ),
+    "too_many_instances": Reason("The application has as many instances as it may."),
     "app_disabled": Reason("The application is disabled."),
     "key_missing": Reason("A stream key is needed: put it where the stream's name goes, or add ?key=... to the name."),
     "key_unknown": Reason("The stream key is not known."),

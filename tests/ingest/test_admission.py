@@ -312,10 +312,15 @@ def test_a_wrong_key_is_refused_on_an_open_application_too() -> None:
 
 
 @pytest.mark.usefixtures("open_app")
+@pytest.mark.parametrize("name", ["a/b/c", "/b", "a/", ".a/b", "a/..", "a/kick", "x" * 65 + "/b"])
+def test_names_of_no_instance(name: str) -> None:
+    assert refusal(lambda: publish(as_name(name, app="bench"))).reason == "name_invalid"
+
+
+@pytest.mark.usefixtures("open_app")
 @pytest.mark.parametrize(
     "name",
     [
-        "a/b",
         "a b",
         "..",
         "x" * 256,

@@ -205,10 +205,10 @@ def test_moments() -> None:
 def test_an_application_is_made_and_changed() -> None:
     made = run_json("application", "set", "studio")
     asks = {"encoder_login": False, "shared_objects": "none", "callback": "none", "play_start_unit": "ms"}
-    asks["play_recordings"] = "signed"
+    asks |= {"play_recordings": "signed", "max_instances": 16}
     assert made == {"name": "studio", "enabled": True, "publish": "key", "play": "public", "record": "requested"} | asks
-    asks |= {"play_start_unit": "s", "play_recordings": "as_live"}
-    options = ("--play-start-unit", "s", "--play-recordings", "as_live")
+    asks |= {"play_start_unit": "s", "play_recordings": "as_live", "max_instances": 3}
+    options = ("--play-start-unit", "s", "--play-recordings", "as_live", "--max-instances", "3")
     assert run_json("application", "set", "studio", *options) == made | asks
     assert "play_start_unit=s" in run("application", "list")
     run("application", "set", "studio", "--publish", "open", "--play", "token", "--record", "on")
@@ -222,8 +222,9 @@ def test_an_application_is_made_and_changed() -> None:
 def test_an_applications_name() -> None:
     with pytest.raises(CommandError, match="letters, digits"):
         run("application", "set", "two words")
-    with pytest.raises(CommandError):
-        run("application", "set", "live", "--publish", "everyone")
+    for option in (("--publish", "everyone"), ("--max-instances", "-1")):
+        with pytest.raises(CommandError):
+            run("application", "set", "live", *option)
     assert not Application.objects.exists()
 
 

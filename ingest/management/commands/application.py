@@ -68,6 +68,12 @@ class Command(BaseCommand):
             help="of the start and duration that players ask for: ms, as FFmpeg and librtmp mean them (the default), "
             "or s, as the specification says, for programs that keep to it",
         )
+        change.add_argument(
+            "--max-instances",
+            type=int,
+            metavar="N",
+            help="how many instances (rtmp://host/NAME/INSTANCE) its streams may be of; 0: none. Default 16",
+        )
         change.add_argument("--enabled", choices=list(ON_OFF), help="off ends its sessions and refuses new ones")
         create = verbs.add_parser("create", parents=[change], add_help=False, help="make one that isn't there yet")
         show = verbs.add_parser("show", help="its policies, and what there is of it")
@@ -113,6 +119,7 @@ class Command(BaseCommand):
             "shared_objects": options["shared_objects"],
             "callback": options["callback"],
             "play_start_unit": options["play_start_unit"],
+            "max_instances": options["max_instances"],
             "enabled": ON_OFF.get(options["enabled"]),
         }
         for field, value in given.items():
@@ -181,12 +188,13 @@ def _row(application: Application) -> dict[str, Any]:
         "shared_objects": application.shared_objects,
         "callback": application.callback,
         "play_start_unit": application.play_start_unit,
+        "max_instances": application.max_instances,
     }
 
 
 TOLD = (
     *("publish", "play", "record", "play_recordings", "encoder_login", "shared_objects", "callback"),
-    *("play_start_unit", "enabled"),
+    *("play_start_unit", "max_instances", "enabled"),
 )
 
 

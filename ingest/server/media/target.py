@@ -1,4 +1,7 @@
-"""What a request names: /live/APP/NAME.flv or /recordings/APP/NAME.flv, with its query as it came."""
+"""What a request names: /live/APP/NAME.flv or /recordings/APP/NAME.flv, with its query as it came.
+
+NAME may be INSTANCE/NAME.
+"""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
@@ -47,12 +50,13 @@ def read_target(raw: bytes) -> Target | None:
     """Of a request's line; None for a path under which there is nothing. Raises UnreadableTarget."""
     path, _, query = raw.partition(b"?")
     parts = path.split(b"/")
-    if len(parts) != 4 or parts[0]:
+    if len(parts) not in (4, 5) or parts[0]:
         return None
     try:
-        _, kind, app, file = (unquote_to_bytes(part).decode() for part in parts)
+        _, kind, app, *rest = (unquote_to_bytes(part).decode() for part in parts)
     except UnicodeDecodeError as error:
         raise UnreadableTarget(str(error.reason)) from error
+    file = "/".join(rest)
     name = file.removesuffix(SUFFIX)
     # No stream's name has a '?': it would be taken for the beginning of another query.
     if kind not in KINDS or not app or not name or name == file or "?" in name:

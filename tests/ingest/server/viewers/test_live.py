@@ -155,6 +155,14 @@ async def test_names_are_percent_decoded(media_port: int, app: ScriptedApplicati
     assert app.connections[-1].of("rtmp.play")[0]["name"] == "café 1"
 
 
+async def test_a_stream_of_an_instance_has_a_path_of_five_parts(media_port: int, app: ScriptedApplication) -> None:
+    async with Viewer(media_port, "/live/live/room/cam1.flv") as viewer:
+        await viewer.wait_until(lambda: viewer.status == 200)
+        assert app.connections[-1].scope["app"] == "live"
+        assert (await app.event("rtmp.play"))["name"] == "room/cam1"
+    assert (await ask(media_port, "/live/live/room/more/cam1.flv")).status == 404
+
+
 @pytest.mark.parametrize(
     ("reason", "code"), [("kicked", 4403), ("key_revoked", 4403), ("node_shutdown", 1001), ("lease_lost", 1012)]
 )
