@@ -1,4 +1,4 @@
-"""Playing: how a node is reached, the end of who asked another one, who may play recordings, the unit of a start."""
+"""Playing: how a node is reached, the end of who asked another, who may play recordings, a start's unit; instances."""
 
 from django.db import migrations, models
 
