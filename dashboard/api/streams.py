@@ -82,7 +82,7 @@ def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     return _told(stream_row(app, name))
 
 
-@router.patch("/streams/{app}/{name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS))
+@router.patch("/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS))
 def change(request: HttpRequest, app: str, name: str, wish: EnabledIn) -> StreamOut:
     """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
     row = stream_row(app, name)
@@ -95,7 +95,7 @@ class HowToDeleteStream(HowToDelete):
 
 
 @router.delete(
-    "/streams/{app}/{name}",
+    "/streams/{app}/{stream:name}",
     response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
     auth=allow(Ability.MANAGE_STREAMS),
 )
