@@ -1,4 +1,7 @@
-"""Programs and plugins that tests need. A test without its tool is skipped by name, with the package to install."""
+"""Programs and plugins that tests need. A test without its tool is skipped by name, with the package to install.
+
+The benchmarks start their servers by the same code, where pytest need not be installed.
+"""
 
 import os
 import shutil
@@ -6,8 +9,11 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import SkipTest
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 MISSING = "needs "
 """How the reason of such a skip begins: the summary at the end of a run lists them."""
@@ -80,7 +86,7 @@ def _vlc_modules(vlc: str) -> set[str]:
     return {line.split()[0] for line in listed.stdout.splitlines() if line.strip()}
 
 
-def hide_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def hide_java(monkeypatch: "pytest.MonkeyPatch") -> None:
     """As on a machine without one, whatever this has."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
@@ -88,8 +94,8 @@ def hide_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def require_tool(name: str) -> str:
-    """What `find_tool` finds, or the calling test (or fixture's tests) is skipped."""
+    """What `find_tool` finds. Raises SkipTest otherwise: the calling test (or fixture's tests) is skipped."""
     found = find_tool(name)
     if found is None:
-        pytest.skip(f"{MISSING}{name} (Debian package {PACKAGES[name]})")
+        raise SkipTest(f"{MISSING}{name} (Debian package {PACKAGES[name]})")
     return found

@@ -4,9 +4,9 @@ Nothing of the jobs is used here, so that what they measure is also looked at by
 """
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
-
-import duckdb
+from typing import Any
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
@@ -66,10 +66,19 @@ EXTREMES_AGAIN = ", ".join(
 QUANTILES = ", ".join(f"quantile_disc({kind}_kbps, [0.05, 0.5, 0.95]) AS {kind}" for kind in KINDS)
 
 
+def missing() -> str | None:
+    """What to install, or None."""
+    if find_spec("duckdb") is not None:
+        return None
+    return "DuckDB is not there: it is one of the packages in requirements/dev.lock, which `make bench` installs"
+
+
 class Duck:
     """DuckDB on so many threads."""
 
     def __init__(self, threads: int, folder: Path) -> None:
+        import duckdb  # Which is there with the tests' packages only.
+
         self._folder = folder
         self._database = duckdb.connect(config={"threads": threads, "temp_directory": str(folder / "temporary")})
 
@@ -148,6 +157,13 @@ class Duck:
             ).fetchall()
             worst = max(worst, rows[0][0])
         return worst
+
+    def sums(self, hours: str) -> list[tuple[Any, ...]]:
+        """Of each dimension in the files of hours (a glob): how many rows it has, and what they sum up to."""
+        sums = ", ".join(f"sum({name})" for name in ("sessions", "peak_players", "peak_streams", *MEASURES))
+        found = self._database.read_parquet(hours, hive_partitioning=False).filter("samples > 0")
+        rows: list[tuple[Any, ...]] = found.aggregate(f"dimension, count(*), {sums}").order("dimension").fetchall()
+        return rows
 
     def _find_broadcasts(self, parts: str) -> None:
         """`parts`: a query of times in which sessions were published."""

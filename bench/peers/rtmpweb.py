@@ -5,8 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import pytest
+from unittest import SkipTest
 
 from bench.peers import Server
 from tests.production.installation import Production
@@ -68,7 +67,7 @@ def _embedded(template: Template, folder: Path, settings: dict[str, str]) -> Ite
 def _production(template: Template, folder: Path, settings: dict[str, str]) -> Iterator[Server]:
     try:
         whole = Production(folder, nodes=(NODE,), **settings)
-    except pytest.skip.Exception as lacking:
+    except SkipTest as lacking:
         raise SystemExit(f"The production form {lacking}.") from None
     try:
         whole.start()

@@ -17,8 +17,11 @@ def test_it_counts_each_sample_once_in_each_dimension(tmp_path: Path) -> None:
     samples = sorted(lake.glob("samples/v=1/*/*/*.parquet"))
     counted = "SELECT dimension, sum(samples), count(*) FROM read_parquet($file) GROUP BY ALL"
     with closing(Duck(1, tmp_path)) as duck:
-        found = duckdb.execute(counted, {"file": str(duck.whole(samples))}).fetchall()
+        whole = str(duck.whole(samples))
+        found = duckdb.execute(counted, {"file": whole}).fetchall()
         assert {dimension: count for dimension, count, _ in found} == dict.fromkeys(GROUPS, made.samples)
+        summed = {dimension: sums[3] for dimension, _, *sums in duck.sums(whole)}
+        assert summed == dict.fromkeys(GROUPS, made.samples)
         file = duck.streams_alone(samples)
         alone = duckdb.execute("SELECT sum(samples) FROM read_parquet($file)", {"file": str(file)})
         assert alone.fetchall() == [(2 * made.samples,)]

@@ -6,6 +6,7 @@ import tempfile
 import time
 from concurrent.futures import Future
 from pathlib import Path
+from unittest import SkipTest
 
 import pytest
 
@@ -176,7 +177,7 @@ def test_a_program_without_its_plugin_is_not_enough(
             file.chmod(0o755)
         monkeypatch.setenv("PATH", name)
         assert find_tool(program)
-        with pytest.raises(pytest.skip.Exception, match=f"needs {plugin} .*{package}"):
+        with pytest.raises(SkipTest, match=f"needs {plugin} .*{package}"):
             require_tool(plugin)
 
 
