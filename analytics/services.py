@@ -19,6 +19,7 @@ from analytics import ledger, locks
 from analytics.java import JavaMissing, find_java
 from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
 from ingest import clean
+from ingest.readonly import PASSING
 from ingest.services.retention import in_pieces
 
 log = logging.getLogger(__name__)
@@ -281,9 +282,13 @@ def sweep() -> None:
     silent = Q(state=State.RUNNING, heartbeat_at__lt=heard)
     unclaimed = Q(state=State.QUEUED, trigger=Trigger.COMMAND, requested_at__lt=now - COMMAND_WAITS)
     for run in AnalyticsRun.objects.filter(silent | unclaimed):
+        try:
+            fail(run, code=ErrorCode.LOST, error=LOST)
+            locks.expire(run)
+        except PASSING as error:  # Nor could its sign of life be written; and who only reads is not refused for it.
+            log.warning("Analytics run %d may be lost; that waits for the database: %s", run.pk, type(error).__name__)
+            return
         log.error("Analytics run %d was lost: its last sign of life was at %s.", run.pk, run.heartbeat_at or "no time")
-        fail(run, code=ErrorCode.LOST, error=LOST)
-        locks.expire(run)
 
 
 def active_run() -> AnalyticsRun | None:

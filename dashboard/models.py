@@ -59,6 +59,7 @@ class Heartbeat(models.Model):
         WORKER_DEFAULT = "worker_default", "worker of the queue default"
         WORKER_ANALYTICS = "worker_analytics", "worker of the queue analytics"
         BEAT = "beat", "schedule"
+        WEB = "web", "web process"  # Which tries by it whether the database takes writes.
 
     kind = models.CharField(max_length=32, choices=Kind)
     name = models.CharField(max_length=255)

@@ -82,12 +82,13 @@ def read(*, name: str | None = None) -> list[NodeNow]:
 def _now(row: Node, figures: NodeFigures | None, publishers: int, players: int, now: datetime) -> NodeNow:
     asked = row.drain_requested_at
     left_s = service.Drain(asked, row.drain_grace_s).left_s(now) if asked else None
-    return NodeNow(row, _state(row, now - row.seen_at), figures, publishers, players, left_s)
+    return NodeNow(row, _state(row, now - row.seen_at, figures), figures, publishers, players, left_s)
 
 
-def _state(row: Node, silent: timedelta) -> State:
+def _state(row: Node, silent: timedelta, figures: NodeFigures | None) -> State:
+    """One that tells its figures runs, whether or not the database takes what it writes."""
     if row.state == Node.State.DOWN:
         return State.STOPPED if row.stopped_at is not None else State.DOWN
-    if silent > NODE_LATE:
+    if silent > NODE_LATE and figures is None:
         return State.MISSING
     return State.DRAINING if row.state == Node.State.DRAINING or row.drain_requested_at else State.UP

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 from celery import shared_task
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 from django.db.models import Q
 from django.utils import timezone
 
 from dashboard.alerting import alarms, delivering, taking
 from dashboard.alerting.models import Alert, Delivery
 from ingest.models import OutboxEvent
+from ingest.readonly import PASSING
 from ingest.services import retention
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ def take_outbox() -> None:
     for step in (taking.take, alarms.look, alarms.tell, _deliver):
         try:
             step(timezone.now())
-        except (OperationalError, InterfaceError) as error:  # It is away, or busy: that passes, and is nobody's fault.
+        except PASSING as error:  # That is nobody's fault.
             logger.warning("Webhooks and alerts: %s waits for the database: %s", step.__name__, type(error).__name__)
         except Exception:
             logger.exception("Webhooks and alerts: %s failed, and is tried again with the next run.", step.__name__)
@@ -52,7 +52,7 @@ def deliver_mail() -> None:
     delivering.deliver_mail()
 
 
-@shared_task(autoretry_for=(OperationalError,), retry_backoff=60, max_retries=5)
+@shared_task(autoretry_for=PASSING, retry_backoff=60, max_retries=5)
 def prune_told() -> None:
     """What beat sends each night: deletes what was told long ago."""
     if settings.KEEP_HOOKS_DAYS:

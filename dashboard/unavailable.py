@@ -15,9 +15,9 @@ from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.views import defaults
 
-from dashboard.system.parts import State
 from dashboard.system.probes import AWAY
 from dashboard.system.watch import get_watch
+from ingest import readonly
 from ingest.logbound import LONGEST_PATH, Bound, more
 from ingest.migrated import lacks_tables
 
@@ -40,7 +40,7 @@ UNKNOWN = "The server's storage did not answer in time. Try again."
 
 def unavailable(request: HttpRequest) -> HttpResponse:
     """The answer to a request that can't be served now."""
-    parts = [part for part in get_watch().report().parts if part.kind in STORAGE and part.state == State.DOWN]
+    parts = [part for part in get_watch().report().parts if part.kind in STORAGE and part.sounds]
     if _wants_page(request):
         response = HttpResponse(render_to_string("503.html", {"parts": parts, "retry_s": RETRY_S}, request=request))
     else:
@@ -73,7 +73,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _is_away(error: BaseException) -> bool:
-    return isinstance(error, AWAY) or lacks_tables(error)
+    return isinstance(error, AWAY) or lacks_tables(error) or readonly.is_refused(error)
 
 
 def _wants_page(request: HttpRequest) -> bool:

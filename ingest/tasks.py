@@ -4,15 +4,15 @@ import logging
 
 from celery import shared_task
 from django.conf import settings
-from django.db import OperationalError
 from django.utils import timezone
 
+from ingest.readonly import PASSING
 from ingest.services import retention
 
 log = logging.getLogger(__name__)
 
 
-@shared_task(autoretry_for=(OperationalError,), retry_backoff=60, max_retries=5)
+@shared_task(autoretry_for=PASSING, retry_backoff=60, max_retries=5)
 def prune() -> None:
     """What beat sends each night: deletes old history. Repeating it, or two at a time, does no harm."""
     done = retention.prune(

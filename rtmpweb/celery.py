@@ -9,8 +9,8 @@ from typing import Any
 from celery import Celery, Task
 from celery.signals import beat_embedded_init, beat_init, celeryd_init, setup_logging, worker_ready
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 
+from ingest.readonly import PASSING
 from rtmpweb import broker
 from rtmpweb.leash import die_with_parent
 
@@ -21,9 +21,9 @@ warnings.filterwarnings("ignore", message="You're running the worker with superu
 
 
 class PatientTask(Task):  # type: ignore[type-arg]
-    """A database that is away, or busy for too long, is told of in one line: whatever is sent here is sent again."""
+    """A database that is away, or takes no writes, is told of in one line: whatever is sent here is sent again."""
 
-    throws = (OperationalError, InterfaceError)
+    throws = PASSING
 
 
 broker.use()

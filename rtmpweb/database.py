@@ -3,7 +3,7 @@
 from django.core.signals import request_finished
 from django.db import DatabaseError, connections
 
-from ingest import migrated
+from ingest import migrated, readonly
 
 
 def close_after_requests() -> None:
@@ -27,4 +27,6 @@ def explain(error: DatabaseError) -> str:
         lacking = migrated.missing()
     except DatabaseError as found:
         return f"The database does not answer: {found}. Check that it runs, and what DATABASE_URL says."
+    if not lacking and (cause := readonly.cause(error)) is not readonly.OTHER:
+        return f"The database takes no writes. {cause.why} {cause.act}"
     return lacking or f"The database refused: {error}."

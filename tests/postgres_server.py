@@ -34,7 +34,7 @@ class PostgresServer(Background):
             "postgres",
             [program, "-D", self._data / "data", "-p", str(self.port), "-h", "127.0.0.1", "-k", self._data, "-F"],
             folder=folder,
-            ready="ready to accept connections",
+            ready="ready to accept ",  # A standby: read-only connections.
             user=user,
             cwd=Path("/"),
         )
@@ -42,6 +42,16 @@ class PostgresServer(Background):
     @property
     def url(self) -> str:
         return f"postgresql://tester@127.0.0.1:{self.port}/postgres"
+
+    def restart(self, *, standby: bool) -> None:
+        """As the standby of a primary that is not there, which takes no writes; or as it was."""
+        self.stop()
+        mark = self._data / "data" / "standby.signal"
+        if standby:
+            mark.touch()
+        else:
+            mark.unlink(missing_ok=True)
+        self.start()
 
     def remove(self) -> None:
         """Ends it and deletes its data."""

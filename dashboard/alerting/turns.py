@@ -5,7 +5,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
+
+from ingest.readonly import PASSING
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +34,11 @@ def turn() -> Iterator[None]:
 def alone(what: str) -> Iterator[None]:
     """Logs what goes wrong with one, so that it doesn't hold up the others.
 
-    Raises OperationalError and InterfaceError: the database is away, or busy. That is nobody's fault, and passes.
+    Raises PASSING: the database is away, busy, or takes no writes. That is nobody's fault.
     """
     try:
         yield
-    except (OperationalError, InterfaceError):
+    except PASSING:
         raise
     except Exception:
         logger.exception("%s is left out.", what)

@@ -82,7 +82,9 @@ def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     return _told(stream_row(app, name))
 
 
-@router.patch("/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS))
+@router.patch(
+    "/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS)
+)
 def change(request: HttpRequest, app: str, name: str, wish: EnabledIn) -> StreamOut:
     """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
     row = stream_row(app, name)

@@ -150,7 +150,8 @@ class Questions:
         node = self.session.node
         if node is None:
             return "unknown"
-        if node.state == Node.State.DOWN or node.seen_at < self.at - NODE_SILENT:
+        ticks = any(figures["node"] == node.name for figures in self._now.nodes)  # Though it can't write, perhaps.
+        if node.state == Node.State.DOWN or (node.seen_at < self.at - NODE_SILENT and not ticks):
             return "down"
         return "draining" if node.state == Node.State.DRAINING else "up"
 

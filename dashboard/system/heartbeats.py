@@ -1,4 +1,4 @@
-"""Signs of life of Celery's processes, written to the database by a thread in each."""
+"""Signs of life of processes: of Celery's, written to the database by a thread in each, and of the web processes."""
 
 import logging
 import threading

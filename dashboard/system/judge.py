@@ -116,15 +116,16 @@ def _with_drains(detail: str, alive: Iterable[Node]) -> str:
 
 
 def _nodes(found: Found, kind: str, former: Part | None) -> Part:
+    told = {figures["node"]: DRAINING if figures.get("draining") else "" for figures in found.nodes or ()}
+    as_told = in_order(
+        kind, former.since if former else None, ", ".join(f"{name}{drains}" for name, drains in sorted(told.items()))
+    )
     if found.rows is None or found.database.state != State.OK:
-        told = sorted(
-            f"{figures['node']}{DRAINING if figures.get('draining') else ''}" for figures in found.nodes or ()
-        )
-        return in_order(kind, former.since if former else None, ", ".join(told)) if told else _unheard(kind, former)
+        return as_told if told else _unheard(kind, former)
     running = [node for node in found.rows.nodes if node.stopped_at is None]
     alive = [node for node in running if found.now - node.seen_at <= NODE_LATE]
-    late = [node for node in running if NODE_LATE < found.now - node.seen_at <= MISSING_NODE]
-    if alive and not late:
+    silent = [node for node in running if NODE_LATE < found.now - node.seen_at <= MISSING_NODE]
+    if alive and not silent:
         busy = [
             (figures["node"], issue)
             for figures in found.nodes or ()
@@ -158,25 +159,42 @@ def _nodes(found: Found, kind: str, former: Part | None) -> Part:
             )
         return in_order(kind, min(node.started_at for node in alive), _named(alive))
     if found.now < found.hearing_until and not (former is not None and former.state == State.DOWN):
-        return unknown(kind)
-    names = ", ".join(node.name for node in late)
-    if alive:
+        return as_told if told else unknown(kind)
+    cut_off = [node for node in silent if node.name in told]
+    late = [node for node in silent if node.name not in told]
+    if late and (alive or cut_off):
         return failing(
             kind,
             min(node.seen_at for node in late),
             embedded=found.embedded,
             state=State.DEGRADED,
-            what=f"{len(late)} of {len(late) + len(alive)} media nodes {'is' if len(late) == 1 else 'are'} missing",
+            what=f"{_of(late, alive, cut_off)} missing",
             effect="Its streams are free for the other nodes; encoders come back there.",
             advice="Look at its log. One that is gone for good: Forget, on the page Nodes.",
-            detail=_with_drains(names, alive),
+            detail=_with_drains(", ".join(node.name for node in late), alive),
+        )
+    if cut_off:
+        return failing(
+            kind,
+            min(node.seen_at for node in cut_off),
+            embedded=found.embedded,
+            state=State.DEGRADED,
+            what=f"{_of(cut_off, alive)} cut off from the database",
+            effect="Live streams go on there; nobody new can publish or play.",
+            advice="Restart nothing, or these end: look at its log, and at the way from there to the database.",
+            detail=_with_drains(", ".join(node.name for node in cut_off), alive),
         )
     return failing(
         kind,
         max((node.stopped_at or node.seen_at for node in found.rows.nodes), default=None),
         embedded=found.embedded,
-        detail=names,
+        detail=", ".join(node.name for node in late),
     )
+
+
+def _of(some: Sequence[Node], *others: Sequence[Node]) -> str:
+    count = len(some) + sum(map(len, others))
+    return f"{len(some)} of {count} media nodes {'is' if len(some) == 1 else 'are'}"
 
 
 def _media(found: Found, kind: str, former: Part | None) -> Part:

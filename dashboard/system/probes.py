@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+from django.db import DatabaseError, Error, InterfaceError, OperationalError, close_old_connections, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.utils import timezone
@@ -20,7 +20,8 @@ from redis.exceptions import RedisError
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
-from ingest import migrated
+from dashboard.system import heartbeats
+from ingest import migrated, readonly
 from ingest.livestore import LiveView, get_livestore
 from ingest.models import Node
 
@@ -41,6 +42,15 @@ class NotMigrated(OperationalError):  # noqa: N818
 
 class NoRoom(OperationalError):  # noqa: N818
     """The database answers who is connected, and takes no more connections."""
+
+
+class NoWrites(OperationalError):  # noqa: N818
+    """The database answers, but takes no writes."""
+
+    def __init__(self, cause: readonly.Cause, said: str) -> None:
+        super().__init__(f"The database takes no writes. {cause.why} ({said})")
+        self.cause = cause
+        self.said = said
 
 
 class Probe(Generic[T]):
@@ -103,7 +113,7 @@ class Probe(Generic[T]):
     def _note(self, at: datetime, error: Exception | None = None) -> bool:
         up, self.error = error is None, error
         if self.up != up:
-            if isinstance(error, NotMigrated | NoRoom):
+            if isinstance(error, NotMigrated | NoRoom | NoWrites):
                 logger.error("%s", error)
             elif error is not None:
                 why = "no answer in time" if self.hangs else type(error).__name__
@@ -148,6 +158,19 @@ def _connect_anew() -> None:
         raise NoRoom(f"The database takes no more connections: {error}") from error
     finally:
         another.close()
+
+
+_began = timezone.now()
+
+
+def write_sign() -> None:
+    """That this host's web processes live; nobody else looks at it. Raises NoWrites."""
+    try:
+        heartbeats.beat(
+            kinds=[Heartbeat.Kind.WEB], name=socket.gethostname(), started_at=_began, detail={}, now=timezone.now()
+        )
+    except Error as error:
+        raise NoWrites(readonly.cause(error), migrated.reason(error)) from error
 
 
 def read_live() -> LiveView:

@@ -15,7 +15,17 @@ from dashboard.streams import by_stream
 from dashboard.system import probes
 from dashboard.system.judge import Found, judge
 from dashboard.system.parts import WORDS, Part, State, failing, in_order, unknown
-from dashboard.system.probes import NoRoom, NotMigrated, Probe, Rows, read_live, read_rows
+from dashboard.system.probes import (
+    NoRoom,
+    NotMigrated,
+    NoWrites,
+    Probe,
+    Rows,
+    read_live,
+    read_rows,
+    write_sign,
+)
+from ingest import readonly
 from ingest.contracts import NodeFigures
 from ingest.livestore import LiveView
 
@@ -24,6 +34,9 @@ logger = logging.getLogger(__name__)
 LOOK_S = 2.0
 FIRST_S = 4.0
 HURRY_S = 1.0
+
+LOCKED = timedelta(seconds=4)
+"""Others may keep the database locked for so long. With the next look signs of life would be missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,8 @@ class Watch:
 
     def __init__(self) -> None:
         self._database: Probe[Rows] = Probe("The database", read_rows)
+        self._writes: Probe[None] = Probe("The database (for writes)", write_sign)
+        """Asked while the database answers at all."""
         self._live: Probe[LiveView] = Probe("Redis" if settings.REDIS_URL else "LiveStore", read_live)
         self._began = timezone.now()
         self._report = Report(self._began)
@@ -77,7 +92,8 @@ class Watch:
         """The last look. Just after `start` it waits for the first, FIRST_S at most."""
         if self._thread is None:
             with self._lock:
-                self._database.ask_here()
+                if self._database.ask_here():
+                    self._writes.ask_here()
                 self._live.ask_here()
                 self._report = self._judged()
         else:
@@ -114,7 +130,9 @@ class Watch:
     def _look(self) -> None:
         redis = threading.Thread(target=self._live.look, name="rtmpweb-watch-live", daemon=True)
         redis.start()
-        if not self._database.look() and self._database.hangs and (broken := probes.break_hanging_connections()):
+        if self._database.look():
+            self._writes.look()
+        elif self._database.hangs and (broken := probes.break_hanging_connections()):
             logger.warning("Gave up %d connections that wait for the database.", broken)
         redis.join()
         self._report = self._judged()
@@ -125,13 +143,16 @@ class Watch:
         former = {part.kind: part for part in self._report.parts}
         found = Found(
             now=now,
-            database=_probed("database", self._database),
+            database=self._database_part(now),
             redis=_probed("redis", self._live) if settings.REDIS_URL else None,
             rows=self._database.found,
             nodes=view.nodes if view is not None else None,
             hearing_until=max(
                 self._began + timedelta(seconds=settings.STARTING_S),
-                (self._database.since or self._began) + timedelta(seconds=settings.HEARING_S),
+                *(
+                    (probe.since or self._began) + timedelta(seconds=settings.HEARING_S)
+                    for probe in (self._database, self._writes)
+                ),
             ),
             disk_free_percent=_disk_free_percent(),
             embedded=not settings.REDIS_URL,
@@ -143,6 +164,27 @@ class Watch:
             return Report(now, parts)
         bad = sum(stream["health"] == "bad" for stream in by_stream(view.streams).values())
         return Report(now, parts, list(view.nodes), bad)
+
+    def _database_part(self, now: datetime) -> Part:
+        """One that only answers works in part: whoever writes that he lives can't be heard then."""
+        part, since = _probed("database", self._database), self._writes.since
+        if part.state != State.OK or self._writes.up is not False or since is None:
+            return part
+        error = self._writes.error
+        cause = error.cause if isinstance(error, NoWrites) else readonly.SILENT
+        if cause is readonly.LOCKED and now - since < LOCKED:
+            return part
+        return failing(
+            "database",
+            since,
+            embedded=not settings.DATABASE_URL,
+            state=State.DEGRADED,
+            what="The database takes no writes",
+            effect=f"{cause.why} Live streams go on and can be played, and history waits; nobody new can publish or "
+            "log in, and nothing can be changed.",
+            advice=f"{cause.act} Restart nothing: what is live would end.",
+            detail=error.said if isinstance(error, NoWrites) else "",
+        )
 
 
 def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:

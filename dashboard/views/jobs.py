@@ -17,6 +17,8 @@ from dashboard.history import narrow
 from dashboard.jobs import strip, where
 from dashboard.jobs.forms import RangeForm
 from dashboard.permissions import Ability
+from dashboard.system.parts import State as PartState
+from dashboard.system.watch import get_watch
 from dashboard.views.access import require_ability
 from ingest.services import audit
 
@@ -64,6 +66,7 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
         "partitions": partitions.filter(grain=Grain.HOUR, start__gt=now - timedelta(days=days))[:MOST_PARTITIONS],
         "failed": partitions.filter(state=Partition.State.FAILED).order_by("-start", "grain")[:MOST_PARTITIONS],
         "places": where.places(now),
+        "is_written": get_watch().report().state("database") is PartState.OK,
         "form": form,
     }
     return render(request, "dashboard/jobs.html", context, status=status)

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.db import OperationalError
+from psycopg import errors
 
+from rtmpweb.database import explain
 from tests.background import free_port
 from tests.postgres_server import PostgresServer
 
@@ -66,6 +69,14 @@ def test_a_process_says_what_is_wrong_with_the_database(
     assert done.returncode == 1
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.django_db
+def test_a_command_says_why_the_database_takes_no_writes() -> None:
+    error = OperationalError("could not extend file")
+    error.__cause__ = errors.DiskFull("could not extend file")
+    said = "The database takes no writes. Its disk is full. Free space on the disk that the database is on."
+    assert explain(error) == said
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

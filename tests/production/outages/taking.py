@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ingest.services import leases
 from tests.background import Background
+from tests.postgres_server import PostgresServer
 from tests.production.broadcast import AGAIN_S, on_air
 from tests.production.installation import Production, start_all
 from tests.production.outages import aftermath
@@ -70,6 +72,11 @@ def away(*parts: Background, for_s: float = AWAY_S) -> AbstractContextManager[Ou
 def hanging(part: Background, for_s: float = HANGING_S) -> AbstractContextManager[Outage]:
     """The part is there and doesn't answer."""
     return _taken(part.pause, part.resume, for_s)
+
+
+def failed_over(server: PostgresServer, for_s: float) -> AbstractContextManager[Outage]:
+    """It is started again as a standby: it answers, and takes no writes."""
+    return _taken(partial(server.restart, standby=True), partial(server.restart, standby=False), for_s)
 
 
 @contextmanager

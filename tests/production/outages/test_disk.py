@@ -29,7 +29,7 @@ from tests.production.outages.taking import (
 from tests.production.outages.told import check_over, check_told, open_wall
 from tests.production.parts import MediaNode
 from tests.production.waits import waited_each_s, waited_since_s
-from tests.server_process import running, wait_for
+from tests.server_process import Installation, running, wait_for
 from tests.smalldisk import full, small_disk
 from tests.tools import MISSING
 
@@ -68,6 +68,15 @@ def empty_log(database: Path) -> None:
 
 def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def said_of_it(server: Installation) -> bool:
+    """That the database takes no writes for want of room, and not that those are gone who can't write to it."""
+    parts = {part["kind"]: part for part in server.request("/api/v1/system")[1]["items"]}
+    assert parts["nodes"]["state"] == "ok"
+    assert [kind for kind in ("worker_default", "worker_analytics", "beat") if parts[kind]["state"] == "down"] == []
+    database = parts["database"]
+    return database["state"] == "degraded" and "Its disk is full." in database["effect"]
 
 
 @pytest.mark.measures_time
@@ -114,6 +123,8 @@ def test_the_embedded_servers_disk_is_full(small: Path) -> None:
             with full(small):
                 assert early.publish(keys["comes"]) == UNCHECKED
                 wait_for(lambda: "waits for the database" in server.log, timeout_s=WRITTEN_S, what="the log says it")
+                wait_for(lambda: said_of_it(server), timeout_s=WRITTEN_S, what="the system page says it")
+                assert server.request("/healthz", token="")[0] == 200
                 played = show.played
                 wait_for(lambda: show.played > played + FPS, timeout_s=WRITTEN_S, what="the players get more")
                 leaves_at = time.time()

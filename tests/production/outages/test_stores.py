@@ -13,6 +13,7 @@ from tests.production.outages.steady import Steady
 from tests.production.outages.taking import (
     ANSWER_S,
     NOT_CONNECTED,
+    SEEN_S,
     UNCHECKED,
     UNRENEWED_S,
     WRITTEN_S,
@@ -21,6 +22,7 @@ from tests.production.outages.taking import (
     away,
     check_accepted,
     check_after,
+    failed_over,
     guests,
     hanging,
     publish,
@@ -141,6 +143,37 @@ def test_postgresql_hangs(production: Production, steady: Steady, keys: Keys, se
                 assert publish(production, keys["new"]) == NOT_CONNECTED
                 check_unhealthy(production)
             wait_seen(production)
+    check_after(production, steady, sessions)
+    check_accepted(production, keys["new"])
+
+
+def test_postgresql_takes_no_writes(
+    production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
+) -> None:
+    """Nobody is said to be gone who only can't write that he lives, until the leases are long past; then all go on."""
+    open_wall(production, page)
+
+    def parts() -> dict[str, dict[str, str]]:
+        _status, answer = production.request("/api/v1/system")
+        return {item["kind"]: item for item in answer.get("items", ())}
+
+    with steady.undisturbed("PostgreSQL takes no writes"):
+        with failed_over(production.postgres, for_s=UNRENEWED_S) as outage:
+            what = "the API says that the database takes no writes"
+            wait_for(lambda: parts().get("database", {}).get("state") == "degraded", timeout_s=SEEN_S, what=what)
+            check_told(production, page, "database", outage.began)
+            page.wait_for_selector('#outages :text("It is a standby.")', timeout=SEEN_S * 1000)
+            assert "Restart nothing" in page.inner_text("#outages")
+            assert publish(production, keys["new"]) == UNCHECKED
+            while time.time() < outage.began + UNRENEWED_S:  # The length of the outage is what is tested.
+                found = parts()
+                assert {kind: part for kind, part in found.items() if part["state"] == "down"} == {}
+                assert found["nodes"]["state"] == "ok"
+                status, health = production.request("/healthz", token="")
+                assert (status, health["database"], health["parts"]["database"]) == (200, "no writes", "degraded")
+                time.sleep(0.5)
+        wait_seen(production)
+        check_over(page, "database")
     check_after(production, steady, sessions)
     check_accepted(production, keys["new"])
 
