@@ -1,10 +1,11 @@
-"""What every page's shell needs: the theme, the navigation, the user's role and abilities."""
+"""What every page's shell needs: the theme, the time zone, the navigation, the user's role and abilities."""
 
 from typing import Any
 
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
+from dashboard import zones
 from dashboard.navigation import navigation
 from dashboard.permissions import ROLES
 from dashboard.system.watch import get_watch
@@ -26,6 +27,7 @@ def ui(request: HttpRequest) -> dict[str, Any]:
     theme = request.COOKIES.get(THEME_COOKIE, "")
     return {
         "theme": theme if theme in THEMES else "",
+        "zone": zones.of(request),
         "abilities": SimpleLazyObject(lambda: request_abilities(request)),
         "navigation": SimpleLazyObject(lambda: navigation(request, request_abilities(request))),
         "bad_streams": SimpleLazyObject(lambda: get_watch().report().bad_streams or 0),

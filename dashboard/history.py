@@ -1,12 +1,13 @@
 """What the database remembers, as pages, API and WebSocket say it: events and attempts in plain data, and filters."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils.dateparse import parse_datetime
 
+from dashboard import zones
 from ingest.models import Attempt, Session, StatusEvent, Stream
 from ingest.services.sessions import event_payload
 
@@ -47,12 +48,12 @@ def refused_publishers(since: datetime) -> QuerySet[Attempt]:
 
 
 def moment(text: str) -> datetime | None:
-    """What a filter is given: an ISO 8601 time, in UTC where it names no zone; None when it is none."""
+    """What a filter is given: an ISO 8601 time, in the current zone where it names none; None when it is none."""
     try:
         found = parse_datetime(text)
-    except ValueError:
+        return zones.aware(found) if found else None
+    except (ValueError, OverflowError):
         return None
-    return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
 
 
 def narrow(rows: QuerySet[Row], lookups: dict[str, str], values: Filters) -> QuerySet[Row]:

@@ -1,6 +1,6 @@
 """The forms of the page of keys."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -24,7 +24,7 @@ MOST_KBPS = 2_000_000
 
 
 class RightsForm(forms.Form):
-    """What a key may do. Times are in UTC, as everywhere."""
+    """What a key may do."""
 
     label = forms.CharField(max_length=128, required=False, empty_value="")
     expires_at = forms.DateTimeField(required=False)
@@ -74,7 +74,7 @@ class CreateForm(RightsForm):
     def clean_expires_at(self) -> datetime | None:
         expires: datetime | None = self.cleaned_data["expires_at"]
         if expires is not None and expires <= timezone.now():
-            raise ValidationError("This time is over. Times are in UTC.")
+            raise ValidationError(f"This time is over: now it is {timezone.localtime():%-d %b, %H:%M}.")
         return expires
 
     def rights(self) -> dict[str, Any]:
@@ -86,8 +86,3 @@ class RotateForm(forms.Form):
 
     def grace_time(self) -> timedelta:
         return GRACES[self.cleaned_data["grace"]]
-
-
-def field_time(value: datetime | None) -> str:
-    """As an input of type datetime-local takes it, in UTC."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") if value is not None else ""

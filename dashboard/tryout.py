@@ -13,7 +13,7 @@ from typing import Any, Literal
 from django.db.models import Q
 from django.utils import timezone
 
-from dashboard import history
+from dashboard import history, zones
 from dashboard.templatetags.ui import attempt_advice, end_advice, end_words, reason_words
 from ingest.contracts import StreamSnapshot
 from ingest.livestore import get_livestore
@@ -150,7 +150,7 @@ def _steps(
             "Key recognised",
             f"It publishes {key.stream.path}" + (", as a test." if session.is_test else "."),
         ),
-        Step("publish", "good", "Publishing accepted", f"At {session.started_at:%H:%M:%S} UTC."),
+        Step("publish", "good", "Publishing accepted", f"At {zones.clock(session.started_at)}."),
     ]
     return begun + _media(key, session, snapshot, now)
 

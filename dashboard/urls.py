@@ -28,6 +28,7 @@ from dashboard.views import (
     theme,
     thumbnails,
     webhooks,
+    zone,
 )
 
 app_name = "dashboard"
@@ -108,6 +109,7 @@ urlpatterns = [
     path("password/", login.PasswordView.as_view(), name="password"),
     path("logout/", login.logout, name="logout"),
     path("theme/", theme.theme, name="theme"),
+    path("zone/", zone.zone, name="zone"),
     path("metrics", metrics.metrics, name="metrics"),
     path("healthz", status.healthz, name="healthz"),
 ]

@@ -93,6 +93,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "rtmpweb.middleware.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
+    "dashboard.zones.ZoneMiddleware",
     "dashboard.unavailable.UnavailableMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "rtmpweb.middleware.HostMiddleware",

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +42,8 @@ def chromium() -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE_MS)
     program = require_tool(next(filter(find_tool, BROWSERS), BROWSERS[0]))
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=OPTIONS)
+        # In UTC, whatever the machine's zone is: a test that is about another says so.
+        browser = playwright.chromium.launch(executable_path=program, args=OPTIONS, env=os.environ | {"TZ": "UTC"})
         try:
             yield browser
         finally:

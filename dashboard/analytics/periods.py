@@ -1,4 +1,8 @@
-"""The period that a page of history is about: one of a few, or from a day to a day, by hour or by day; all in UTC."""
+"""The period that a page of history is about: one of a few, or from a day to a day, by hour or by day.
+
+History is of whole hours and days of UTC. By hour it is shown, and its days are meant, in the current time zone (a day
+is widened to the hours of UTC at its ends); by day both are of UTC.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,14 +13,16 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from analytics.models import METRIC_VERSION, Grain, Partition
+from dashboard import zones
 
-DAY = timedelta(days=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+SHORTEST = timedelta(microseconds=1)
 RANGES = {"24h": DAY, "7d": timedelta(days=7), "30d": timedelta(days=30), "90d": timedelta(days=90)}
 RANGE_WORDS = {"24h": "24 h", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
 DATES = "dates"
 """The range of those who chose dates."""
 
-STEPS = {Grain.HOUR: timedelta(hours=1), Grain.DAY: DAY}
+STEPS = {Grain.HOUR: HOUR, Grain.DAY: DAY}
 GRAIN_WORDS = {Grain.HOUR: "By hour", Grain.DAY: "By day"}
 BY_HOUR_UP_TO = timedelta(days=14)
 """Longer ones are shown by day unless hours are asked for."""
@@ -40,7 +46,9 @@ class Grains:
 
 @dataclass(frozen=True)
 class Period:
-    """From `since` up to (not with) `until`, which begin an hour or a day. `range` is its name in a page's address."""
+    """From `since` up to (not with) `until`, which begin an hour or a day of UTC. `range` is its name in a page's
+    address.
+    """
 
     range: str
     grain: Grain
@@ -48,6 +56,8 @@ class Period:
     until: datetime
     fault: str = ""
     """Why it is not the one that was asked for."""
+    dates: tuple[date, date] | None = None
+    """The first and the last day, where these were asked for."""
 
     @classmethod
     def of(cls, query: Mapping[str, str], usual: str = "24h", by_hour_up_to: timedelta = BY_HOUR_UP_TO) -> Self:
@@ -72,14 +82,18 @@ class Period:
 
     @classmethod
     def _of_dates(cls, first: date, last: date, grains: Grains) -> Self:
-        since = datetime.combine(first, time(), UTC)
-        until = datetime.combine(last, time(), UTC) + DAY
-        step, fault = grains.of(until - since), ""
-        if until - since > LONGEST[step] and step == Grain.HOUR:
+        length = last - first + DAY
+        step, fault = grains.of(length), ""
+        if length > LONGEST[step] and step == Grain.HOUR:
             step, fault = Grain.DAY, f"Shown by day: by hour it is {LONGEST[Grain.HOUR].days} days at most."
-        if until - since > LONGEST[step]:
-            since, fault = until - LONGEST[step], f"These are its last {LONGEST[step].days} days: more is not shown."
-        return cls(DATES, step, since, until, fault)
+        if length > LONGEST[step]:
+            first = last - LONGEST[step] + DAY
+            fault = f"These are its last {LONGEST[step].days} days: more is not shown."
+        if step == Grain.DAY:
+            since, until = datetime.combine(first, time(), UTC), datetime.combine(last, time(), UTC) + DAY
+        else:
+            since, until = _hour(zones.begin(first)), _hour(zones.begin(last + DAY) + HOUR - SHORTEST)
+        return cls(DATES, step, since, until, fault, (first, last))
 
     @property
     def step(self) -> timedelta:
@@ -93,20 +107,28 @@ class Period:
     @property
     def before(self) -> "Period":
         """The one of the same length that ends where it begins."""
-        return replace(self, since=self.since - (self.until - self.since), until=self.since)
+        return replace(self, since=self.since - (self.until - self.since), until=self.since, dates=None)
 
     @property
     def days(self) -> int:
-        """Its length, rounded up."""
-        return -((self.since - self.until) // DAY)
+        """Its length: a day on which the clocks change is one as well."""
+        return max(1, round((self.until - self.since) / DAY))
 
     @property
     def first_day(self) -> date:
-        return self.since.date()
+        return self.dates[0] if self.dates else self._local(self.since).date()
 
     @property
     def last_day(self) -> date:
-        return (self.until - timedelta(seconds=1)).date()
+        return self.dates[1] if self.dates else self._local(self.until - timedelta(seconds=1)).date()
+
+    def _local(self, at: datetime) -> datetime:
+        return at.astimezone(UTC) if self.grain == Grain.DAY else timezone.localtime(at)
+
+    @property
+    def zone(self) -> str:
+        """Whose days and hours they are."""
+        return "UTC" if self.grain == Grain.DAY else timezone.get_current_timezone_name()
 
     @property
     def length_words(self) -> str:
@@ -120,14 +142,15 @@ class Period:
     @property
     def words(self) -> str:
         """ "7 to 13 Nov 2026", with hours where it begins or ends in a day."""
-        last = self.last_day
-        if self.since.hour or self.until.hour:
-            return f"{self.since:%-d %b, %H:%M} to {self.until:%-d %b %Y, %H:%M}"
-        if self.first_day == last:
+        first, last = self.first_day, self.last_day
+        since, until = self._local(self.since), self._local(self.until)
+        if not self.dates and (since.hour or until.hour):
+            return f"{since:%-d %b, %H:%M} to {until:%-d %b %Y, %H:%M}"
+        if first == last:
             return f"{last:%-d %b %Y}"
-        year = f" {self.since:%Y}" if self.first_day.year != last.year else ""
-        month = f" {self.since:%b}" if year or self.first_day.month != last.month else ""
-        return f"{self.since.day}{month}{year} to {last:%-d %b %Y}"
+        year = f" {first:%Y}" if first.year != last.year else ""
+        month = f" {first:%b}" if year or first.month != last.month else ""
+        return f"{first.day}{month}{year} to {last:%-d %b %Y}"
 
     @property
     def query(self) -> dict[str, str]:
@@ -135,6 +158,10 @@ class Period:
         if self.range == DATES:
             return {"from": str(self.first_day), "to": str(self.last_day), "grain": str(self.grain)}
         return {"range": self.range, "grain": str(self.grain)}
+
+
+def _hour(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)
 
 
 def _day(text: str) -> date | None:

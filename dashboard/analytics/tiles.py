@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.utils import timezone
+
 from analytics.metrics import Figures
 from dashboard.analytics.periods import Period
 from dashboard.templatetags.figures import NONE, figure
@@ -81,7 +83,8 @@ def _recovery(figures: Figures, former: Figures, before: str) -> Tile:
 
 
 def _peak(figures: Figures, former: Figures, before: str) -> Tile:
-    at = f"{figures.peak_at:%a %-d %b, %H:%M}" if figures.peak_at and figures.peak_players else ""
+    peak_at = figures.peak_at if figures.peak_players else None
+    at = f"{timezone.localtime(peak_at):%a %-d %b, %H:%M}" if peak_at else ""
     return Tile("Peak players", figure(figures.peak_players), "", at)
 
 

@@ -1,6 +1,6 @@
 """The range of hours that somebody wants to be computed anew."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from django import forms
@@ -9,20 +9,22 @@ from django.core.exceptions import ValidationError
 LONGEST = timedelta(days=31)
 """More at once would keep the one worker busy for long."""
 
-HOUR_INPUT = {"type": "datetime-local", "step": 3600}
+HOUR_INPUT = {"type": "datetime-local", "step": 900}
+"""A quarter of an hour: in some zones whole hours of UTC begin with it."""
 
 
 class RangeForm(forms.Form):
     """Whole hours (UTC): since <= hour < until."""
 
-    since = forms.DateTimeField(label="From, UTC", widget=forms.DateTimeInput(HOUR_INPUT, "%Y-%m-%dT%H:%M"))
-    until = forms.DateTimeField(label="Until, UTC", widget=forms.DateTimeInput(HOUR_INPUT, "%Y-%m-%dT%H:%M"))
+    since = forms.DateTimeField(label="From", widget=forms.DateTimeInput(HOUR_INPUT, "%Y-%m-%dT%H:%M"))
+    until = forms.DateTimeField(label="Until", widget=forms.DateTimeInput(HOUR_INPUT, "%Y-%m-%dT%H:%M"))
 
     def clean(self) -> dict[str, Any]:
         found: dict[str, Any] = super().clean() or {}
         for name in ("since", "until"):
-            if name in found and found[name] != found[name].replace(minute=0, second=0, microsecond=0):
-                self.add_error(name, "Give a whole hour: history is kept by hours of UTC.")
+            at = found[name].astimezone(UTC) if name in found else None
+            if at and at != at.replace(minute=0, second=0, microsecond=0):
+                self.add_error(name, f"Give a whole hour of UTC, by which history is kept: this is {at:%H:%M} there.")
         since, until = found.get("since"), found.get("until")
         if since and until and since >= until:
             raise ValidationError("The range has to end after it begins.")

@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+
+from django.utils import timezone
 
 from analytics.models import METRIC_VERSION, Grain, Partition
+from dashboard import zones
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-HOURS = 24
 
 RANGES = {7: "7 days", 30: "30 days"}
 
@@ -47,7 +49,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    start: datetime
+    start: date
     hours: list[Hour]
 
     @property
@@ -61,9 +63,9 @@ STANDING = ("start", "state", "metric_version")
 
 
 def days(count: int, now: datetime) -> list[Day]:
-    """The last `count` days (UTC), today first, with their hours until now."""
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    rows = Partition.objects.filter(grain=Grain.HOUR, start__gt=today - count * DAY)
+    """The last `count` days (of the current zone), today first, with their hours until now."""
+    today = timezone.localtime(now).date()
+    rows = Partition.objects.filter(grain=Grain.HOUR, start__gte=_first_hour(today - (count - 1) * DAY))
     known = {start: standing(state, version) for start, state, version in rows.values_list(*STANDING)}
     return [_day(today - number * DAY, now, known) for number in range(count)]
 
@@ -75,11 +77,17 @@ def standing(state: str, version: int) -> str:
     return {State.PENDING: "todo", State.RUNNING: "running", State.FAILED: "failed"}[State(state)]
 
 
-def _day(start: datetime, now: datetime, known: Mapping[datetime, str]) -> Day:
-    share = 100 / HOURS
-    starts = [start + number * HOUR for number in range(HOURS)]
+def _first_hour(day: date) -> datetime:
+    """The whole hour (UTC) that the day begins in."""
+    return zones.begin(day).replace(minute=0, second=0, microsecond=0)
+
+
+def _day(day: date, now: datetime, known: Mapping[datetime, str]) -> Day:
+    first = _first_hour(day)
+    starts = [first + number * HOUR for number in range((_first_hour(day + DAY) - first) // HOUR)]
+    share = 100 / len(starts)
     return Day(
-        start,
+        day,
         [
             Hour(hour, known.get(hour, "none"), f"{number * share:.3f}%", f"{share * 0.86:.3f}%")
             for number, hour in enumerate(starts)

@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet, Sum
 from django.urls import reverse
 from django.utils import timezone
 
+from dashboard import zones
 from dashboard.advice import Advice, Back, KeyState, NodeState, Situation, advise, cause_rank
 from dashboard.sessions import measured
 from dashboard.sessions.lastminute import LastMinute, look
@@ -243,7 +244,7 @@ class Questions:
             detail = f"It used the encoder log-in {login}." if login else "It published without a key."
             return Answer(question, "none", "No key", detail)
         limit = f"its {key.max_kbps or 0:,} kbit/s"
-        expires = f"expires {key.expires_at:%-d %b %Y, %H:%M}" if key.expires_at else "has no expiry"
+        expires = f"expires {_moment(key.expires_at)}" if key.expires_at else "has no expiry"
         details = {
             "fine": f"{key} is enabled, {expires}, and {f'stayed under {limit}' if key.max_kbps else 'has no limit'}.",
             "revoked": f"{key} was revoked {_moment(key.revoked_at)}.",
@@ -300,11 +301,11 @@ def _count(publishers: int) -> str:
 
 
 def _time(at: datetime) -> str:
-    return f"{at:%H:%M:%S}" if abs(timezone.now() - at) < timedelta(hours=20) else f"{at:%-d %b, %H:%M:%S}"
+    return zones.clock(at, "" if abs(timezone.now() - at) < timedelta(hours=20) else "%-d %b", is_named=False)
 
 
 def _moment(at: datetime | None) -> str:
-    return f"on {at:%-d %b %Y, %H:%M}" if at else "at a time that is not known"
+    return f"on {zones.clock(at, '%-d %b %Y', '%H:%M', is_named=False)}" if at else "at a time that is not known"
 
 
 def _query(session: Session) -> str:

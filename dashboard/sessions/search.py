@@ -15,6 +15,7 @@ from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Concat
 from django.utils import timezone
 
+from dashboard import zones
 from dashboard.history import moment, narrow
 from ingest.contracts import END_REASONS
 from ingest.models import EncoderLogin, Session, Stream, StreamKey
@@ -117,6 +118,15 @@ class Search:
     @property
     def order(self) -> str:
         return self.shown["order"] if self.shown["order"] in ORDERS else "open"
+
+    @property
+    def since(self) -> str:
+        """As the form's input takes it."""
+        return zones.field(moment(self.shown["since"]))
+
+    @property
+    def until(self) -> str:
+        return zones.field(moment(self.shown["until"]))
 
     @property
     def is_filtered(self) -> bool:

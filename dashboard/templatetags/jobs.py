@@ -1,6 +1,6 @@
 """Runs of the Spark jobs, and the hours and days that they compute, in words and marks."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 from django import template
 from django.utils import timezone
@@ -66,9 +66,10 @@ def partition_chip(part: Partition) -> SafeString:
 
 @register.simple_tag
 def partition_words(part: Partition) -> str:
-    """Such as "14 Nov 2026, 20:00", of a day "14 Nov 2026, the day"."""
-    form = "%b %Y, %H:%M" if part.grain == Grain.HOUR else "%b %Y, the day"
-    return f"{part.start.day} {part.start:{form}}"
+    """Such as "14 Nov 2026, 20:00", of a day (of UTC) "14 Nov 2026, the day"."""
+    if part.grain == Grain.HOUR:
+        return f"{timezone.localtime(part.start):%-d %b %Y, %H:%M}"
+    return f"{part.start.astimezone(UTC):%-d %b %Y}, the day"
 
 
 @register.simple_tag

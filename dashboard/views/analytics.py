@@ -160,7 +160,7 @@ def _file(request: HttpRequest) -> tuple[str, Sequence[str], Iterator[dict[str, 
     part = request.GET.get("part", "")
     columns, rows = PARTS.get(part, PARTS["rollups"])
     what = part if part in PARTS and part != "rollups" else history.period.grain
-    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.since:%Y%m%d}"
+    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.first_day:%Y%m%d}"
     return name, columns, rows(history)
 
 

@@ -1,16 +1,14 @@
 """Who did what, when, from where: the page and its export."""
 
-from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
-from dashboard import auditlog, exports
+from dashboard import auditlog, exports, zones
 from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
 
@@ -60,16 +58,7 @@ def _filters(request: HttpRequest) -> dict[str, str]:
 
 
 def _rows(filters: dict[str, str]) -> Any:
-    since, until = _day(filters["since"]), _day(filters["until"])
-    values: dict[str, Any] = filters | {"since": since, "until": until and until + timedelta(days=1)}
+    since, until = zones.days(filters["since"], filters["until"])
+    values: dict[str, Any] = filters | {"since": since, "until": until}
     del values["q"]
     return auditlog.rows(values, text=filters["q"])
-
-
-def _day(text: str) -> datetime | None:
-    """The day's beginning in UTC; None when it is none."""
-    try:
-        found = parse_date(text)
-    except ValueError:
-        return None
-    return datetime.combine(found, time(), UTC) if found else None

@@ -57,4 +57,4 @@ def export_json(request: HttpRequest) -> StreamingHttpResponse:
 
 def _name(comparison: Comparison) -> str:
     period = comparison.period
-    return f"by-{comparison.dimension}-{period.since:%Y%m%d}-{period.last_day:%Y%m%d}"
+    return f"by-{comparison.dimension}-{period.first_day:%Y%m%d}-{period.last_day:%Y%m%d}"

@@ -1,6 +1,6 @@
 """Runs of the Spark jobs: their list with the ledger of hours, a run with its log, and what people ask of them."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
 from analytics.models import AnalyticsRun, Grain, Partition
+from dashboard import zones
 from dashboard.actors import actor_of
 from dashboard.history import narrow
 from dashboard.jobs import strip, where
@@ -126,7 +127,8 @@ def recompute(request: HttpRequest) -> HttpResponse:
         return _page(request, form, status=422)
     actor = actor_of(request)
     asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, user=actor.user)
-    words = f"{since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
+    words = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} to {until.astimezone(UTC):%Y-%m-%d %H:%M}"
     audit.record(actor, "analytics.recompute", words, partitions=count, asked=f"run {asked.pk}")
-    messages.success(request, f"{count} hours and days are computed anew: {words} UTC.")
+    shown = " to ".join(zones.clock(at, "%-d %b %Y", "%H:%M") for at in (since, until))
+    messages.success(request, f"{count} hours and days are computed anew: {shown}.")
     return HttpResponseRedirect(reverse("dashboard:job", args=[asked.pk]))

@@ -20,9 +20,9 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import history, keylist, tryout
+from dashboard import history, keylist, tryout, zones
 from dashboard.actors import actor_of
-from dashboard.keyforms import GRACE_WORDS, ChangeForm, CreateForm, RotateForm, field_time
+from dashboard.keyforms import GRACE_WORDS, ChangeForm, CreateForm, RotateForm
 from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
 from ingest import acting, trials
@@ -204,7 +204,7 @@ def _context(found: StreamKey) -> dict[str, Any]:
 
 def _change_form(found: StreamKey) -> ChangeForm:
     initial = {name: getattr(found, name) for name in ChangeForm.base_fields}
-    return ChangeForm(initial=initial | {"expires_at": field_time(found.expires_at)})
+    return ChangeForm(initial=initial | {"expires_at": zones.field(found.expires_at)})
 
 
 def _needs_script(request: HttpRequest) -> None:

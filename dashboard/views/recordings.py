@@ -1,6 +1,5 @@
 """What was recorded: the page that lists it, the download, the deletion."""
 
-from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 from django.contrib import messages
@@ -9,10 +8,10 @@ from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import recordings as service
+from dashboard import zones
 from dashboard.actors import actor_of
 from dashboard.history import narrow
 from dashboard.permissions import Ability
@@ -39,8 +38,8 @@ LOOKUPS = {
 def recordings(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages. `since` and `until` are days, both included. What can't be understood filters nothing."""
     shown = {name: request.GET.get(name, "").strip().replace("\0", "")[:255] for name in LOOKUPS}
-    since, until = _day(shown["since"]), _day(shown["until"])
-    values: dict[str, Any] = shown | {"since": since, "until": until and until + timedelta(days=1)}
+    since, until = zones.days(shown["since"], shown["until"])
+    values: dict[str, Any] = shown | {"since": since, "until": until}
     rows = narrow(service.rows(), LOOKUPS, values)
     query = request.GET.copy()
     query.pop("page", None)
@@ -84,12 +83,3 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
         messages.add_message(request, messages.SUCCESS if status == 200 else messages.WARNING, words)
         return HttpResponseRedirect(reverse("dashboard:recordings"))
     return JsonResponse({"detail": words}, status=status)
-
-
-def _day(text: str) -> datetime | None:
-    """The day's beginning in UTC; None when it is none."""
-    try:
-        found = parse_date(text)
-    except ValueError:
-        return None
-    return datetime.combine(found, time(), UTC) if found else None

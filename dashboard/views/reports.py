@@ -17,6 +17,7 @@ from analytics.models import Report, ReportPlan
 from analytics.reports import apart, exports
 from analytics.reports.document import MOST_ROWS, Document
 from dashboard.actors import actor_of
+from dashboard.analytics.periods import BY_HOUR_UP_TO
 from dashboard.history import narrow
 from dashboard.permissions import Ability
 from dashboard.reporting import acts, archive, plots
@@ -92,8 +93,9 @@ def _sheet(request: HttpRequest, row: Report, form: MailForm | None, status: int
 
 
 def _dates(row: Report) -> str:
-    """What names the days (UTC) that it is of in the address of a stream's history."""
-    first, last = row.since.astimezone(UTC), (row.until - timedelta(microseconds=1)).astimezone(UTC)
+    """What names the days that it is of in the address of a stream's history: there days are of UTC, hours are not."""
+    zone = timezone.get_current_timezone() if row.until - row.since <= BY_HOUR_UP_TO else UTC
+    first, last = row.since.astimezone(zone), (row.until - timedelta(microseconds=1)).astimezone(zone)
     return urlencode({"from": first.date(), "to": last.date()})
 
 

@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from dashboard import zones
 from dashboard.history import open_publisher
 from dashboard.limits import NAMES, limits_of
 from dashboard.operating import NOTE_LENGTH
@@ -97,8 +98,12 @@ def _keys(stream: Stream, now: datetime) -> list[tuple[StreamKey, str]]:
 def _state(key: StreamKey, now: datetime) -> str:
     state = keys.state(key=key, now=now)
     if state == "revoked" and key.revoked_at is not None:
-        return f"revoked on {key.revoked_at:%-d %b, %H:%M}"
+        return f"revoked on {_day_time(key.revoked_at)}"
     if state == "expired" and key.expires_at is not None:
-        return f"expired on {key.expires_at:%-d %b, %H:%M}"
+        return f"expired on {_day_time(key.expires_at)}"
     until = key.grace_until if key.revoked_at is not None else key.expires_at
-    return f"{state} until {until:%-d %b, %H:%M}" if until is not None and state == "active" else state
+    return f"{state} until {_day_time(until)}" if until is not None and state == "active" else state
+
+
+def _day_time(at: datetime) -> str:
+    return zones.clock(at, "%-d %b", "%H:%M", is_named=False)

@@ -14,10 +14,7 @@ YEAR_S = 365 * 24 * 3600
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
     """Keep `theme` (light, dark; anything else: follow the system), and go back to the page `next`."""
-    back = request.POST.get("next", "")
-    if not url_has_allowed_host_and_scheme(back, {request.get_host()}, request.is_secure()):
-        back = reverse("dashboard:wall")
-    response = HttpResponseRedirect(back)
+    response = HttpResponseRedirect(way_back(request))
     chosen = request.POST.get("theme", "")
     if chosen in THEMES:
         # Not HttpOnly: the page's own script may set it too, to switch without a round trip.
@@ -25,3 +22,10 @@ def theme(request: HttpRequest) -> HttpResponse:
     else:
         response.delete_cookie(THEME_COOKIE, samesite="Lax")
     return response
+
+
+def way_back(request: HttpRequest) -> str:
+    """The page `next`, if it is one of ours."""
+    back = request.POST.get("next", "")
+    ours = url_has_allowed_host_and_scheme(back, {request.get_host()}, request.is_secure())
+    return back if ours else reverse("dashboard:wall")

@@ -189,7 +189,7 @@ def test_a_day_leads_to_its_hours_and_its_sessions(viewer: Client) -> None:
     page = text(viewer, f"{URL}?range=7d")
     day = f"{row.start:%Y-%m-%d}"
     assert f"from={day}&amp;to={day}&amp;grain=hour" in page
-    assert f"since={day}T00:00&amp;until={row.start + timedelta(days=1):%Y-%m-%d}T00:00" in page
+    assert f"since={day}T00:00:00Z&amp;until={row.start + timedelta(days=1):%Y-%m-%d}T00:00:00Z" in page
 
 
 def test_what_happened_is_marked(viewer: Client, stream: Stream) -> None:

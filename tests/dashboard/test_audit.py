@@ -90,6 +90,7 @@ NO_TASKS = {"periodictask_set-TOTAL_FORMS": "0", "periodictask_set-INITIAL_FORMS
 
 NO_ACT = {
     "POST /theme/",  # Of one's own browser.
+    "POST /zone/",
     "POST /streams/live/cam-1/preview",  # A look at the stream.
 }
 

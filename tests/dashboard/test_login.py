@@ -172,7 +172,7 @@ def test_log_out_needs_a_post_and_ends_the_session(viewer: Client) -> None:
     assert viewer.get("/").status_code == 302
 
 
-@pytest.mark.parametrize("path", ["/login/", "/logout/", "/theme/", "/streams/live/cam-1/kick"])
+@pytest.mark.parametrize("path", ["/login/", "/logout/", "/theme/", "/zone/", "/streams/live/cam-1/kick"])
 def test_every_form_needs_the_csrf_token(db: None, path: str) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user("operator"))

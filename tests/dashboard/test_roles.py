@@ -133,6 +133,7 @@ TABLE = {
     "POST /password/": "log in",
     "POST /logout/": "nothing",
     "POST /theme/": "nothing",
+    "POST /zone/": "nothing",
     "GET /healthz": "nothing",
     # The API
     "GET /api/v1/openapi.json": "view",

@@ -6,6 +6,7 @@ import { element, icon, pageData, setText, svg } from "./dom.js";
 import { number } from "./format.js";
 import { axisOptions, listenToChoice, listenToTable } from "./historychart.js";
 import { colour } from "./theme.js";
+import { zone } from "./zone.js";
 
 const LOOKS = [
   ["--series", []],
@@ -86,8 +87,8 @@ function legend(lines) {
     });
 }
 
-function table(data, moment) {
-  const head = element("tr", {}, element("th", {}, "Time, UTC"));
+function table(data, { moment, utc }) {
+  const head = element("tr", {}, element("th", {}, utc ? "Day, UTC" : `Time, ${zone}`));
   head.append(...data.lines.map(({ label }) => element("th", { class: "num" }, `${label}, kbit/s`)));
   const rows = data.lines[0].values.map((_value, index) =>
     element(
@@ -112,7 +113,7 @@ function drawChart() {
   group.charts.push(chart);
   group.resize.observe(chart.host);
   chart.showLines(data.lines, { from: data.from, step: data.step, onMove: legend(data.lines) });
-  table(data, options.moment);
+  table(data, options);
 }
 
 /** No more can be marked than the chart has room for. */

@@ -4,6 +4,7 @@
 import { setText } from "./dom.js";
 import { number, time } from "./format.js";
 import { colour, onColoursChanged } from "./theme.js";
+import { moment, offset } from "./zone.js";
 
 const GUTTER = 44; // All sizes in CSS px at a root font of 16 px.
 const AXIS = 20;
@@ -67,7 +68,7 @@ export class Chart {
    * `figure` holds a `.plot` and an `output`. Options: `unit` ("" for none), `decimals`, `tickDecimals`, `ticks` (how
    * many steps at most), `axis` (whether it carries the times), `limits` {warnBelow, badBelow, warnAbove, badAbove},
    * `band` [low, high], `dashed` (a limit's value), `top` (a value that the scale always holds), `stroke` (token),
-   * `nowWord`, `tick(at, step)` and `moment(at)` for the words of a time.
+   * `nowWord`, `tick(at, step)` and `moment(at)` for the words of a time, `utc` (whether round times are UTC's).
    */
   constructor(group, figure, options) {
     this.group = group;
@@ -217,8 +218,12 @@ export class Chart {
     // A label stands in the middle below its time: the last one has to fit before the right edge.
     const perPixel = (this.range[1] - this.range[0]) / (this.plot.bbox.width / uPlot.pxRatio);
     const fits = (at) => this.range[1] - at >= (this.options.tick(at, step).length * DIGIT * this.scale * perPixel) / 2;
-    for (let at = Math.ceil(this.range[0] / step) * step; at <= this.range[1] && fits(at); at += step) ticks.push(at);
-    return ticks;
+    const [before, atOf] = this.options.utc ? [0, (local) => local] : [offset(this.range[0]), moment];
+    for (let local = Math.ceil((this.range[0] + before) / step) * step; ; local += step) {
+      const at = atOf(local);
+      if (at > this.range[1] || !fits(at)) return ticks;
+      if (at >= this.range[0] && at > (ticks.at(-1) ?? -Infinity)) ticks.push(at);
+    }
   }
 
   /** The gutter has room for four digits. */

@@ -1,7 +1,7 @@
 // The feed of events, newest first. A heading parts the days.
 
 import { element, icon } from "./dom.js";
-import { day, seconds, time } from "./format.js";
+import { day, seconds, time, utc } from "./format.js";
 import { describeEvent } from "./words.js";
 
 const MAX_EVENTS = 200;
@@ -53,7 +53,7 @@ export class Feed {
     return element(
       "li",
       { "data-event": event.kind, "data-level": event.level || null },
-      element("time", { datetime: new Date(event.at * 1000).toISOString() }, time(event.at)),
+      element("time", { datetime: new Date(event.at * 1000).toISOString(), title: utc(event.at) }, time(event.at)),
       icon(name, classes),
       element("span", {}, `${text} `, element("code", {}, code)),
     );

@@ -1,4 +1,7 @@
-// Figures and times as words. A figure and its unit are joined by a no-break space; thousands have a comma; times are UTC.
+// Figures and times as words. A figure and its unit are joined by a no-break space; thousands have a comma; times are of
+// the page's zone.
+
+import { isUtc, offset } from "./zone.js";
 
 const NBSP = "\u00a0";
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -56,13 +59,28 @@ export function duration(seconds) {
   return unit(Math.floor(s / 86400), "days");
 }
 
+const shown = (at) => new Date((at + offset(at)) * 1000);
+
 /** Seconds since the epoch as hh:mm:ss. */
-export const time = (at) => new Date(at * 1000).toISOString().slice(11, 19);
+export const time = (at) => shown(at).toISOString().slice(11, 19);
+
+const dayOf = (date) => `${date.getUTCDate()}${NBSP}${MONTHS[date.getUTCMonth()]}`;
 
 /** Seconds since the epoch as a day: 14 Nov. */
-export function day(at) {
-  const date = new Date(at * 1000);
-  return `${date.getUTCDate()}${NBSP}${MONTHS[date.getUTCMonth()]}`;
+export const day = (at) => dayOf(shown(at));
+
+/** The same by UTC: of what history has by days. */
+export const utcDay = (at) => dayOf(new Date(at * 1000));
+
+const utcTime = (at) => new Date(at * 1000).toISOString().slice(11, 19);
+
+/** What stands beside a time that has no room for it: 14 Nov, 13:31:46 UTC. */
+export const utc = (at) => `${utcDay(at)}, ${utcTime(at)} UTC`;
+
+/** A time in a sentence, with UTC beside it: 14:31:46 (13:31:46 UTC). */
+export function timeWithUtc(at) {
+  if (isUtc || offset(at) === 0) return `${time(at)} UTC`;
+  return `${time(at)} (${day(at) === utcDay(at) ? "" : `${utcDay(at)}, `}${utcTime(at)} UTC)`;
 }
 
 /** Seconds since the epoch from what a message carries: a number, or an ISO 8601 text. */

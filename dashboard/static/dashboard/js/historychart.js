@@ -1,10 +1,11 @@
 // What the pages of history share: the words of a chart's time axis, the table instead of it, the form of choices.
 
-import { day, time } from "./format.js";
+import { day, time, utcDay } from "./format.js";
+import { offset } from "./zone.js";
 
 const DAY_S = 86400;
 
-/** Options of a Chart whose points are hours or days. `data`: from and step, in seconds. */
+/** Options of a Chart whose points are hours or days, which are of UTC. `data`: from and step, in seconds. */
 export function axisOptions({ from, step }) {
   const byDay = step >= DAY_S;
   const slot = (at) => from + Math.floor((at - from) / step) * step;
@@ -13,8 +14,12 @@ export function axisOptions({ from, step }) {
     ticks: 4,
     axis: true,
     nowWord: byDay ? "last day" : "last hour",
-    tick: (at, apart) => (apart >= DAY_S || at % DAY_S === 0 ? day(at) : time(at).slice(0, 5)),
-    moment: (at) => (byDay ? day(slot(at)) : `${day(slot(at))}, ${time(slot(at)).slice(0, 5)}`),
+    utc: byDay,
+    tick: (at, apart) => {
+      if (byDay) return utcDay(at);
+      return apart >= DAY_S || (at + offset(at)) % DAY_S === 0 ? day(at) : time(at).slice(0, 5);
+    },
+    moment: (at) => (byDay ? utcDay(slot(at)) : `${day(slot(at))}, ${time(slot(at)).slice(0, 5)}`),
   };
 }
 

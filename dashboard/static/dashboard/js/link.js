@@ -1,7 +1,8 @@
 // Never pretend to be live: the badge in the rail, and the banner that says since when the figures are stale.
 
-import { setText } from "./dom.js";
-import { duration, time } from "./format.js";
+import { setAttribute, setText } from "./dom.js";
+import { duration, time, timeWithUtc, utc } from "./format.js";
+import { isUtc, offsetWords } from "./zone.js";
 
 const WORDS = { connecting: "Connecting", live: "Live", stale: "Stale since" };
 const LOST = "The connection to the server is lost; figures below are the last known.";
@@ -52,13 +53,15 @@ export class LinkView {
     for (const badge of this.badges) {
       badge.dataset.link = link;
       setText(badge.querySelector("b"), WORDS[link]);
-      setText(badge.querySelector("time"), at === null ? "" : `${time(at)} UTC`);
+      const clock = badge.querySelector("time");
+      setText(clock, at === null ? "" : `${time(at)} ${offsetWords(at)}`);
+      setAttribute(clock, "title", at === null ? null : utc(at));
     }
     if (!this.banner) return;
     this.banner.hidden = link !== "stale";
     if (link !== "stale") return;
     const [since_, what, next] = this.banner.querySelectorAll("[data-part]");
-    setText(since_, `Stale since ${time(since)}.`);
+    setText(since_, `Stale since ${isUtc ? time(since) : timeWithUtc(since)}.`);
     setText(what, REFUSED[refused] ?? LOST);
     const wait = Math.ceil((retryAt - Date.now()) / 1000);
     setText(next, refused ? "" : wait > 0 ? `Next try in ${duration(wait)}.` : "Trying now.");

@@ -1,7 +1,7 @@
 // What operators said of a stream: `muted` lists the checks whose alerts are muted ("": all of them) and until when,
 // `acknowledged` the issues that somebody takes care of, each as it was then.
 
-import { time } from "./format.js";
+import { timeWithUtc } from "./format.js";
 
 const SAME_S = 0.5; // As the server's: two openings of an issue are further apart.
 
@@ -28,5 +28,5 @@ export function mutedWords(marks, now) {
   if (mutes.length === 0) return null;
   const whole = mutes.find((mute) => mute.check === "");
   if (!whole) return ["Partly muted", "mute", `No alerts of ${mutes.map((mute) => mute.check).join(", ")}.`];
-  return ["Muted", "mute", whole.until === null ? "No alerts." : `No alerts until ${time(whole.until)} UTC.`];
+  return ["Muted", "mute", whole.until === null ? "No alerts." : `No alerts until ${timeWithUtc(whole.until)}.`];
 }

@@ -1,6 +1,7 @@
 // What was measured of a session, as charts: the same six for one session and for two.
 
 import { day, duration, time } from "./format.js";
+import { offset } from "./zone.js";
 
 const BAND = [0.7, 1.3]; // Of the target bitrate, as the health checks have them.
 const BITRATE_BAD = 0.4;
@@ -34,7 +35,7 @@ export function expectations({ target, metadata }) {
 /** Words of a time on an axis: the day too, where it lasts longer than one. */
 export const clockWords = ([from, to]) => ({
   tick: (at, step) => {
-    if (step >= DAY_S || (to - from > DAY_S && at % DAY_S === 0)) return day(at);
+    if (step >= DAY_S || (to - from > DAY_S && (at + offset(at)) % DAY_S === 0)) return day(at);
     return step < 60 ? time(at) : time(at).slice(0, 5);
   },
   moment: (at) => (to - from > DAY_S ? `${day(at)}, ${time(at)}` : time(at)),

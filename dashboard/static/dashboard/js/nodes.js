@@ -3,7 +3,7 @@
 
 import { openDialog } from "./dialog.js";
 import { element, icon, pageData, setText } from "./dom.js";
-import { bitrate, number, time, unit } from "./format.js";
+import { bitrate, number, timeWithUtc, unit } from "./format.js";
 import { health } from "./health.js";
 import { LinkView, retryWith } from "./link.js";
 import { refreshParts } from "./refresh.js";
@@ -20,7 +20,7 @@ const views = new Map(); // By a node's name.
 
 function telemetryWords(records) {
   if (!records) return "–";
-  if (records.telemetry_failing_since) return `Failing since ${time(records.telemetry_failing_since)}`;
+  if (records.telemetry_failing_since) return `Failing since ${timeWithUtc(records.telemetry_failing_since)}`;
   return records.telemetry_dropped ? `${number(records.telemetry_dropped)} lost` : "Written";
 }
 

@@ -2,7 +2,7 @@
 // What the page's own table of parts says already is not said twice. With it comes the rail's count of bad streams.
 
 import { element, icon, setText } from "./dom.js";
-import { duration, seconds, time } from "./format.js";
+import { duration, seconds, timeWithUtc } from "./format.js";
 import { showBadCount } from "./health.js";
 
 const ASK_MS = 3000;
@@ -58,7 +58,7 @@ function row(part, page) {
       element(
         silent ? "b" : "a",
         { href: silent ? null : page },
-        part.since ? `${part.what} since ${time(seconds(part.since))} UTC` : part.what,
+        part.since ? `${part.what} since ${timeWithUtc(seconds(part.since))}` : part.what,
         element("span", { "data-for": "", "aria-hidden": "true" }), // It grows each second: nothing to read out.
       ),
       element("span", { class: silent ? null : "more" }, `. ${part.effect} ${part.advice}`),

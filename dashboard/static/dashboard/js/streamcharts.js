@@ -2,9 +2,10 @@
 
 import { ChartGroup } from "./charts.js";
 import { element, icon, setText } from "./dom.js";
-import { day, number, time, unit } from "./format.js";
+import { number, time, unit, utc } from "./format.js";
 import { health } from "./health.js";
 import { WINDOW_S } from "./samples.js";
+import { zone } from "./zone.js";
 
 const TABLE_ROWS = 60;
 const MARKS = 4; // More than these on one chart can't be read.
@@ -76,7 +77,7 @@ export class StreamCharts {
     this.span = span;
     this.samples.remember(null);
     setText(this.card.querySelector("h2"), PAGE_WORDS[span]);
-    const aside = span === WINDOW_S ? "one sample a second, times in UTC" : "band: least to greatest, times in UTC";
+    const aside = span === WINDOW_S ? `one sample a second, times in ${zone}` : `band: least to greatest, times in ${zone}`;
     setText(this.card.querySelector(".card-head p"), aside);
     this.say("");
     this.asked = 0;
@@ -221,7 +222,7 @@ function tableRow(at, columns, i, span) {
   return element(
     "tr",
     {},
-    element("td", { title: day(at) }, time(at)),
+    element("td", { title: utc(at) }, time(at)),
     ...cells.map((cell) => element("td", { class: "num" }, cell)),
     element("td", { class: "nowrap" }, icon(look.icon, `w-${look.icon}`), " ", look.word),
   );

@@ -1,0 +1,155 @@
+"""The time zone of the pages: the one that an operator chose, else his browser's, else UTC.
+
+While a page is made it is Django's current zone, in which templates write times and forms read them. All else stays in
+UTC: the API, metrics, the admin, and what files, mails, logs and the database hold.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+
+from analytics.reports import periods
+
+CHOSEN = "zone"
+BROWSERS = "browser_zone"
+"""Cookies. The latter is set by each page's script."""
+
+UTC_PATHS = ("/api/", "/admin/", "/metrics", "/healthz")
+
+NAME = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    zone: ZoneInfo
+    by: Literal["choice", "browser", "nobody"]
+    """Who named it."""
+
+    @property
+    def name(self) -> str:
+        return self.zone.key
+
+    @property
+    def offset(self) -> str:
+        """Now: "UTC+1", "UTC-3:30"; "UTC" where it is none."""
+        minutes = round((timezone.now().astimezone(self.zone).utcoffset() or timedelta()).total_seconds() / 60)
+        hours, rest = divmod(abs(minutes), 60)
+        return f"UTC{'-' if minutes < 0 else '+'}{hours}{f':{rest:02}' if rest else ''}" if minutes else "UTC"
+
+    @property
+    def words(self) -> str:
+        """ "Europe/Berlin, now UTC+1"."""
+        return self.name if self.name == self.offset else f"{self.name}, now {self.offset}"
+
+
+UNKNOWN = Zone(ZoneInfo("UTC"), "nobody")
+
+
+@lru_cache(maxsize=512)
+def named(name: str) -> ZoneInfo | None:
+    """None where there is none of the name."""
+    if not NAME.fullmatch(name):
+        return None
+    try:
+        return periods.zone_of(name)
+    except periods.PeriodProblem:
+        return None
+
+
+def of(request: HttpRequest) -> Zone:
+    """The zone of a request's page. What can't be understood is as if it were not there."""
+    if chosen := named(request.COOKIES.get(CHOSEN, "")):
+        return Zone(chosen, "choice")
+    if browsers := named(request.COOKIES.get(BROWSERS, "")):
+        return Zone(browsers, "browser")
+    return UNKNOWN
+
+
+class ZoneMiddleware:
+    """A page is made in its zone."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self.get_response = get_response
+        self.is_async = iscoroutinefunction(get_response)
+        if self.is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        zone: tzinfo = UTC if request.path_info.startswith(UTC_PATHS) else of(request).zone
+        if self.is_async:
+            return self._later(request, zone)
+        with timezone.override(zone):
+            response: HttpResponseBase = self.get_response(request)
+        return response
+
+    async def _later(self, request: HttpRequest, zone: tzinfo) -> HttpResponseBase:
+        with timezone.override(zone):
+            response: HttpResponseBase = await self.get_response(request)
+        return response
+
+
+# --- What pages say ---
+
+
+def clock(at: datetime, day: str = "", time: str = "%H:%M:%S", *, is_named: bool = True) -> str:
+    """The time of day with UTC beside it: "14:31:46 (13:31:46 UTC)"; where the page is in UTC "13:31:46 UTC".
+
+    `day`, `time`: their formats; without the former there is no day but that of UTC, if it is another one. `is_named`:
+    whether a page in UTC names it here as well.
+    """
+    here, there = timezone.localtime(at), at.astimezone(UTC)
+    before = f"{here:{day}}, " if day else ""
+    if here.utcoffset() == timedelta():
+        return f"{before}{here:{time}}{' UTC' if is_named else ''}"
+    other_day = f"{there:%-d %b}, " if here.date() != there.date() else ""
+    return f"{before}{here:{time}} ({other_day}{there:{time}} UTC)"
+
+
+def utc(at: datetime) -> str:
+    """What stands beside a time that has no room for it: "23 Nov 2026, 13:31:46 UTC"."""
+    return f"{at.astimezone(UTC):%-d %b %Y, %H:%M:%S} UTC"
+
+
+# --- What forms are given ---
+
+
+def aware(at: datetime) -> datetime:
+    """In UTC; what names no zone is meant in the current one. Raises OverflowError at the calendar's ends."""
+    return (timezone.make_aware(at) if at.tzinfo is None else at).astimezone(UTC)
+
+
+def begin(day: date) -> datetime:
+    """When the day begins in the current zone, in UTC. Raises OverflowError at the calendar's ends."""
+    return aware(datetime.combine(day, time.min))
+
+
+def field(at: datetime | None) -> str:
+    """As an input of type datetime-local takes it, in the current zone."""
+    local = timezone.localtime(at) if at is not None else None
+    return "" if local is None else f"{local:%Y-%m-%dT%H:%M:%S}" if local.second else f"{local:%Y-%m-%dT%H:%M}"
+
+
+def days(first: str, last: str) -> tuple[datetime | None, datetime | None]:
+    """From the beginning of the first day up to (not with) the end of the last. What is no day bounds nothing."""
+    return _begin(first, 0), _begin(last, 1)
+
+
+def _begin(text: str, days_later: int) -> datetime | None:
+    try:
+        day = parse_date(text)
+        return begin(day + timedelta(days=days_later)) if day else None
+    except (ValueError, OverflowError):
+        return None

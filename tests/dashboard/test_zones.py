@@ -1,0 +1,252 @@
+"""The time zone of pages: the operator's choice, else his browser's; all else stays in UTC."""
+
+import json
+import re
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from analytics.models import Grain
+from dashboard import zones
+from dashboard.analytics.periods import Period
+from dashboard.jobs import strip
+from dashboard.templatetags import times
+from ingest.models import AuditEntry, Recording, Session, Stream, StreamKey
+from ingest.services import keys
+from tests.dashboard.conftest import api_token, client_of, file_text, make_session, make_user
+from tests.dashboard.house import furnish
+from tests.dashboard.rollups import make_rollup
+from tests.dashboard.test_accessibility import PAGES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+KOLKATA, BERLIN, NEW_YORK = ZoneInfo("Asia/Kolkata"), ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
+"""Half an hour off; one whose clocks change; behind UTC."""
+
+TIME = re.compile(r'<time datetime="([^"]+)" title="([^"]+)">([^<]*)</time>')
+
+EVENING = datetime(2025, 3, 2, 20, 15, tzinfo=UTC)
+"""In Kolkata it is 01:45 of the next day."""
+
+
+def at_home(client: Client, zone: str = "Asia/Kolkata") -> Client:
+    client.cookies[zones.CHOSEN] = zone
+    return client
+
+
+# --- Whose zone ---
+
+
+def named(client: Client) -> str:
+    (words,) = re.findall(r"Times are in ([^<]+)\.</span>", client.get("/system/").content.decode())
+    return str(words)
+
+
+def test_it_is_the_browsers_at_first_and_then_the_one_that_was_chosen(viewer: Client) -> None:
+    assert named(viewer) == "UTC"
+    viewer.cookies[zones.BROWSERS] = "Asia/Kolkata"
+    assert named(viewer) == "Asia/Kolkata, now UTC+5:30"
+    answer = viewer.post("/zone/", {"zone": " Asia/Tokyo ", "next": "/system/"})
+    assert (answer.status_code, answer["Location"]) == (302, "/system/")
+    assert answer.cookies[zones.CHOSEN]["max-age"] >= 365 * 24 * 3600, "it is kept"
+    assert named(viewer) == "Asia/Tokyo, now UTC+9"
+    page = viewer.get("/system/").content.decode()
+    assert '<html lang="en" data-zone="Asia/Tokyo" data-zone-by="choice">' in page
+    assert "Asia/Tokyo" in page.partition('id="zone-name"')[2].partition(">")[0]
+    viewer.post("/zone/", {"zone": ""})
+    assert named(viewer) == "Asia/Kolkata, now UTC+5:30"
+
+
+def test_what_is_no_zone_is_not_kept_and_the_page_says_so(viewer: Client) -> None:
+    answer = viewer.post("/zone/", {"zone": "Mars/Olympus", "next": "//example.org/"}, follow=True)
+    assert answer.redirect_chain == [("/", 302)], "to no other site"
+    assert "There is no time zone &#x27;Mars/Olympus&#x27;." in answer.content.decode()
+    assert zones.CHOSEN not in viewer.cookies
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/localtime", "America", "Europe/Berlin\0", "<b>", "x" * 500])
+def test_a_wrong_cookie_is_as_none(viewer: Client, name: str) -> None:
+    viewer.cookies[zones.CHOSEN] = viewer.cookies[zones.BROWSERS] = name
+    assert named(viewer) == "UTC"
+
+
+# --- Pages ---
+
+
+@pytest.mark.both_forms
+@pytest.mark.usefixtures("still")
+def test_every_page_has_its_times_in_the_zone_with_utc_behind_each(admin_client: Client) -> None:
+    there = furnish()
+    seen = 0
+    for path in PAGES:
+        page = at_home(admin_client).get(path.format(**there)).content.decode()
+        if path.startswith("/api/"):
+            continue
+        assert 'data-zone="Asia/Kolkata"' in page, path
+        assert "Times are in UTC" not in page, path
+        assert not re.search(r"[Tt]imes? in UTC", page), path
+        for told, title, shown in TIME.findall(page):
+            at = datetime.fromisoformat(told)
+            assert "UTC" in title, (path, title)
+            assert f"{at:%H:%M:%S} UTC" in title, (path, title)
+            if re.search(r"\d\d:\d\d", shown):
+                assert f"{at.astimezone(KOLKATA):%H:%M}" in shown, (path, shown, told)
+                seen += 1
+    assert seen > 30
+
+
+def test_no_template_writes_a_time_past_it() -> None:
+    """A time of day is written by what `times` has, with UTC beside it; but for titles in drawings."""
+    found = []
+    for path in (ROOT / "templates" / "dashboard").rglob("*.html"):
+        text = re.sub(r"<title>[^<]*</title>", "", path.read_text())
+        text = re.sub(r"{% timezone document.*?{% endtimezone %}", "", text)  # A report's times are of its own zone.
+        found += [(path.name, each) for each in re.findall(r'{{[^}]*\|(?:date|time):"[^"]*[Hi][^"]*" }}', text)]
+        found += [
+            (path.name, each)
+            for each in re.findall(r"[%}]} UTC\b|in UTC\.<", text)
+            if path.name != "_analytics_dates.html"
+        ]
+    assert found == []
+
+
+def test_a_sentence_has_utc_beside_the_time() -> None:
+    with timezone.override(KOLKATA):
+        assert times.with_utc(EVENING) == "01:45:00 (2 Mar, 20:15:00 UTC)"
+        assert times.with_utc(EVENING - timedelta(hours=4), "%-d %b") == "2 Mar, 21:45:00 (16:15:00 UTC)"
+        assert times.day_utc(EVENING) == "3 Mar 2025, 01:45 (2 Mar, 20:15 UTC)"
+    assert times.with_utc(EVENING) == "20:15:00 UTC"
+    assert times.day_utc(EVENING) == "2 Mar 2025, 20:15 UTC"
+
+
+def test_words_that_python_makes_follow(viewer: Client, stream: Stream) -> None:
+    key = keys.create(stream=stream, label="studio", expires_at=EVENING).key
+    page = at_home(viewer).get("/streams/live/cam-1/").content.decode()
+    assert "expired on 3 Mar, 01:45 (2 Mar, 20:15 UTC)" in page
+    StreamKey.objects.filter(pk=key.pk).update(revoked_at=EVENING)
+    assert "revoked on 3 Mar, 01:45" in at_home(viewer).get("/streams/live/cam-1/").content.decode()
+
+
+# --- Forms and filters ---
+
+
+def test_days_of_filters_are_of_the_zone(admin_client: Client, stream: Stream) -> None:
+    Recording.objects.create(application=stream.application, name="late", file="live/a.flv", started_at=EVENING)
+    entry = AuditEntry.objects.create(at=EVENING, actor="mira", action="key.rotate")
+
+    def recordings(query: str) -> list[str]:
+        return [row.name for row in admin_client.get(f"/recordings/?{query}").context["page"]]
+
+    def entries(query: str) -> list[int]:
+        return [row.pk for row in admin_client.get(f"/audit/?actor=mira&{query}").context["page"]]
+
+    second, third = "since=2025-03-02&until=2025-03-02", "since=2025-03-03&until=2025-03-03"
+    assert (recordings(second), recordings(third)) == (["late"], [])
+    at_home(admin_client)
+    assert (recordings(second), recordings(third)) == ([], ["late"])
+    assert (entries(second), entries(third)) == ([], [entry.pk])
+    rows = json.loads(file_text(admin_client.get(f"/audit/export?format=json&actor=mira&{third}")))["items"]
+    assert [row["at"] for row in rows] == ["2025-03-02T20:15:00Z"], "the file has the page's rows, in UTC"
+
+
+def test_times_of_filters_are_of_the_zone_and_shown_so_again(viewer: Client, stream: Stream) -> None:
+    session = make_session(stream)
+    Session.objects.filter(pk=session.pk).update(started_at=EVENING, ended_at=EVENING)
+    query = "since=2025-03-03T01:45&until=2025-03-03T01:46"
+    assert viewer.get(f"/sessions/?{query}").context["page"].rows == []
+    answer = at_home(viewer).get(f"/sessions/?{query}")
+    assert answer.context["page"].rows == [session]
+    linked = viewer.get("/sessions/?since=2025-03-02T20:15:00Z&until=2025-03-02T20:15:30Z")
+    assert linked.context["page"].rows == [session], "a time that names its zone is meant in that"
+    assert 'name="since" value="2025-03-03T01:45"' in linked.content.decode()
+    assert 'name="until" value="2025-03-03T01:45:30"' in linked.content.decode()
+    lines = file_text(viewer.get(f"/sessions/export.csv?{query}")).splitlines()
+    assert "2025-03-02T20:15:00+00:00" in lines[1]
+    assert viewer.get("/sessions/?since=0001-01-01T00:00").status_code == 200, "before the calendar of UTC"
+
+
+def test_a_keys_expiry_is_given_and_shown_in_the_zone(db: None, stream: Stream) -> None:
+    manager = at_home(client_of(make_user("key manager", name="kim")))
+    key = keys.create(stream=stream, label="studio").key
+    fields = {"label": "studio", "over_limit": "warn"}
+    assert manager.post(f"/keys/{key.pk}/change", fields | {"expires_at": "2030-01-01T00:00"}).status_code == 302
+    key.refresh_from_db()
+    assert key.expires_at == datetime(2029, 12, 31, 18, 30, tzinfo=UTC)
+    page = manager.get(f"/keys/{key.pk}/").content.decode()
+    assert "Expires, Asia/Kolkata" in page
+    assert 'value="2030-01-01T00:00"' in page
+
+
+def test_an_hour_to_be_computed_anew_is_a_whole_one_of_utc(db: None) -> None:
+    analyst = at_home(client_of(make_user("analyst", name="ana")))
+    whole = {"since": "2026-11-14T20:30", "until": "2026-11-14T22:30"}  # 15:00 to 17:00.
+    assert "Give a whole hour" not in analyst.post("/jobs/recompute", whole).content.decode()
+    odd = analyst.post("/jobs/recompute", {"since": "2026-11-14T20:00", "until": "2026-11-14T22:00"})
+    assert "Give a whole hour of UTC, by which history is kept: this is 14:30 there." in odd.content.decode()
+
+
+def test_a_day_on_which_clocks_change_is_as_long_as_it_is() -> None:
+    with timezone.override(BERLIN):
+        since, until = zones.days("2026-10-25", "2026-10-25")
+        assert since is not None
+        assert until is not None
+        assert until - since == timedelta(hours=25)
+        assert since == datetime(2026, 10, 24, 22, tzinfo=UTC)
+        period = Period.of({"from": "2026-10-25", "to": "2026-10-25"})
+        assert (period.since, len(period.starts), period.days, period.words) == (since, 25, 1, "25 Oct 2026")
+    assert zones.days("9999-12-31", "x") == (datetime(9999, 12, 31, tzinfo=UTC), None)
+    with timezone.override(KOLKATA):
+        assert zones.days("0001-01-01", "9999-12-31") == (None, None)
+
+
+# --- History ---
+
+
+def test_history_by_hour_is_of_the_zone_and_by_day_of_utc() -> None:
+    """Hours begin with those of UTC: in a zone that is half an hour off, a day is widened to them."""
+    with timezone.override(KOLKATA):
+        hours = Period.of({"from": "2026-03-03", "to": "2026-03-03"})
+        assert (hours.since, hours.until) == (
+            datetime(2026, 3, 2, 18, tzinfo=UTC),
+            datetime(2026, 3, 3, 19, tzinfo=UTC),
+        )
+        assert (hours.words, hours.zone, hours.grain) == ("3 Mar 2026", "Asia/Kolkata", Grain.HOUR)
+        assert (hours.first_day, hours.last_day) == (date(2026, 3, 3), date(2026, 3, 3))
+        days = Period.of({"from": "2026-02-01", "to": "2026-02-28"})
+        assert (days.since, days.until) == (datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC))
+        assert (days.words, days.zone) == ("1 to 28 Feb 2026", "UTC")
+
+
+def test_a_day_of_history_is_that_of_utc_where_clocks_are_behind_it(viewer: Client, stream: Stream) -> None:
+    row = make_rollup(grain=Grain.DAY)
+    page = at_home(viewer, "America/New_York").get("/analytics/?stream=live/cam-1&range=30d").content.decode()
+    assert "<th>Day, UTC</th>" in page
+    assert f">{row.start:%a} {row.start.day} {row.start:%b}</a></time>" in page
+
+
+def test_the_strip_of_a_day_has_its_own_hours(db: None) -> None:
+    now = datetime(2026, 10, 26, 12, tzinfo=UTC)
+    with timezone.override(BERLIN):
+        today, changed = strip.days(2, now)
+    assert (today.start, changed.start) == (date(2026, 10, 26), date(2026, 10, 25))
+    assert len(changed.hours) == 25
+    assert today.hours[0].start == datetime(2026, 10, 25, 23, tzinfo=UTC)
+
+
+# --- All else ---
+
+
+def test_api_metrics_and_admin_stay_in_utc(admin_client: Client, stream: Stream) -> None:
+    session = make_session(stream)
+    Session.objects.filter(pk=session.pk).update(started_at=EVENING, ended_at=EVENING)
+    at_home(admin_client)
+    rows = admin_client.get("/api/v1/sessions?since=2025-03-02T20:15&until=2025-03-02T20:16").json()["items"]
+    assert [row["started_at"][:19] for row in rows] == ["2025-03-02T20:15:00"]
+    assert rows[0]["started_at"].endswith("Z")
+    assert "2025-03-02 20:15" in admin_client.get("/admin/ingest/session/").content.decode()
+    assert admin_client.get("/metrics", headers=api_token()).status_code == 200
+    assert timezone.get_current_timezone_name() == "UTC", "what comes after a page is in UTC again"
