@@ -58,9 +58,9 @@ def instance_of(name: str) -> str:
 def validate_stream_name(value: str) -> None:
     if not is_stream_name(value):
         raise ValidationError(
-            "Use 1 to 255 characters that can be seen, without blanks and without / ? # & % and the backslash. One / may "
-            "stand behind an instance of the application, which is up to 64 letters, digits and . _ ~ -, beginning with a "
-            f"letter or a digit; the name is then none of {', '.join(sorted(NOT_WITHIN))}."
+            "Use 1 to 255 characters that can be seen, without blanks and without / ? # & % and the backslash. One / "
+            "may stand behind an instance of the application, which is up to 64 letters, digits and . _ ~ -, beginning "
+            f"with a letter or a digit; the name is then none of {', '.join(sorted(NOT_WITHIN))}."
         )
 
 

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("dashboard", "0007_scope_is_chosen"),
+        ("dashboard", "0008_delivery_counts"),
     ]
 
     operations = [
