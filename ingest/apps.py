@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.db.models.signals import pre_migrate
 from django.utils.module_loading import autodiscover_modules
 
 
@@ -6,7 +7,8 @@ class IngestConfig(AppConfig):
     name = "ingest"
 
     def ready(self) -> None:
-        from ingest import checks  # noqa: F401 - registers them.
+        from ingest import checks, migrated  # noqa: F401 - registers the checks.
         from ingest.services import recordings  # noqa: F401 - takes the files of rows that go with their application.
 
+        pre_migrate.connect(migrated.before, sender=self)
         autodiscover_modules("procedures")

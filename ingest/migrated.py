@@ -1,8 +1,14 @@
 """Whether the database has what this version's models ask for, in words for an operator."""
 
-from django.db import DatabaseError, Error, connection
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, Error, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
 from psycopg import errors
+
+from ingest import sqlite
 
 ADVICE = (
     "run `manage.py migrate`. "
@@ -27,6 +33,15 @@ def missing() -> str:
     executor = MigrationExecutor(connection)
     waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return f"The database lacks {len(waiting)} migrations of this version: {ADVICE}" if waiting else ""
+
+
+def before(*, plan: list[Any], using: str, **kwargs: object) -> None:
+    """Before `migrate` changes anything (Django's signal pre_migrate). Raises CommandError."""
+    if not plan or using != DEFAULT_DB_ALIAS:
+        return
+    applied = [name for app, name in MigrationRecorder(connection).applied_migrations() if app == "ingest"]
+    if applied:
+        sqlite.keep_copy(migration=max(applied), now=timezone.now())
 
 
 def reason(error: Error) -> str:

@@ -10,6 +10,7 @@ from celery import Celery, Task
 from celery.signals import beat_embedded_init, beat_init, celeryd_init, setup_logging, worker_ready
 from django.conf import settings
 
+from ingest import private
 from ingest.readonly import PASSING
 from rtmpweb import broker
 from rtmpweb.leash import die_with_parent
@@ -45,6 +46,12 @@ def make_broker_folders(sender: Celery, **_: Any) -> None:
 def log_as_the_others_do(**_: Any) -> None:
     """Celery leaves its loggers alone when somebody answers this signal: they write by the project's settings."""
     logging.config.dictConfig(settings.LOGGING)
+
+
+@celeryd_init.connect
+@beat_init.connect
+def keep_files_to_this_user(**_: Any) -> None:
+    private.restrict_new_files()
 
 
 @celeryd_init.connect

@@ -10,6 +10,7 @@ from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError
 
 from analytics.java import JavaMissing, find_java
+from ingest import private
 from ingest.models import Node
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -96,6 +97,20 @@ def shared_secrets(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         )
         for name in SECRETS
         if not os.environ.get(name, "").strip()
+    ]
+
+
+@register(Tags.security, deploy=True)
+def data_folder(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """One that could not be closed to others, as each process does with its own."""
+    if not private.is_open(settings.DATA_DIR):
+        return []
+    return [
+        CheckWarning(
+            f"Other users of this machine may look into the data folder, {settings.DATA_DIR}.",
+            hint="Give it to this process's user and close it (chmod 700), or set RTMPWEB_DATA_DIR to another folder.",
+            id="rtmpweb.W011",
+        )
     ]
 
 

@@ -16,6 +16,8 @@ from urllib.parse import unquote, urlsplit
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from ingest import private
+
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
 NEVER = "never"
@@ -136,6 +138,19 @@ def path(name: str, default: Path) -> Path:
     return Path(text(name, str(default))).expanduser().resolve()
 
 
+def folder(name: str, default: Path) -> Path:
+    """An absolute path of a folder that is there, and this user's alone."""
+    found = path(name, default)
+    try:
+        private.make_folder(found)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"{name}: the folder {found} can't be made: {error.strerror}. Give this user the right to make it, or set "
+            f"{name} to another folder."
+        ) from None
+    return found
+
+
 def file(name: str) -> Path | None:
     """An absolute path, or None when unset. A symbolic link stays one: what it points to may change."""
     found = text(name)
@@ -211,10 +226,10 @@ def kept_secret(name: str, folder: Path) -> str:
         return file.read_text().strip()
     except FileNotFoundError:
         pass
-    folder.mkdir(parents=True, exist_ok=True)
+    private.make_folder(folder)
     made = secrets.token_urlsafe(48)
     partial = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, private.FILE)
     with os.fdopen(descriptor, "w") as out:
         out.write(made)
     try:

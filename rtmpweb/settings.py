@@ -8,12 +8,13 @@ import dj_database_url
 import django_stubs_ext
 from csp.constants import NONE, SELF
 
+from ingest import private
 from rtmpweb import env, logs
 
 django_stubs_ext.monkeypatch()  # So that Django's classes can be subscripted at run time, as their types are.
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = env.path("RTMPWEB_DATA_DIR", BASE_DIR / "var")
+DATA_DIR = env.folder("RTMPWEB_DATA_DIR", BASE_DIR / "var")
 
 DEBUG = env.flag("RTMPWEB_DEBUG")
 SECRET_KEY = env.kept_secret("RTMPWEB_SECRET_KEY", DATA_DIR)
@@ -183,6 +184,8 @@ else:
             },
         }
     }
+KEEP_COPIES = env.integer("RTMPWEB_KEEP_COPIES", 3, 0, 100)
+"""Of an SQLite database, from before it was migrated."""
 
 # Channel layer, LiveStore, Celery ------------------------------------------------------------
 LAYER_HOST = {"address": REDIS_URL, "socket_timeout": 8, "socket_connect_timeout": 2}
@@ -295,7 +298,7 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_ALLOW_ALL_ORIGINS = False
-STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns when it is missing.
+STATIC_ROOT.mkdir(private.FOLDER, exist_ok=True)  # WhiteNoise warns when it is missing.
 
 # Security ------------------------------------------------------------
 BEHIND_TLS = env.flag("RTMPWEB_BEHIND_TLS")

@@ -28,7 +28,6 @@ class Made:
 
 
 def migrate() -> None:
-    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
     call_command("migrate", interactive=False, verbosity=0)
 
 

@@ -15,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from twisted.internet.defer import Deferred
 
+from ingest import private
 from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, RtmpServer, ServerConfig, favour_the_loop
 from ingest.server import ListenError as RtmpListenError
@@ -47,6 +48,7 @@ class Embedded:
     def run(self) -> None:
         """Raises ListenError before anything was made or started."""
         asyncio.set_event_loop(loop)
+        private.restrict_new_files()
         if settings.HTTP_ADDRESS is None:
             raise ListenError(
                 "RTMPWEB_HTTP is off: the embedded server needs it. Run `manage.py runrtmp` for RTMP alone."

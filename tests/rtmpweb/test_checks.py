@@ -56,6 +56,12 @@ def lake_behind_a_file(settings: Settings, folder: Path) -> None:
     settings.LAKE_DIR = folder / "file" / "lake"
 
 
+def folder_of_many(settings: Settings, folder: Path) -> None:
+    settings.DATA_DIR = folder / "shared"
+    settings.DATA_DIR.mkdir()
+    settings.DATA_DIR.chmod(0o1777)
+
+
 CASES: dict[str, Change] = {
     "rtmpweb.W001": wrong(SPARK_MASTER="spark://a:7077", SPARK_REMOTE="sc://b:15002"),
     "rtmpweb.W002": wrong(REDIS_URL="redis://r"),
@@ -65,6 +71,7 @@ CASES: dict[str, Change] = {
     "rtmpweb.W006": wrong(HTTP_ADDRESS=("0.0.0.0", 8000)),
     "rtmpweb.W009": wrong(BEHIND_TLS=True),
     "rtmpweb.W010": wrong(AUTH_URL="https://auth.example.org"),
+    "rtmpweb.W011": folder_of_many,
     "rtmpweb.E001": lake_behind_a_file,
     "rtmpweb.E002": wrong(DATABASE_URL="postgres://d", REDIS_URL="redis://r"),
     "ingest.E003": tls(TLS_KEY=None),

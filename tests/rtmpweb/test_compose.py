@@ -200,6 +200,7 @@ NOT_FROM_ENV = {
     "the file's own": {"DATABASE_URL", "REDIS_URL", "RTMPWEB_DATA_DIR", "RTMPWEB_NODE", "RTMPWEB_RTMP"}
     | {"RTMPWEB_LAKE", "RTMPWEB_RECORDINGS"},
     "the image's": {"RTMPWEB_HTTP"},
+    "of SQLite": {"RTMPWEB_KEEP_COPIES"},
     "not for production": {"RTMPWEB_DEBUG"},
 }
 """Settings that an operator's .env does not change, and why."""

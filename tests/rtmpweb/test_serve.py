@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import socket
+import sqlite3
+import stat
 import subprocess
 import sys
 import urllib.error
@@ -33,6 +35,9 @@ SECOND_START_S = 10
 """In the server's own processor time, which other tests beside this one don't lengthen."""
 STOP_S = 30
 
+FORMER = ("ingest", "0021_node_issues")
+"""The migration that a former version ended with."""
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
@@ -46,9 +51,15 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def used_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder in which a server was started and stopped once."""
-    with running(tmp_path_factory.mktemp("used") / "var") as server:
-        return server.folder
+    """A data folder of the version before, which others could read, in which a server was started and stopped once."""
+    folder = tmp_path_factory.mktemp("used") / "var"
+    former = ServerProcess(folder)
+    former.put_tables()
+    former.manage("migrate", *FORMER, "--verbosity", "0")
+    folder.chmod(0o755)
+    former.database.chmod(0o644)
+    with running(folder):
+        return folder
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +203,24 @@ def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
         assert get(again, path)[0] == 200, path
     assert get(again, "/static/nothing.css")[0] == 404
     assert "Warning" not in again.log
+
+
+def test_all_that_it_keeps_is_closed_to_others(again: ServerProcess) -> None:
+    """What it found, too; and SQLite's files beside the database, while it runs."""
+    wait_for(again.database.with_name("rtmpweb.sqlite3-wal").exists, timeout_s=10, what="the database is open")
+    found = {}
+    for path in (again.folder, *again.folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # A message that a worker takes.
+            found[path] = stat.S_IMODE(path.stat().st_mode)
+    assert {str(path): oct(mode) for path, mode in found.items() if mode & 0o077} == {}
+
+
+def test_the_database_was_copied_before_it_was_migrated(used_folder: Path) -> None:
+    (copy,) = (used_folder / "copies").glob(f"*-{FORMER[1]}.sqlite3")
+    with contextlib.closing(sqlite3.connect(copy)) as database:
+        applied = database.execute("SELECT max(name) FROM django_migrations WHERE app = 'ingest'").fetchone()
+        assert applied == (FORMER[1],)
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_requests_leave_no_files_open(again: ServerProcess) -> None:

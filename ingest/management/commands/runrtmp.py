@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ingest import migrated
+from ingest import migrated, private
 from ingest.consumers import database
 from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, favour_the_loop
@@ -35,6 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--grace", type=float, default=GRACE_S, metavar="SECONDS", help="for sessions to end")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        private.restrict_new_files()
         if settings.RTMP_ADDRESS is None and settings.RTMPS_ADDRESS is None:
             raise CommandError("RTMPWEB_RTMP is off, and RTMPWEB_RTMPS too: there is nothing to listen on.")
         try:

@@ -1,0 +1,56 @@
+"""Files and folders that are an installation's own user's alone."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from ingest import private
+from tests.server_process import Installation
+
+UMASK = """
+import os
+from ingest import private
+private.restrict_new_files()
+print(os.umask(0o022))
+"""
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, 0o700), (0o755, 0o700), (0o2775, 0o2700), (0o700, 0o700), (0o1777, 0o1777)]
+)
+def test_a_folder_is_closed_but_one_that_many_use(tmp_path: Path, before: int | None, after: int) -> None:
+    folder = tmp_path / "var"
+    if before is not None:
+        folder.mkdir()
+        folder.chmod(before)
+    private.make_folder(folder)
+    assert mode(folder) == after
+    assert private.is_open(folder) == (after == 0o1777)
+
+
+def test_a_file_is_closed_whatever_its_owner_may_do(tmp_path: Path) -> None:
+    for before, after in ((0o644, 0o600), (0o440, 0o400), (0o600, 0o600)):
+        file = tmp_path / f"{before:o}"
+        file.touch()
+        file.chmod(before)
+        private.close(file)
+        assert mode(file) == after
+    private.close(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize(
+    ("apart", "expected"), [({}, 0o077), ({"RTMPWEB_LAKE": "lake"}, 0o027), ({"RTMPWEB_RECORDINGS": "kept"}, 0o027)]
+)
+def test_what_others_may_share_follows_the_umask_that_was_given(
+    tmp_path: Path, apart: dict[str, str], expected: int
+) -> None:
+    elsewhere = {name: str(tmp_path / folder) for name, folder in apart.items()}
+    installation = Installation(tmp_path / "var", **elsewhere)
+    code = f"import os; os.umask(0o027)\n{UMASK}"
+    assert int(installation.manage("shell", "--no-imports", "-c", code)) == expected
