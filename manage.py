@@ -6,15 +6,12 @@ import sys
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
-    from django.conf import settings
-    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError
 
-    try:
-        settings.DATA_DIR  # noqa: B018 - reads the settings: a wrong one ends here, in one sentence.
-    except ImproperlyConfigured as error:
-        sys.exit(str(error))
+    from rtmpweb import env
+
+    env.read_or_exit()
     try:
         execute_from_command_line(sys.argv)
     except DatabaseError as error:

@@ -47,4 +47,5 @@ def before(*, plan: list[Any], using: str, **kwargs: object) -> None:
 def reason(error: Error) -> str:
     """The error's kind and first line, and what to do if it is known. Passwords are in no driver's messages."""
     said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
-    return f"{said}. The database lacks tables of this version: {ADVICE}" if lacks_tables(error) else said
+    known = f"The database lacks tables of this version: {ADVICE}" if lacks_tables(error) else sqlite.advice(error)
+    return f"{said}. {known}" if known else said

@@ -4,7 +4,10 @@ import os
 
 from django.core.asgi import get_asgi_application
 
+from rtmpweb import env
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
+env.read_or_exit()
 http = get_asgi_application()  # Before anything that imports a model.
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402

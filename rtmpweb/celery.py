@@ -12,7 +12,7 @@ from django.conf import settings
 
 from ingest import private
 from ingest.readonly import PASSING
-from rtmpweb import broker
+from rtmpweb import broker, env
 from rtmpweb.leash import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
@@ -31,6 +31,12 @@ broker.use()
 app: "Celery[Task[Any, Any]]" = Celery("rtmpweb", task_cls=PatientTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@app.on_configure.connect
+def read_settings(**_: Any) -> None:
+    """Celery asks for its own among them first of all."""
+    env.read_or_exit()
 
 
 @app.on_after_configure.connect

@@ -3,7 +3,7 @@
 from django.core.signals import request_finished
 from django.db import DatabaseError, connections
 
-from ingest import migrated, readonly
+from ingest import migrated, readonly, sqlite
 
 
 def close_after_requests() -> None:
@@ -23,10 +23,15 @@ def _close(**_: object) -> None:
 
 def explain(error: DatabaseError) -> str:
     """Why a command's query failed, and what to do. Passwords are in no database driver's messages."""
+    if known := sqlite.advice(error):
+        return known
     try:
         lacking = migrated.missing()
     except DatabaseError as found:
-        return f"The database does not answer: {found}. Check that it runs, and what DATABASE_URL says."
+        return (
+            sqlite.advice(found)
+            or f"The database does not answer: {found}. Check that it runs, and what DATABASE_URL says."
+        )
     if not lacking and (cause := readonly.cause(error)) is not readonly.OTHER:
         return f"The database takes no writes. {cause.why} {cause.act}"
     return lacking or f"The database refused: {error}."

@@ -8,12 +8,15 @@ import math
 import os
 import re
 import secrets
+import sys
 from collections.abc import Collection
+from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import dj_database_url
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from ingest import private
@@ -21,6 +24,14 @@ from ingest import private
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
 NEVER = "never"
+
+
+def read_or_exit() -> None:
+    """Reads the settings. One that can't be used ends the process, in one sentence."""
+    try:
+        settings.DATA_DIR  # noqa: B018 - to ask for one reads them all.
+    except ImproperlyConfigured as error:
+        sys.exit(str(error))
 
 
 def text(name: str, default: str = "") -> str:
@@ -223,10 +234,19 @@ def kept_secret(name: str, folder: Path) -> str:
         return found
     file = folder / name.lower()
     try:
+        return _kept(file)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"{name} is not set, and can't be kept in {file}: {error.strerror}. Let this user read and write there, or "
+            f"set {name}, in all processes to the same."
+        ) from None
+
+
+def _kept(file: Path) -> str:
+    """What is in the file, which is made with a random secret in it unless it is there. Raises OSError."""
+    with suppress(FileNotFoundError):
         return file.read_text().strip()
-    except FileNotFoundError:
-        pass
-    private.make_folder(folder)
+    private.make_folder(file.parent)
     made = secrets.token_urlsafe(48)
     partial = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, private.FILE)

@@ -1,6 +1,7 @@
 """Settings of Django; all that differs between installations comes from the environment (see docs/operations.md)."""
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -298,7 +299,8 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_ALLOW_ALL_ORIGINS = False
-STATIC_ROOT.mkdir(private.FOLDER, exist_ok=True)  # WhiteNoise warns when it is missing.
+with suppress(OSError):  # Of a data folder that can't be written to, those tell that write there.
+    STATIC_ROOT.mkdir(private.FOLDER, exist_ok=True)  # WhiteNoise warns when it is missing.
 
 # Security ------------------------------------------------------------
 BEHIND_TLS = env.flag("RTMPWEB_BEHIND_TLS")

@@ -46,6 +46,8 @@ def run(command: list[str], folder: Path, database_url: str) -> "subprocess.Comp
         "RTMPWEB_DATA_DIR": str(folder),
         "DATABASE_URL": database_url,
         "RTMPWEB_RTMP": f"127.0.0.1:{free_port()}",
+        "RTMPWEB_HTTP": "127.0.0.1:0",
+        "RTMPWEB_MEDIA": "127.0.0.1:0",
     }
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, timeout=60, check=False
@@ -77,6 +79,28 @@ def test_a_command_says_why_the_database_takes_no_writes() -> None:
     error.__cause__ = errors.DiskFull("could not extend file")
     said = "The database takes no writes. Its disk is full. Free space on the disk that the database is on."
     assert explain(error) == said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*MANAGE, "streamkey", "list", "live/demo"],
+        [*MANAGE, "serve"],
+        [*MANAGE, "runrtmp"],
+        [*CELERY, "beat", "--pidfile="],
+    ],
+    ids=["a command", "serve", "runrtmp", "beat"],
+)
+def test_a_damaged_file_is_named_with_a_way_out(tmp_path: Path, command: list[str]) -> None:
+    file, kept = tmp_path / "rtmpweb.sqlite3", tmp_path / "copies" / "20260101T120000000000Z-0001_initial.sqlite3"
+    file.write_bytes(b"This was a database once. " * 400)
+    kept.parent.mkdir()
+    kept.touch()
+    done = run(command, tmp_path, "")
+    assert done.returncode == 1
+    assert f"The database {file} is damaged: file is not a database. " in done.stderr
+    assert f"(the newest from before an upgrade is {kept})" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

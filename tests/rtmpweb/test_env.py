@@ -139,6 +139,24 @@ def test_a_made_secret_is_kept_for_its_owner_only(monkeypatch: pytest.MonkeyPatc
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+def test_a_secret_that_cant_be_kept_is_named_with_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    file = tmp_path / NAME.lower()
+    file.mkdir()
+    with pytest.raises(ImproperlyConfigured) as raised:
+        env.kept_secret(NAME, tmp_path)
+    assert f"{NAME} is not set, and can't be kept in {file}: Is a directory. " in str(raised.value)
+
+
+def test_a_folder_that_cant_be_made_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder, said in ((tmp_path / "file" / "var", "Not a directory"), (tmp_path / "file", "File exists")):
+        monkeypatch.setenv(NAME, str(folder))
+        with pytest.raises(ImproperlyConfigured) as raised:
+            env.folder(NAME, Path("/unused"))
+        assert str(raised.value).startswith(f"{NAME}: the folder {folder} can't be made: {said}. ")
+
+
 def test_processes_that_start_at_once_agree_on_a_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(NAME, raising=False)
     pids = iter(range(1000, 1008))

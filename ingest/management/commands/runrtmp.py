@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ingest import migrated, private
+from ingest import migrated, private, sqlite
 from ingest.consumers import database
 from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, favour_the_loop
@@ -73,7 +73,9 @@ class Command(BaseCommand):
         """What the database lacks of this version. One that does not answer is no hindrance: the node waits for it."""
         try:
             return await database.decide(migrated.missing, executor=database.READ, deadline=deadline)
-        except (DatabaseError, database.TooSlow):
+        except DatabaseError as error:
+            return sqlite.advice(error)
+        except database.TooSlow:
             return ""
 
     async def _drain(self, server: RtmpServer) -> None:
