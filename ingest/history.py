@@ -30,10 +30,10 @@ from django.db import Error as AnyDatabaseError
 from ingest.attempts import AttemptRow, Attempts, Waiting
 from ingest.contracts import EndReason, Totals
 from ingest.contracts.recording import RecordEvent
-from ingest.models import Node, Session, StatusEvent, Stream
+from ingest.models import Session, StatusEvent, Stream
 from ingest.objectchanges import Key, ObjectRow
 from ingest.objectchanges import Waiting as WaitingObjects
-from ingest.services import bans, objects, outbox, recordings, sessions
+from ingest.services import bans, nodes, objects, outbox, recordings, sessions
 
 logger = logging.getLogger(__name__)
 
@@ -349,7 +349,7 @@ def _begin(rows: Sequence[BeginRow]) -> None:
         return
     streams = set(Stream.objects.filter(pk__in={row.stream for row in rows}).values_list("pk", flat=True))
     came = _came({(row.app, row.name) for row in rows if row.stream is None})
-    nodes = {name: Node.objects.get_or_create(name=name)[0] for name in {row.node for row in rows}}
+    there = {name: nodes.row(name=name) for name in {row.node for row in rows}}
     Session.objects.bulk_create(
         [
             Session(
@@ -358,7 +358,7 @@ def _begin(rows: Sequence[BeginRow]) -> None:
                 app=row.app,
                 name=row.name,
                 stream_id=row.stream if row.stream in streams else came.get((row.app, row.name)),
-                node=nodes[row.node],
+                node=there[row.node],
                 channel=row.channel,
                 address=row.address,
                 encoder=row.encoder,

@@ -195,7 +195,7 @@ def node_names(app_configs: Any, databases: Sequence[str] | None = None, **kwarg
         CheckWarning(
             f"There are {len(names)} media nodes ({', '.join(names[:5])}), and this process has no RTMPWEB_NODE: it "
             "would take its host's name.",
-            hint="Give each node a name of its own that stays: two of one name end each other's sessions.",
+            hint="Give each node a name of its own that stays: a second one of a name doesn't start.",
             id="rtmpweb.W008",
         )
     ]

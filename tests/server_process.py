@@ -199,6 +199,18 @@ class ServerProcess(Installation):
             raise
         self.http, self.rtmp = found.group(1), found.group(2)
 
+    def run_to_its_end(self, timeout_s: float = 60) -> "subprocess.CompletedProcess[str]":
+        """A start that is expected to fail."""
+        return subprocess.run(
+            [sys.executable, "manage.py", "serve"],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
     def _read(self) -> None:
         assert self.process.stdout is not None
         with self.process.stdout as output:

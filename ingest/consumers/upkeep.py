@@ -22,6 +22,7 @@ from ingest.consumers.silence import Change, Silences
 from ingest.contracts import EndReason, Issue, Sample
 from ingest.services import bans, elsewhere, judging, leases, nodes, revocation
 from ingest.services.guard import get_guard
+from ingest.services.installation import StartError
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +83,9 @@ class Upkeep:
         self._address = address
         self._drop = drop
         self._began = timezone.now()
+        self._claim = nodes.Claim(node)
+        self._refused = ""
+        """Why this node may not serve."""
         self._row: int | None = None
         self._bans: bans.Mark | None = None
         self._busy: set[str] = set()
@@ -146,7 +150,9 @@ class Upkeep:
     async def _start(self) -> None:
         alive = of_node(self.node)
 
-        def start() -> nodes.Started:
+        def start() -> nodes.Started | None:
+            if not self._claim.take():
+                return None
             started = nodes.started(
                 name=self.node,
                 address=self._address,
@@ -160,22 +166,36 @@ class Upkeep:
             self._read_bans()
             return started
 
-        started = await database.run(start, executor=database.WRITE)
+        try:
+            started = await database.run(start, executor=database.WRITE)
+        except StartError as error:
+            await self._stand_back(error)
+            return
+        if started is None:
+            return  # Another process may still have the name: that shows with the next ticks.
         REACH.reached(timezone.now())
-        self._row = started.node.pk
+        if self._refused:
+            logger.info("The node takes connections again.")
+        self._row, self._refused = started.node.pk, ""
         if self._drains:
             self._state = nodes.draining
-        if started.rival is not None:
-            logger.warning(
-                "A node %s was up %d s ago. If it still runs, give each process a name of its own (RTMPWEB_NODE): they "
-                "end each other's sessions.",
-                self.node,
-                started.rival.total_seconds(),
-            )
         for session in started.left:
             recorder.lost(session)
         if started.left:
             logger.warning("Closed %d sessions that a former process of this node left open.", len(started.left))
+
+    async def _stand_back(self, error: StartError) -> None:
+        """Takes no connections and ends those that there are, until this node may serve: it is tried again and again.
+
+        Who starts is refused before that. This one began while the database was away, or stood still for so long that
+        its name was taken.
+        """
+        self._row = None
+        if str(error) != self._refused:
+            self._refused = str(error)
+            logger.error("This node takes no connections for now: %s", error)
+        if not self._drains:
+            await self._drain(0.0)
 
     async def _revocations(self) -> None:
         streams, waiting = published(self.node), self.waiting
@@ -225,7 +245,11 @@ class Upkeep:
                 due = revocation.of_lost(sessions=lost) if lost else []
                 return due + (revocation.of_ended(sessions=alive) if back or doubtful else [])
 
-        due = await database.run(renew, executor=database.WRITE)
+        try:
+            due = await database.run(renew, executor=database.WRITE)
+        except StartError as error:
+            await self._stand_back(error)
+            return
         REACH.reached(timezone.now())
         self._doubtful = False
         if self._state is state:

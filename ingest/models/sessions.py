@@ -33,6 +33,13 @@ class Node(models.Model):
     stopped_at = models.DateTimeField(
         null=True, blank=True, help_text="When it stopped in order, or was last seen before it was forgotten."
     )
+    process = models.CharField(
+        max_length=255,
+        blank=True,
+        db_default="",
+        editable=False,
+        help_text="Which process has the name (ingest.services.processes); empty: none, or one of a former version.",
+    )
     drain_requested_at = models.DateTimeField(null=True, blank=True)
     issues = models.JSONField(
         null=True, blank=True, editable=False, help_text="Its own open issues, as it said when it was last seen."

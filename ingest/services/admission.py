@@ -18,9 +18,9 @@ from django.db.models import QuerySet
 from ingest import clean, trials
 from ingest.contracts import Labels, PublishLimits
 from ingest.contracts.recording import RecordOrder
-from ingest.models import Application, EncoderLogin, Node, Recording, Session, Stream, StreamKey
+from ingest.models import Application, EncoderLogin, Recording, Session, Stream, StreamKey
 from ingest.server.credentials import looks_like_key
-from ingest.services import encoderlogin, instances, judging, keys, leases, playtokens, recordings, sessions
+from ingest.services import encoderlogin, instances, judging, keys, leases, nodes, playtokens, recordings, sessions
 from ingest.services.callback import Question, question
 from ingest.services.refusals import Action, Refused
 from ingest.validators import instance_of, is_stream_name
@@ -346,7 +346,7 @@ def admit_publish(
         if stream is None:
             stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
             sessions.join_stream(stream=stream)
-        node, _ = Node.objects.get_or_create(name=peer.node)  # It may come before the node's own start is written.
+        node = nodes.row(name=peer.node)
         Session.objects.create(
             pk=session,
             kind=Session.Kind.PUBLISH,

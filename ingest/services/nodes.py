@@ -1,6 +1,7 @@
 """Media nodes: up, seen, down, and what the death of one leaves to clear."""
 
 import socket
+import time
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,17 +12,21 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from ingest import clean
 from ingest.contracts import Issue
 from ingest.models import Node, Session
-from ingest.services import sessions
+from ingest.services import processes, sessions
+from ingest.services.installation import StartError
 
 LOST_AFTER = timedelta(seconds=30)
 """A node that was not seen for so long is down."""
 
-RIVAL_AFTER = timedelta(seconds=10)
-"""A node of the same name that was seen within this time may still run: it is seen every 3 s."""
+STILL_S = 4.0
+"""A node that runs is seen every 3 s: one that was not for so long is dead."""
+LOOK_S = 0.5
+"""Between two looks at one that may be."""
 
 
 def own_name() -> str:
@@ -29,16 +34,65 @@ def own_name() -> str:
     return str(settings.NODE_NAME or socket.gethostname() or "node")
 
 
+class NameTaken(StartError):  # noqa: N818 - it reads as what it says.
+    """Another process has the node's name, and runs."""
+
+    def __init__(self, name: str, process: str) -> None:
+        other = processes.read(process)
+        which = f" as process {other.pid} of {other.host}" if other else ""
+        super().__init__(
+            f"The node {name} runs already{which}: stop that one first, or give this one a name of its own by "
+            "RTMPWEB_NODE. Two of one name would end each other's sessions."
+        )
+
+
+class Claim:
+    """Takes a node's name for this process, from whoever had it and has stopped or died.
+
+    A process of this machine is known to be dead at once, so that a node that crashed is back soon. One of another
+    machine or container, or of a former version, is watched for STILL_S.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._sign: tuple[str, datetime] | None = None
+        """What the one that may run showed last: itself, and when it was seen."""
+        self._shown_at = 0.0
+
+    def __str__(self) -> str:
+        return f"The node {self.name} was not stopped in order: looking for {STILL_S:.0f} s whether it still runs."
+
+    def take(self) -> bool:
+        """False: it is not known yet, ask again in a while. Raises NameTaken."""
+        own, now = str(processes.own()), timezone.now()
+        absent = {"state": Node.State.DOWN, "started_at": now, "seen_at": now, "stopped_at": now, "process": own}
+        node, _ = Node.objects.get_or_create(name=self.name, defaults=absent)
+        if node.process == own:
+            return True
+        if node.process or node.stopped_at is None:
+            other = processes.read(node.process)
+            runs = other.runs if other else None
+            if runs:
+                raise NameTaken(self.name, node.process)
+            if runs is None and not self._stands_still(node):
+                return False
+        return bool(Node.objects.filter(pk=node.pk, process=node.process, seen_at=node.seen_at).update(process=own))
+
+    def _stands_still(self, node: Node) -> bool:
+        sign, now = (node.process, node.seen_at), time.monotonic()
+        if sign != self._sign:
+            former, self._sign, self._shown_at = self._sign, sign, now
+            if former is not None:
+                raise NameTaken(self.name, node.process)
+        return now - self._shown_at >= STILL_S
+
+
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A node that is up, and the sessions that it found open and ended.
-
-    `rival`: how long ago its name was last seen, if that may have been another process.
-    """
+    """A node that is up, and the sessions that it found open and ended."""
 
     node: Node
     left: list[Session]
-    rival: timedelta | None
 
 
 def started(
@@ -51,7 +105,8 @@ def started(
     alive: Collection[uuid.UUID] = (),
     process_since: datetime | None = None,
 ) -> Started:
-    """The node is up. Sessions that its former process left open end as node_lost, when it was last seen.
+    """The node, whose name this process has, is up. Sessions that its former process left open end as node_lost, when
+    it was last seen.
 
     `since` is when the node's application began, `alive` are its own sessions: what is one of these or began later is
     left alone. A drain that was asked for before `process_since` (None: before now) was meant for a former process.
@@ -69,32 +124,47 @@ def started(
                 "started_at": now,
                 "seen_at": now,
                 "stopped_at": None,
+                "process": str(processes.own()),
                 "drain_requested_at": asked if asked and process_since and asked >= process_since else None,
             },
         )
-    if former is not None and former.state != Node.State.DOWN and now - former.seen_at < RIVAL_AFTER:
-        return Started(node, left, now - former.seen_at)
-    return Started(node, left, None)
+    return Started(node, left)
+
+
+def row(*, name: str) -> Node:
+    """Of a node of this process, whose first session may come before its own start is written."""
+    return Node.objects.get_or_create(name=name, defaults={"process": str(processes.own())})[0]
+
+
+def _ours(name: str) -> "QuerySet[Node]":
+    """The node's row, unless another process has the name."""
+    return Node.objects.filter(name=name, process__in=("", str(processes.own())))
 
 
 def seen(*, name: str, now: datetime, issues: Sequence[Issue] = ()) -> bool:
-    """The node lives, with these issues. True: it had been taken for dead, and its sessions had been ended."""
-    Node.objects.filter(name=name).update(seen_at=now, issues=clean.jsonable(list(issues)))
-    taken_for_dead = Node.objects.filter(name=name, state=Node.State.DOWN)
+    """The node lives, with these issues. True: it had been taken for dead, and its sessions had been ended.
+
+    Raises NameTaken where another process has its name by now: this one was not seen for long, and is not to go on.
+    """
+    if not _ours(name).update(seen_at=now, issues=clean.jsonable(list(issues))):
+        process = Node.objects.filter(name=name).values_list("process", flat=True).first()
+        if process is not None:
+            raise NameTaken(name, process)
+    taken_for_dead = _ours(name).filter(state=Node.State.DOWN)
     back = taken_for_dead.filter(drain_requested_at__isnull=True).update(state=Node.State.UP, stopped_at=None)
     return bool(back + taken_for_dead.update(state=Node.State.DRAINING, stopped_at=None))
 
 
 def draining(*, name: str, now: datetime) -> None:
-    Node.objects.filter(name=name).update(seen_at=now, state=Node.State.DRAINING)
+    _ours(name).update(seen_at=now, state=Node.State.DRAINING)
 
 
 def resumed(*, name: str, now: datetime) -> None:
-    Node.objects.filter(name=name).update(seen_at=now, state=Node.State.UP)
+    _ours(name).update(seen_at=now, state=Node.State.UP)
 
 
 def stopped(*, name: str, now: datetime) -> None:
-    Node.objects.filter(name=name).update(seen_at=now, stopped_at=now, state=Node.State.DOWN)
+    _ours(name).update(seen_at=now, stopped_at=now, state=Node.State.DOWN, process="")
 
 
 def with_what_is_live() -> "QuerySet[Any]":
@@ -154,8 +224,8 @@ def forget(*, name: str) -> Node:
             f"The node {name} is {node.state}. Only one that is down can be forgotten: stop it first. One that died is "
             f"down after {LOST_AFTER.total_seconds():.0f} s, if another node runs."
         )
-    node.stopped_at = node.stopped_at or node.seen_at
-    node.save(update_fields=["stopped_at"])
+    node.stopped_at, node.process = node.stopped_at or node.seen_at, ""
+    node.save(update_fields=["stopped_at", "process"])
     return node
 
 

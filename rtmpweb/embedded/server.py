@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,8 @@ from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, RtmpServer, ServerConfig, favour_the_loop
 from ingest.server import ListenError as RtmpListenError
 from ingest.server.tls import load
-from ingest.services import playlinks
-from rtmpweb.embedded import firststart, workers
+from ingest.services import installation, nodes, playlinks
+from rtmpweb.embedded import firststart, lock, workers
 from rtmpweb.embedded.children import Child
 from rtmpweb.embedded.http import HttpServer
 from rtmpweb.embedded.listening import ListenError, explain, listen, url_host
@@ -46,9 +47,10 @@ class Embedded:
         self._stopping = False
 
     def run(self) -> None:
-        """Raises ListenError before anything was made or started."""
+        """Raises ListenError and StartError before anything was made or started."""
         asyncio.set_event_loop(loop)
         private.restrict_new_files()
+        self._lock = lock.take(settings.DATA_DIR)
         if settings.HTTP_ADDRESS is None:
             raise ListenError(
                 "RTMPWEB_HTTP is off: the embedded server needs it. Run `manage.py runrtmp` for RTMP alone."
@@ -58,6 +60,7 @@ class Embedded:
         try:
             config = self._check_rtmp()
             firststart.migrate()
+            installation.check()
             self._start_rtmp(config)
         except BaseException:
             http.close()
@@ -90,6 +93,7 @@ class Embedded:
     def _start_rtmp(self, config: ServerConfig) -> None:
         if config.rtmp is None and config.rtmps is None:
             return
+        self._take_name(config.node)
         self._rtmp = RtmpServer(self._application, config)
         try:
             loop.run_until_complete(self._rtmp.start())
@@ -102,6 +106,13 @@ class Embedded:
             settings.RTMPS_ADDRESS = (config.rtmps[0], self._rtmp.tls_addresses[0][1])
         if config.media is not None:
             settings.MEDIA_ADDRESS = (config.media[0], self._rtmp.media_addresses[0][1])
+
+    def _take_name(self, node: str) -> None:
+        claim = nodes.Claim(node)
+        if not claim.take():
+            self._write(str(claim))
+            while not claim.take():
+                time.sleep(nodes.LOOK_S)
 
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]

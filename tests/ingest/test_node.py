@@ -1,7 +1,6 @@
 """A node's upkeep: what it tells and asks the database, and what it has the server end."""
 
 import asyncio
-import re
 import threading
 import uuid
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from ingest.services import keys, revocation
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import locked_database, patient_database
+from tests.ingest.others import ended_process, other_process, process_elsewhere
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, until, watch
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,7 +46,7 @@ async def test_a_node_tells_where_it_listens(process: HistoryWriter) -> None:
 
 @pytest.mark.both_forms
 async def test_what_a_former_process_left_is_closed(process: HistoryWriter, stream: Stream) -> None:
-    row = await Node.objects.acreate(name=NODE)
+    row = await Node.objects.acreate(name=NODE, process=ended_process())
     left = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=row)
     later = timezone.now() + timedelta(seconds=10)
     await Lease.objects.acreate(stream=stream, session=left, node=row, expires_at=later)
@@ -74,21 +74,47 @@ async def test_a_session_that_begins_during_the_start_goes_on(process: HistoryWr
     await node.stop()
 
 
-async def test_a_node_whose_name_another_process_may_have_says_so(
-    process: HistoryWriter, caplog: pytest.LogCaptureFixture
+@pytest.mark.both_forms
+async def test_a_node_whose_name_another_process_has_ends_nothing(
+    process: HistoryWriter, stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    now = timezone.now()
-    await Node.objects.acreate(name=NODE, state="up", seen_at=now - timedelta(seconds=3))
-    await Node.objects.acreate(name="node-b", state="up", seen_at=now - timedelta(minutes=3))
-    await Node.objects.acreate(name="node-c", state="down", seen_at=now)
-    for name in (NODE, "node-b", "node-c"):
-        node = NodeApp(name)
+    """As it began while the database was away, it has no connections until the other one has stopped."""
+    with other_process() as other:
+        row = await Node.objects.acreate(name=NODE, seen_at=timezone.now() - timedelta(minutes=3), process=other)
+        await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=row)
+        node = NodeApp()
         await node.tell("node.started")
-        await until(Node.objects.filter(name=name, address="127.0.0.1:1935").exists)
-        await node.stop()
-    warnings = [record.getMessage() for record in caplog.records if "RTMPWEB_NODE" in record.getMessage()]
-    assert len(warnings) == 1
-    assert re.match(rf"A node {NODE} was up \d+ s ago\.", warnings[0])
+        assert await drop_after_ticks(node) == {"type": "node.drain", "grace_s": 0.0}
+        await node.tell("node.draining")
+        for _ in range(15):
+            await node.tick()
+            await asyncio.sleep(0.1)
+        assert (await Session.objects.aget()).ended_at is None
+        assert (await Node.objects.aget()).process == other
+    told = [record.getMessage() for record in caplog.records if "runs already" in record.getMessage()]
+    assert len(told) == 1
+    async with asyncio.timeout(20):
+        while (await drop_after_ticks(node))["type"] != "node.resume":
+            pass
+    assert (await Session.objects.aget()).end_reason == "node_lost"
+    await node.tell("node.resumed")
+    await is_up()
+    await node.stop()
+
+
+@pytest.mark.both_forms
+async def test_a_node_whose_name_was_taken_meanwhile_takes_no_more_connections(node: NodeApp) -> None:
+    """As it stood still, or could not reach the database, for long. It goes on when the name is free again."""
+    await is_up()
+    await Node.objects.aupdate(process=process_elsewhere())
+    assert await drop_after_ticks(node) == {"type": "node.drain", "grace_s": 0.0}
+    await node.tell("node.draining")
+    await Node.objects.aupdate(process="", state="down", stopped_at=timezone.now())
+    async with asyncio.timeout(20):
+        while (await drop_after_ticks(node))["type"] != "node.resume":
+            pass
+    await node.tell("node.resumed")
+    await is_up()
 
 
 @pytest.mark.both_forms

@@ -14,6 +14,7 @@ from ingest.models import Lease, Node, Session, StatusEvent, Stream
 from ingest.services import keys
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
+from tests.ingest.others import ended_process
 from tests.ingest.ticks import SAMPLE, is_up, published
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -69,7 +70,8 @@ async def test_an_end_that_a_dead_process_could_not_record_is_recorded(
 ) -> None:
     """By its successor, or by whoever takes over the lease of a node that never came back."""
     now = timezone.now()
-    own = await Node.objects.acreate(name=NODE, state="up", seen_at=now - timedelta(minutes=1))
+    seen = now - timedelta(minutes=1)
+    own = await Node.objects.acreate(name=NODE, state="up", seen_at=seen, process=ended_process())
     other = await Node.objects.acreate(name="node-b", state="up", seen_at=now - timedelta(seconds=20))
     began = now - timedelta(hours=1)
     fields = {"app": "live", "name": "cam1", "stream": stream, "address": "192.0.2.7", "started_at": began}

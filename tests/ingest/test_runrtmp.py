@@ -192,6 +192,31 @@ async def test_one_more_signal_ends_the_process_at_once(installation: Installati
     assert "Stopped at once." in node.log
 
 
+async def test_a_second_process_of_a_name_does_not_start(
+    installation: Installation, key: str, node: Node, pair: Pair
+) -> None:
+    """And the first one's publisher is live as before."""
+    open_ones = "SELECT count(*) FROM ingest_session WHERE ended_at IS NULL"
+    async with RtmpClient(port=node.plain) as publisher:
+        await publisher.connect("live")
+        stream_id = await publisher.publish(key)
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        sending = asyncio.create_task(keep_sending(publisher, stream_id))
+        before = rows(installation, open_ones)
+        second = Node(installation, pair)
+        second.launch()
+        assert await second.ends(30) == 1
+        assert f"CommandError: The node node-a runs already as process {node.pid} of " in second.log
+        assert "RTMPWEB_NODE" in second.log
+        assert "Listening" not in second.log
+        assert "Traceback" not in second.log
+        assert rows(installation, open_ones) == before
+        assert not sending.done()
+        assert not publisher.closed
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+
 @pytest.mark.parametrize(
     ("environment", "said"),
     [

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import http.cookiejar
+import itertools
 import json
 import os
 import re
@@ -34,6 +35,8 @@ pytestmark = [
 SECOND_START_S = 10
 """In the server's own processor time, which other tests beside this one don't lengthen."""
 STOP_S = 30
+
+AUDIO = b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80"
 
 FORMER = ("ingest", "0021_node_issues")
 """The migration that a former version ended with."""
@@ -138,15 +141,22 @@ def assert_nothing_is_left(server: ServerProcess, timeout_s: float) -> None:
         raise AssertionError(f"left after {timeout_s} s: {left}") from None
 
 
-async def publish(server: ServerProcess, app: str, name: str) -> RtmpClient:
+async def publish(server: ServerProcess, app: str, name: str) -> tuple[RtmpClient, int]:
+    """The client, and the id of the stream that it publishes."""
     host, _, port = server.rtmp.removeprefix("rtmp://").rpartition(":")
     client = RtmpClient(host, port=int(port))
     await client.open()
     await client.connect(app)
     stream_id = await client.publish(name)
     await client.send_audio(stream_id, 0, b"\xaf\x00\x12\x10")  # The AAC sequence header,
-    await client.send_audio(stream_id, 0, b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")  # and one frame.
-    return client
+    await client.send_audio(stream_id, 0, AUDIO)  # and one frame.
+    return client, stream_id
+
+
+async def keep_sending(client: RtmpClient, stream_id: int) -> None:
+    for number in itertools.count(1):
+        await client.send_audio(stream_id, 20 * number, AUDIO)
+        await asyncio.sleep(0.02)
 
 
 def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None:
@@ -160,7 +170,7 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
     assert server.stream("live/demo")["state"] == "offline"
 
     async def publish_and_stop() -> int:
-        client = await publish(server, "live", key)
+        client, _ = await publish(server, "live", key)
         await asyncio.to_thread(server.wait_for_state, "live/demo", "live")
         code = await asyncio.to_thread(server.stop)
         await client.wait_closed()
@@ -244,6 +254,28 @@ def test_a_body_that_is_too_long_is_refused_at_once(again: ServerProcess) -> Non
         assert read.readline().split()[1] == b"413"
 
 
+def test_a_second_one_of_a_data_folder_does_not_start(again: ServerProcess) -> None:
+    """And what is live on the first goes on."""
+
+    async def publish_meanwhile(key: str) -> "subprocess.CompletedProcess[str]":
+        client, stream_id = await publish(again, "live", key)
+        sending = asyncio.create_task(keep_sending(client, stream_id))
+        await asyncio.to_thread(again.wait_for_state, "live/demo", "live")
+        done = await asyncio.to_thread(ServerProcess(again.folder).run_to_its_end)
+        assert (await asyncio.to_thread(again.stream, "live/demo"))["state"] == "live"
+        assert not sending.done()
+        sending.cancel()
+        await client.close()
+        return done
+
+    done = asyncio.run(publish_meanwhile(again.create_key("live/demo")["key"]))
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert f"Another `serve` runs in the data folder {again.folder}: process {again.process.pid} on " in line
+    assert "RTMPWEB_DATA_DIR" in line
+    assert done.stdout == ""
+
+
 def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
     before = settled_workers(again)
     assert os.getpriority(os.PRIO_PROCESS, before["analytics"]) > os.getpriority(os.PRIO_PROCESS, before["default"])
@@ -311,43 +343,6 @@ def test_workers_die_with_a_killed_server(again: ServerProcess) -> None:
     again.process.kill()
     again.process.wait()
     assert_nothing_is_left(again, 20)
-
-
-def run_to_its_end(server: ServerProcess) -> "subprocess.CompletedProcess[str]":
-    """A start that is expected to fail."""
-    return subprocess.run(
-        [sys.executable, "manage.py", "serve"],
-        cwd=ROOT,
-        env=server.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-@pytest.mark.parametrize("setting", ["RTMPWEB_HTTP", "RTMPWEB_RTMP"])
-def test_a_busy_port_is_named_in_one_sentence(tmp_path: Path, setting: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as busy:
-        port = busy.getsockname()[1]
-        server = ServerProcess(tmp_path / "var", **{setting: f"127.0.0.1:{port}"})
-        done = run_to_its_end(server)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    (line,) = [line for line in done.stderr.splitlines() if line]
-    assert str(port) in line
-    assert setting in line
-    assert "in use" in line
-    assert done.stdout == ""
-    assert not (server.folder / "rtmpweb.sqlite3").exists(), "nothing is made, so nothing is shown only once"
-
-
-def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
-    server = ServerProcess(tmp_path / "var", RTMPWEB_HTTP="8000")
-    done = run_to_its_end(server)
-    assert done.returncode == 1
-    assert "RTMPWEB_HTTP is '8000': expected host:port" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_without_java_all_but_analytics_works(used_folder: Path, tmp_path: Path) -> None:

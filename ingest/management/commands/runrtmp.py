@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 from argparse import ArgumentParser
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import uvloop
 from channels.routing import get_default_application
@@ -13,10 +15,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ingest import migrated, private, sqlite
+from ingest import private
 from ingest.consumers import database
 from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, favour_the_loop
+from ingest.services import installation, nodes
+
+T = TypeVar("T")
 
 GRACE_S = 5.0
 
@@ -44,15 +49,14 @@ class Command(BaseCommand):
         except ListenError as error:
             host, port = error.address
             raise CommandError(f"Can't listen on {host}:{port} ({SETTINGS[error.scheme]}): {error.strerror}.") from None
-        except (CertificateError, ImproperlyConfigured) as error:
+        except (CertificateError, ImproperlyConfigured, installation.StartError) as error:
             raise CommandError(str(error)) from None
 
     async def _run(self, config: ServerConfig, grace_s: float) -> None:
         self._stopping = asyncio.Event()
         self._drained: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
-        if lacking := await self._lacking(loop.time() + ASK_S):
-            raise CommandError(lacking)
+        await self._prepare(config.node)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
         server = RtmpServer(get_default_application(), config)
@@ -69,14 +73,23 @@ class Command(BaseCommand):
         await server.stop(grace_s)
         self._say("Stopped.")
 
-    async def _lacking(self, deadline: float) -> str:
-        """What the database lacks of this version. One that does not answer is no hindrance: the node waits for it."""
-        try:
-            return await database.decide(migrated.missing, executor=database.READ, deadline=deadline)
-        except DatabaseError as error:
-            return sqlite.advice(error)
-        except database.TooSlow:
-            return ""
+    async def _prepare(self, node: str) -> None:
+        """Looks at the database, and takes the node's name. Raises StartError.
+
+        A database that does not answer is no hindrance: the node waits for it, and takes its name then.
+        """
+        claim = nodes.Claim(node)
+        with suppress(DatabaseError, database.TooSlow):
+            await self._ask(installation.check)
+            if await self._ask(claim.take):
+                return
+            self._say(str(claim))
+            while not await self._ask(claim.take):  # noqa: ASYNC110 - another process may write.
+                await asyncio.sleep(nodes.LOOK_S)
+
+    async def _ask(self, work: Callable[[], T]) -> T:
+        deadline = asyncio.get_running_loop().time() + ASK_S
+        return await database.decide(work, executor=database.WRITE, deadline=deadline)
 
     async def _drain(self, server: RtmpServer) -> None:
         if settings.DRAIN_S and server.sessions:

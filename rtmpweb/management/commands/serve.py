@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from ingest.services.installation import StartError
 from rtmpweb.asgi import application
 from rtmpweb.embedded.listening import ListenError
 from rtmpweb.embedded.server import Embedded
@@ -19,7 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             Embedded(application, self._say).run()
-        except ListenError as error:
+        except (ListenError, StartError) as error:
             raise CommandError(str(error)) from None
 
     def _say(self, line: str) -> None:

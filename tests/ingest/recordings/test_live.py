@@ -19,6 +19,7 @@ from ingest.services import recordings
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE
 from tests.ingest.listener import listening
+from tests.ingest.others import ended_process
 from tests.ingest.recordings.conftest import flv
 from tests.ingest.server.recording.conftest import send_headers, send_pictures, statuses
 from tests.ingest.ticks import until
@@ -185,7 +186,7 @@ async def test_a_failure_is_an_event_of_level_error(process: HistoryWriter, key:
 async def test_a_node_closes_at_its_start_what_its_former_process_left(
     process: HistoryWriter, key: NewKey, folder: Path
 ) -> None:
-    node = await Node.objects.acreate(name=NODE)
+    node = await Node.objects.acreate(name=NODE, process=ended_process())
     other = await Node.objects.acreate(name="other")
     now = time.time()
     for number, (owner, content) in enumerate(((node, flv(3, finished=False)[:-40]), (other, b""), (node, None))):

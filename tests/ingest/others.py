@@ -1,0 +1,42 @@
+"""Other processes than the tests' own, as they write themselves down."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from ingest.services import processes
+from tests.server_process import ROOT
+
+TELL = """
+import sys
+from ingest.services import processes
+print(processes.own(), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def other_process() -> Iterator[str]:
+    """One of this machine, which runs as long as the block does."""
+    with subprocess.Popen(
+        [sys.executable, "-c", TELL], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        try:
+            yield started.stdout.readline().strip()
+        finally:
+            started.stdin.close()
+            started.wait(20)
+
+
+def ended_process() -> str:
+    """One of this machine, whose number another one has by now: the tests' own."""
+    return str(replace(processes.own(), began="1"))
+
+
+def process_elsewhere() -> str:
+    """One of another machine, of which nobody here can tell whether it runs."""
+    return str(replace(processes.own(), host="elsewhere", place="elsewhere/1"))
