@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, Error, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.db.migrations.recorder import MigrationRecorder
+from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from psycopg import errors
 
@@ -14,6 +15,9 @@ ADVICE = (
     "run `manage.py migrate`. "
     "`make run` does it at each start; RTMPWEB_DATA_DIR and DATABASE_URL say which database is meant."
 )
+
+APPLICATIONS = {"ingest", "analytics", "dashboard"}
+"""Whose migrations tell the version. Those of libraries come and go with these."""
 
 SQLITE_SAYS = ("no such table", "no such column", "has no column")
 
@@ -28,19 +32,41 @@ def lacks_tables(error: BaseException) -> bool:
     )
 
 
-def missing() -> str:
-    """What the database lacks and what to do; empty when nothing. Raises DatabaseError when it does not answer."""
+def difference() -> str:
+    """In what the database is of another version, and what to do; empty: in nothing. DatabaseError: no answer."""
     executor = MigrationExecutor(connection)
+    if words := newer(executor.loader):
+        return words
     waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return f"The database lacks {len(waiting)} migrations of this version: {ADVICE}" if waiting else ""
 
 
+def newer(loader: MigrationLoader) -> str:
+    """The same for a database that a newer version has migrated, which this one would write into as if it knew it."""
+    known = {*loader.disk_migrations, *(former for each in loader.disk_migrations.values() for former in each.replaces)}
+    unknown = sorted(each for each in loader.applied_migrations if each[0] in APPLICATIONS and each not in known)
+    if not unknown:
+        return ""
+    copy = sqlite.newest_copy(lambda name: ("ingest", name) in known)
+    kept = f"the copy from before the upgrade, {copy}," if copy else "a copy from before the upgrade"
+    return (
+        f"The database is of a newer version: it has {'.'.join(unknown[-1])}, which this one does not know. Start that "
+        f"version again; or, to go back, stop all processes and put {kept} in its place (docs/operations.md, Upgrade)."
+    )
+
+
 def before(*, plan: list[Any], using: str, **kwargs: object) -> None:
-    """Before `migrate` changes anything (Django's signal pre_migrate). Raises CommandError."""
-    if not plan or using != DEFAULT_DB_ALIAS:
+    """Before `migrate` changes anything (Django's signal pre_migrate): is that right, and is there a way back?
+
+    Raises CommandError.
+    """
+    if using != DEFAULT_DB_ALIAS:
         return
-    applied = [name for app, name in MigrationRecorder(connection).applied_migrations() if app == "ingest"]
-    if applied:
+    loader = MigrationLoader(connection)
+    if words := newer(loader):
+        raise CommandError(words)
+    applied = [name for app, name in loader.applied_migrations if app == "ingest"]
+    if plan and applied:
         sqlite.keep_copy(migration=max(applied), now=timezone.now())
 
 

@@ -1,5 +1,6 @@
 """The Celery application. Tasks are short, take ids and dates as JSON, and never a secret."""
 
+import logging
 import logging.config
 import os
 import warnings
@@ -9,11 +10,14 @@ from typing import Any
 from celery import Celery, Task
 from celery.signals import beat_embedded_init, beat_init, celeryd_init, setup_logging, worker_ready
 from django.conf import settings
+from django.db import DatabaseError, connections
 
 from ingest import private
 from ingest.readonly import PASSING
 from rtmpweb import broker, env
 from rtmpweb.leash import die_with_parent
+
+logger = logging.getLogger(__name__)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
 
@@ -56,8 +60,21 @@ def log_as_the_others_do(**_: Any) -> None:
 
 @celeryd_init.connect
 @beat_init.connect
-def keep_files_to_this_user(**_: Any) -> None:
+def look_before_the_work(**_: Any) -> None:
+    """As every process does. A database that is away is waited for; and the embedded server has looked already."""
+    from ingest.services import installation
+
     private.restrict_new_files()
+    if os.environ.get("CELERY_SKIP_CHECKS"):
+        return
+    try:
+        installation.check_once()
+    except installation.StartError as error:
+        raise SystemExit(str(error)) from None
+    except DatabaseError as error:
+        logger.warning("The database does not answer yet: %s", error)
+    finally:
+        connections.close_all()  # The processes that are forked make their own.
 
 
 @celeryd_init.connect

@@ -26,12 +26,12 @@ def explain(error: DatabaseError) -> str:
     if known := sqlite.advice(error):
         return known
     try:
-        lacking = migrated.missing()
+        differs = migrated.difference()
     except DatabaseError as found:
         return (
             sqlite.advice(found)
             or f"The database does not answer: {found}. Check that it runs, and what DATABASE_URL says."
         )
-    if not lacking and (cause := readonly.cause(error)) is not readonly.OTHER:
+    if not differs and (cause := readonly.cause(error)) is not readonly.OTHER:
         return f"The database takes no writes. {cause.why} {cause.act}"
-    return lacking or f"The database refused: {error}."
+    return differs or f"The database refused: {error}."

@@ -227,12 +227,20 @@ def mail_server(url: str) -> tuple[str, int, str, str, bool, bool]:
     return parts.hostname, port, user, password, parts.scheme == "smtp+starttls", parts.scheme == "smtps"
 
 
+MADE: set[Path] = set()
+"""Files of secrets that this process had to make."""
+
+
+def secret_file(name: str, folder: Path) -> Path:
+    return folder / name.lower()
+
+
 def kept_secret(name: str, folder: Path) -> str:
     """The variable's value, else a random secret made once and kept in the folder, readable by its owner only."""
     found = text(name)
     if found:
         return found
-    file = folder / name.lower()
+    file = secret_file(name, folder)
     try:
         return _kept(file)
     except OSError as error:
@@ -254,6 +262,7 @@ def _kept(file: Path) -> str:
         out.write(made)
     try:
         os.link(partial, file)  # Atomic, and fails when another process was first: then its secret is the one.
+        MADE.add(file)
     except FileExistsError:
         pass
     finally:

@@ -21,6 +21,10 @@ DEBUG = env.flag("RTMPWEB_DEBUG")
 SECRET_KEY = env.kept_secret("RTMPWEB_SECRET_KEY", DATA_DIR)
 KEY_PEPPER = env.kept_secret("RTMPWEB_KEY_PEPPER", DATA_DIR)
 """The key of the HMAC under which stream keys and API tokens are kept; changing it makes all of them invalid."""
+KEY_PEPPER_FILE = None if env.text("RTMPWEB_KEY_PEPPER") else env.secret_file("RTMPWEB_KEY_PEPPER", DATA_DIR)
+"""Where it is kept, if the environment doesn't say it;"""
+KEY_PEPPER_IS_NEW = KEY_PEPPER_FILE in env.MADE
+"""and whether this process had to make it."""
 
 DATABASE_URL = env.database_url("DATABASE_URL")
 REDIS_URL = env.text("REDIS_URL")

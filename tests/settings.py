@@ -61,4 +61,5 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "rtmpweb.settings"
 
 from rtmpweb.settings import *  # noqa: E402, F403
 
+KEY_PEPPER_IS_NEW = False  # Each test's database is new as well: what is in it was made under this pepper.
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # The real one is slow on purpose.

@@ -20,7 +20,7 @@ from ingest.consumers import database, recorder
 from ingest.consumers.active import REACH, leased, must_end, of_node, published
 from ingest.consumers.silence import Change, Silences
 from ingest.contracts import EndReason, Issue, Sample
-from ingest.services import bans, elsewhere, judging, leases, nodes, revocation
+from ingest.services import bans, elsewhere, installation, judging, leases, nodes, revocation
 from ingest.services.guard import get_guard
 from ingest.services.installation import StartError
 
@@ -151,6 +151,7 @@ class Upkeep:
         alive = of_node(self.node)
 
         def start() -> nodes.Started | None:
+            installation.check_once()
             if not self._claim.take():
                 return None
             started = nodes.started(

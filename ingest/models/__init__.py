@@ -6,6 +6,7 @@ Keys and tokens are kept as HMAC-SHA-256 under the installation's pepper; a secr
 from ingest.models.access import Application, Ban, EncoderLogin, Stream, StreamKey
 from ingest.models.audit import AuditEntry
 from ingest.models.health import HealthOverride
+from ingest.models.installation import Installation
 from ingest.models.kept import Recording, SharedObject
 from ingest.models.outbox import OutboxEvent, StreamTold
 from ingest.models.sessions import Attempt, Lease, Node, Session, StatusEvent
@@ -17,6 +18,7 @@ __all__ = [
     "Ban",
     "EncoderLogin",
     "HealthOverride",
+    "Installation",
     "Lease",
     "Node",
     "OutboxEvent",

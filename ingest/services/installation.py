@@ -1,8 +1,24 @@
-"""What each process of an installation looks at before it serves, and why it may not."""
+"""What each process of an installation looks at before it serves, and why it may not: the database, and the secrets."""
 
-from django.db import DatabaseError
+import logging
+from collections.abc import Mapping
+
+from django.conf import settings
+from django.db import DatabaseError, models, transaction
+from django.utils.crypto import salted_hmac
 
 from ingest import migrated, private, sqlite
+from ingest.models import Installation, StreamKey
+from ingest.pepper import keyed_hash
+from ingest.services import audit
+
+logger = logging.getLogger(__name__)
+
+KEPT: list[type[models.Model]] = [StreamKey]
+"""What is void under another pepper. The other applications add theirs."""
+
+_checked = False
+"""Whether this process has found all in order."""
 
 
 class StartError(Exception):
@@ -16,14 +32,99 @@ def start() -> None:
 
 
 def check() -> None:
-    """Whether the database is as this version needs it. Raises StartError.
+    """Whether the database is as this version needs it, and its keys are of this process's pepper. Raises StartError.
 
     DatabaseError: it does not answer, which is no hindrance for who can wait.
     """
+    global _checked
     try:
-        if lacking := migrated.missing():
-            raise StartError(lacking)
+        if words := migrated.difference():
+            raise StartError(words)
+        confirm_pepper()
     except DatabaseError as error:
-        if known := sqlite.advice(error):
-            raise StartError(known) from error
+        if words := sqlite.advice(error):
+            raise StartError(words) from error
         raise
+    _checked = True
+
+
+def check_once() -> None:
+    """`check`, for a process that could not do so when it started."""
+    if not _checked:
+        check()
+
+
+# --- The secrets ---
+
+
+def confirm_pepper() -> None:
+    """Raises StartError where keys and tokens are kept under another pepper than this process has.
+
+    The first process of all notes by what its own is known. One that had to make it, in an installation that has keys
+    already, has found that it is lost: what it made goes with it, so that whoever comes next finds so as well.
+    """
+    row = Installation.objects.filter(pk=Installation.ONE).first()
+    if row is None or row.pepper_mark != _pepper_mark():
+        if void := _void(row):
+            words, file = _lost(void), settings.KEY_PEPPER_FILE
+            if file is not None and settings.KEY_PEPPER_IS_NEW:
+                file.unlink(missing_ok=True)
+            raise StartError(words)
+        _note()
+    elif row.secret_mark != _secret_mark():
+        logger.warning(
+            "RTMPWEB_SECRET_KEY is another than at the last start: everybody has to log in again, and play links and "
+            "tokens that were given out are void. If that was not meant, put the former one back."
+        )
+        _note()
+
+
+def accept_pepper(actor: audit.Actor) -> dict[str, int]:
+    """This process's pepper is the installation's from now on. Returns how many of each kind are void by that."""
+    with transaction.atomic():
+        void = _void(Installation.objects.filter(pk=Installation.ONE).first())
+        _note()
+        if void:
+            audit.record(actor, "pepper.accept", "the installation", void=void)
+    return void
+
+
+def _void(row: Installation | None) -> dict[str, int]:
+    """What was made under another pepper than this process's: how many of each kind, by what they are called."""
+    fits = row.pepper_mark == _pepper_mark() if row is not None else not settings.KEY_PEPPER_IS_NEW
+    if fits:
+        return {}
+    counts = [(model._meta, model._default_manager.count()) for model in KEPT]
+    return {str(kind.verbose_name_plural if count > 1 else kind.verbose_name): count for kind, count in counts if count}
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Such as: 12 stream keys and 1 API token."""
+    return " and ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _note() -> None:
+    marks = {"pepper_mark": _pepper_mark(), "secret_mark": _secret_mark()}
+    Installation.objects.update_or_create(pk=Installation.ONE, defaults=marks)
+
+
+def _pepper_mark() -> str:
+    return keyed_hash("installation", "pepper")
+
+
+def _secret_mark() -> str:
+    return salted_hmac("ingest.installation", "secret key", algorithm="sha256").hexdigest()
+
+
+def _lost(void: dict[str, int]) -> str:
+    file = settings.KEY_PEPPER_FILE
+    if file is None:
+        found, back = "RTMPWEB_KEY_PEPPER is another than it was", "Set it to what it was"
+    elif settings.KEY_PEPPER_IS_NEW:
+        found, back = f"The pepper is lost: {file} is not there", "Put the file back"
+    else:
+        found, back = f"The pepper in {file} is another than it was", "Put the former file back"
+    return (
+        f"{found}, and this database has {in_words(void)} from under the former one. {back}: it belongs to a backup of "
+        "the data folder. To go on without it: `manage.py pepper accept`; these are void then and have to be made anew."
+    )

@@ -1,7 +1,12 @@
-"""What the log says of a database that was not migrated."""
+"""What is said of a database that is of another version."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from ingest import migrated
 
@@ -29,5 +34,23 @@ def test_a_missing_table_or_column_is_told_with_the_act(statement: str, lacks: b
 
 
 @pytest.mark.django_db
+def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    for application, name in (("ingest", "9999_later"), ("django_celery_beat", "9999_of_a_library")):
+        MigrationRecorder(connection).record_applied(application, name)
+    said = migrated.difference()
+    assert said.startswith(
+        "The database is of a newer version: it has ingest.9999_later, which this one does not know."
+    )
+    assert "put a copy from before the upgrade in its place" in said
+    (tmp_path / "copies").mkdir()
+    for copy in ("20260101T120000000000Z-0001_initial.sqlite3", "20260301T120000000000Z-9998_between.sqlite3"):
+        (tmp_path / "copies" / copy).touch()
+    assert f"the copy from before the upgrade, {tmp_path}/copies/20260101T1200" in migrated.difference()
+    with pytest.raises(CommandError, match=r"ingest\.9999_later"):
+        call_command("migrate", verbosity=0)
+
+
+@pytest.mark.django_db
 def test_a_migrated_database_lacks_nothing() -> None:
-    assert migrated.missing() == ""
+    assert migrated.difference() == ""

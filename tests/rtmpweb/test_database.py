@@ -1,7 +1,9 @@
 """A process without a database to work on says so, and what to do."""
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from psycopg import errors
 from rtmpweb.database import explain
 from tests.background import free_port
 from tests.postgres_server import PostgresServer
+from tests.server_process import Installation
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,6 +64,7 @@ def run(command: list[str], folder: Path, database_url: str) -> "subprocess.Comp
         ([*MANAGE, "streamkey", "list", "live/demo"], AWAY, "The database does not answer"),
         ([*MANAGE, "runrtmp"], "", "run `manage.py migrate`"),
         ([*CELERY, "beat", "--pidfile="], "", "run `manage.py migrate`"),
+        ([*CELERY, "worker", "-Q", "default"], "", "run `manage.py migrate`"),
         ([*CELERY, "beat", "--pidfile="], AWAY, "The database does not answer"),
     ],
 )
@@ -88,8 +92,9 @@ def test_a_command_says_why_the_database_takes_no_writes() -> None:
         [*MANAGE, "serve"],
         [*MANAGE, "runrtmp"],
         [*CELERY, "beat", "--pidfile="],
+        [*CELERY, "worker", "-Q", "default"],
     ],
-    ids=["a command", "serve", "runrtmp", "beat"],
+    ids=["a command", "serve", "runrtmp", "beat", "worker"],
 )
 def test_a_damaged_file_is_named_with_a_way_out(tmp_path: Path, command: list[str]) -> None:
     file, kept = tmp_path / "rtmpweb.sqlite3", tmp_path / "copies" / "20260101T120000000000Z-0001_initial.sqlite3"
@@ -101,6 +106,33 @@ def test_a_damaged_file_is_named_with_a_way_out(tmp_path: Path, command: list[st
     assert f"The database {file} is damaged: file is not a database. " in done.stderr
     assert f"(the newest from before an upgrade is {kept})" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*MANAGE, "serve"],
+        [*MANAGE, "migrate"],
+        [*MANAGE, "runrtmp"],
+        [*CELERY, "beat", "--pidfile="],
+        [*CELERY, "worker", "-Q", "default"],
+    ],
+    ids=["serve", "migrate", "runrtmp", "beat", "worker"],
+)
+def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path, command: list[str]) -> None:
+    installation = Installation(tmp_path)
+    installation.put_tables()
+    with contextlib.closing(sqlite3.connect(installation.database)) as database, database:
+        database.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('ingest', '9999_later', '2030-01-01')"
+        )
+    done = run(command, tmp_path, "")
+    assert done.returncode == 1
+    assert "The database is of a newer version: it has ingest.9999_later, which this one does not know." in done.stderr
+    assert "Traceback" not in done.stderr
+    with contextlib.closing(sqlite3.connect(installation.database)) as database:
+        assert database.execute("SELECT count(*) FROM auth_user").fetchone() == (0,), "nothing was made"
+        assert database.execute("SELECT count(*) FROM ingest_node").fetchone() == (0,)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

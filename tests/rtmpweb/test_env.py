@@ -134,7 +134,10 @@ def test_a_made_secret_is_kept_for_its_owner_only(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv(NAME, raising=False)
     made = env.kept_secret(NAME, tmp_path / "data")
     assert len(made) >= 48
+    assert env.secret_file(NAME, tmp_path / "data") in env.MADE
+    env.MADE.clear()
     assert env.kept_secret(NAME, tmp_path / "data") == made
+    assert not env.MADE
     (file,) = (tmp_path / "data").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 

@@ -36,3 +36,23 @@ def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "RTMPWEB_HTTP is '8000': expected host:port" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_lost_pepper_is_named_with_its_file_and_the_way_on(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "var")
+    server.put_tables()
+    server.manage("application", "set", "live")
+    server.create_key("live/demo")
+    pepper = server.folder / "rtmpweb_key_pepper"
+    pepper.unlink()
+    done = server.run_to_its_end()
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert f"The pepper is lost: {pepper} is not there, and this database has 1 stream key" in line
+    assert "manage.py pepper accept" in line
+    assert not pepper.exists(), "the next start is refused as well"
+    accepting = ServerProcess(server.folder, RTMPWEB_LOG_LEVEL="WARNING")  # A process that has not read the former one.
+    assert "Void are 1 stream key" in accepting.manage("pepper", "accept")
+    assert pepper.exists()
+    accepting.start()
+    assert accepting.stop() == 0

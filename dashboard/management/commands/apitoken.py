@@ -13,7 +13,7 @@ from dashboard import tokens
 from dashboard.models import ApiToken
 from dashboard.permissions import ROLES
 from ingest.management.arguments import put_json
-from ingest.services import audit
+from ingest.services import audit, installation
 
 
 def moment(text: str) -> datetime:
@@ -54,10 +54,11 @@ class Command(BaseCommand):
         if not 1 <= len(name) <= 128 or not name.isprintable():
             raise CommandError("A name has 1 to 128 printable characters.")
         try:
+            installation.confirm_pepper()
             with transaction.atomic():
                 made = tokens.create(name=name, role=options["role"], expires_at=options["expires"])
                 audit.record(audit.command("apitoken"), "api_token.create", name, role=made.token.role)
-        except tokens.NameTaken as error:
+        except (tokens.NameTaken, installation.StartError) as error:
             raise CommandError(str(error)) from None
         if options["as_json"]:
             put_json(self.stdout, {"name": name, "role": made.token.role, "token": made.secret})

@@ -15,7 +15,9 @@ from django.db.models import QuerySet
 from ingest.management import arguments
 from ingest.models import StreamKey
 from ingest.server.credentials import looks_like_key
-from ingest.services import audit, keyacts, keyimport, keys, paste
+from ingest.services import audit, installation, keyacts, keyimport, keys, paste
+
+MAKES_SECRETS = ("create", "import", "rotate")
 
 WHICH = "A key's id, the key itself ('-': read from standard input), or APP/NAME for the stream's active keys."
 
@@ -75,10 +77,12 @@ class Command(BaseCommand):
             "revoke": self._revoke,
         }
         try:
+            if options["act"] in MAKES_SECRETS:
+                installation.confirm_pepper()
             acts[options["act"]](**options)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
-        except (keys.KeyTaken, keyimport.Unusable) as error:
+        except (keys.KeyTaken, keyimport.Unusable, installation.StartError) as error:
             raise CommandError(str(error)) from None
 
     def _create(self, *, stream: str, label: str, max_kbps: int | None, json: bool, **options: Any) -> None:

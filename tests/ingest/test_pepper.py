@@ -1,0 +1,139 @@
+"""A pepper that was lost or changed: nobody serves, or makes keys, as if the former ones still worked."""
+
+import io
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from dashboard import tokens
+from dashboard.alerting.models import Webhook
+from ingest.models import AuditEntry, Installation, Stream, StreamKey
+from ingest.services import installation, keys
+from ingest.services.installation import StartError
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
+
+
+@pytest.fixture
+def file(settings: Any, tmp_path: Path) -> Path:
+    """Where this process's pepper is kept."""
+    settings.KEY_PEPPER_FILE = made = tmp_path / "rtmpweb_key_pepper"
+    made.write_text(settings.KEY_PEPPER)
+    return made
+
+
+@pytest.fixture
+def secrets(stream: Stream) -> tuple[str, str]:
+    """A stream key and a token."""
+    keys.create(stream=stream)
+    Webhook.objects.create(name="graphics", url="https://hooks.example.org/")
+    return keys.create(stream=stream).secret, tokens.create(name="script", role="viewer").secret
+
+
+def other_pepper(settings: Any, **fields: Any) -> None:
+    settings.KEY_PEPPER = "another pepper of a test, and of nothing else at all"
+    for name, value in fields.items():
+        setattr(settings, name, value)
+
+
+def test_the_same_pepper_is_in_order(secrets: tuple[str, str], file: Path) -> None:
+    for _ in range(2):
+        installation.check()
+    assert Installation.objects.count() == 1
+    assert file.exists()
+
+
+@pytest.mark.parametrize("by", ["the file's", "the environment's"])
+def test_another_pepper_is_refused_with_what_it_would_make_void(
+    secrets: tuple[str, str], file: Path, settings: Any, by: str
+) -> None:
+    installation.check()
+    other_pepper(settings)
+    if by == "the environment's":
+        settings.KEY_PEPPER_FILE = None
+    with pytest.raises(StartError) as refused:
+        installation.check()
+    said = str(refused.value)
+    assert "2 stream keys and 1 API token and 1 webhook" in said
+    assert "manage.py pepper accept" in said
+    assert (str(file) in said) == (by == "the file's")
+    assert ("RTMPWEB_KEY_PEPPER" in said) == (by == "the environment's")
+    assert file.exists(), "it was there before"
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["since", "before there were marks"])
+def test_one_that_had_to_be_made_is_refused_and_taken_away(
+    secrets: tuple[str, str], file: Path, settings: Any, noted: bool
+) -> None:
+    if noted:
+        installation.check()
+    other_pepper(settings, KEY_PEPPER_IS_NEW=True)
+    with pytest.raises(StartError, match=f"The pepper is lost: {file} is not there"):
+        installation.check()
+    assert not file.exists()
+
+
+def test_a_new_installation_may_make_its_own(file: Path, settings: Any) -> None:
+    other_pepper(settings, KEY_PEPPER_IS_NEW=True)
+    installation.check()
+    assert file.exists()
+    installation.check()
+
+
+def test_where_nothing_is_kept_any_pepper_will_do(file: Path, settings: Any) -> None:
+    installation.check()
+    other_pepper(settings)
+    installation.check()
+    installation.check()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("streamkey", "create", "live/cam1"),
+        ("streamkey", "rotate", "live/cam1"),
+        ("streamkey", "import", "-"),
+        ("apitoken", "create", "another", "--role", "viewer"),
+    ],
+)
+def test_no_command_makes_what_would_be_void(
+    secrets: tuple[str, str], file: Path, settings: Any, command: tuple[str, ...]
+) -> None:
+    installation.check()
+    other_pepper(settings)
+    with pytest.raises(CommandError, match="pepper accept"):
+        call_command(*command)
+    assert StreamKey.objects.count() == 2
+
+
+def test_whoever_goes_on_without_it_is_told_what_is_void(secrets: tuple[str, str], file: Path, settings: Any) -> None:
+    installation.check()
+    other_pepper(settings)
+    out = io.StringIO()
+    call_command("pepper", "accept", "--json", stdout=out)
+    assert json.loads(out.getvalue()) == {"void": {"stream keys": 2, "API token": 1, "webhook": 1}}
+    assert AuditEntry.objects.get().action == "pepper.accept"
+    installation.check()
+    key, token = secrets
+    assert keys.find(secret=key) is None
+    assert tokens.find(secret=token) is None
+    row = StreamKey.objects.order_by("pk").first()
+    assert row is not None
+    assert keys.find(secret=keys.rotate(key=row).secret) is not None
+    call_command("pepper", "accept", stdout=out)
+    assert "Nothing is void" in out.getvalue()
+    assert AuditEntry.objects.count() == 1
+
+
+def test_another_secret_key_is_warned_of_once(file: Path, settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+    installation.check()
+    settings.SECRET_KEY = "another secret key of a test, and of nothing else at all"
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            installation.check()
+    (warning,) = [record.getMessage() for record in caplog.records if "RTMPWEB_SECRET_KEY" in record.getMessage()]
+    assert "log in again" in warning
