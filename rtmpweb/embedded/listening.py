@@ -1,14 +1,20 @@
-"""Binding a port, or saying in one sentence why it can't be."""
+"""Binding ports, or saying in one sentence why they can't be."""
 
 import errno
 import socket
+from collections.abc import Mapping
+
+Address = tuple[str, int]
+"""Host and port."""
+
+BACKLOG = 128
 
 
 class ListenError(Exception):
     """The message is for the operator: what is in the way and what to do."""
 
 
-def explain(error: OSError, address: tuple[str, int], setting: str) -> ListenError:
+def explain(error: OSError, address: Address, setting: str) -> ListenError:
     host, port = address
     where = f"{host}:{port} ({setting})"
     if error.errno == errno.EADDRINUSE:
@@ -23,24 +29,50 @@ def explain(error: OSError, address: tuple[str, int], setting: str) -> ListenErr
     )
 
 
-def listen(address: tuple[str, int], setting: str, backlog: int = 128) -> socket.socket:
-    """A listening TCP socket. Port 0 takes a free one. Raises ListenError."""
-    host, port = address
-    try:
-        family, kind, protocol, _, target = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        bound = socket.socket(family, kind, protocol)
+def listen(addresses: Mapping[str, Address]) -> dict[str, socket.socket]:
+    """A listening TCP socket at the address of each setting; port 0 takes a free one.
+
+    Raises ListenError, which names all that can't be had.
+    """
+    bound: dict[str, socket.socket] = {}
+    failed: dict[str, OSError] = {}
+    for setting, address in addresses.items():
         try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(target)
-            bound.listen(backlog)
-            bound.setblocking(False)
-        except OSError:
-            bound.close()
-            raise
-    except OSError as error:
-        raise explain(error, address, setting) from error
+            bound[setting] = _listen(address)
+        except OSError as error:
+            failed[setting] = error
+    if not failed:
+        return bound
+    for opened in bound.values():
+        opened.close()
+    taken = [setting for setting, error in failed.items() if error.errno == errno.EADDRINUSE]
+    if len(taken) == 1:
+        taken = []
+    sentences = [str(explain(failed[name], addresses[name], name)) for name in failed if name not in taken]
+    if taken:
+        ports = [f"{addresses[setting][1]} ({setting})" for setting in taken]
+        sentences.append(
+            f"Ports {', '.join(ports[:-1])} and {ports[-1]} are in use, by other programs or another rtmpweb. Stop it, "
+            "or set these to other addresses."
+        )
+    raise ListenError(" ".join(sentences))
+
+
+def _listen(address: Address) -> socket.socket:
+    """Raises OSError."""
+    host, port = address
+    family, kind, protocol, _, target = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(target)
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+    except OSError:
+        bound.close()
+        raise
     return bound
 
 

@@ -55,10 +55,10 @@ class Embedded:
             raise ListenError(
                 "RTMPWEB_HTTP is off: the embedded server needs it. Run `manage.py runrtmp` for RTMP alone."
             )
-        http = listen(settings.HTTP_ADDRESS, "RTMPWEB_HTTP")
+        config = self._configure()
+        http = self._listen(config, settings.HTTP_ADDRESS)
         settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], http.getsockname()[1])
         try:
-            config = self._check_rtmp()
             firststart.migrate()
             installation.check()
             self._start_rtmp(config)
@@ -77,18 +77,26 @@ class Embedded:
     # --- Start ---
 
     @staticmethod
-    def _check_rtmp() -> ServerConfig:
-        """What stops the listeners is found before the first start makes, and shows once, what it makes."""
+    def _configure() -> ServerConfig:
         try:
             config = server_config(settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS, settings.MEDIA_ADDRESS)
             if config.rtmps and config.certificate and config.certificate_key:
                 load(config.certificate, config.certificate_key)
         except (CertificateError, ImproperlyConfigured) as error:
             raise ListenError(str(error)) from error
-        for scheme, address in (("rtmp", config.rtmp), ("rtmps", config.rtmps), ("http", config.media)):
-            if address is not None:
-                listen(address, SETTINGS[scheme]).close()
         return config
+
+    @staticmethod
+    def _listen(config: ServerConfig, http: tuple[str, int]) -> socket.socket:
+        """Where HTTP is listened for. What stops the other listeners is found, too, before the first start makes, and
+        shows once, what it makes.
+        """
+        media = {SETTINGS["rtmp"]: config.rtmp, SETTINGS["rtmps"]: config.rtmps, SETTINGS["http"]: config.media}
+        others = {setting: address for setting, address in media.items() if address is not None}
+        bound = listen({"RTMPWEB_HTTP": http, **others})
+        for setting in others:
+            bound[setting].close()
+        return bound["RTMPWEB_HTTP"]
 
     def _start_rtmp(self, config: ServerConfig) -> None:
         if config.rtmp is None and config.rtmps is None:

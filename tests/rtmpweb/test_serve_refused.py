@@ -1,10 +1,12 @@
 """Starts of `manage.py serve` that are refused: each says why, and what to do, before anything is made."""
 
+import contextlib
 import socket
 from pathlib import Path
 
 import pytest
 
+from tests.certificates import make_pair
 from tests.server_process import ServerProcess
 
 pytestmark = [
@@ -14,18 +16,27 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("setting", ["RTMPWEB_HTTP", "RTMPWEB_RTMP"])
-def test_a_busy_port_is_named_in_one_sentence(tmp_path: Path, setting: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as busy:
-        port = busy.getsockname()[1]
-        server = ServerProcess(tmp_path / "var", **{setting: f"127.0.0.1:{port}"})
+LISTENERS = ("RTMPWEB_HTTP", "RTMPWEB_RTMP", "RTMPWEB_RTMPS", "RTMPWEB_MEDIA")
+
+
+@pytest.mark.parametrize("settings", [*((each,) for each in LISTENERS), LISTENERS], ids=[*LISTENERS, "all of them"])
+def test_busy_ports_are_named_in_one_sentence(tmp_path: Path, settings: tuple[str, ...]) -> None:
+    pair = make_pair(tmp_path)
+    with contextlib.ExitStack() as stack:
+        busy = {each: stack.enter_context(socket.create_server(("127.0.0.1", 0))) for each in settings}
+        ports = {each: taken.getsockname()[1] for each, taken in busy.items()}
+        environment = {each: f"127.0.0.1:{port}" for each, port in ports.items()}
+        tls = {"RTMPWEB_TLS_CERT": str(pair.chain), "RTMPWEB_TLS_KEY": str(pair.key)}
+        server = ServerProcess(tmp_path / "var", **environment, **tls)
         done = server.run_to_its_end()
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line]
-    assert str(port) in line
-    assert setting in line
-    assert "in use" in line
+    assert line.count("in use") == 1
+    for each in LISTENERS:
+        assert (f"({each})" in line) == (each in settings)
+    for port in ports.values():
+        assert str(port) in line
     assert done.stdout == ""
     assert not (server.folder / "rtmpweb.sqlite3").exists(), "nothing is made, so nothing is shown only once"
 
