@@ -64,7 +64,7 @@ def quiet(context: BrowserContext) -> Iterator[Page]:
 
 def log_in(page: Page, server: ServerProcess) -> None:
     """As the administrator that the server's first start made and named; leads to the wall."""
-    (password,) = re.findall(r"Password: (\S+)", server.log)
+    (password,) = re.findall(r"Password: (\S+)", server.first_start)
     log_in_as(page, server.http, "admin", password)
 
 

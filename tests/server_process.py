@@ -227,6 +227,11 @@ class ServerProcess(Installation):
     def log(self) -> str:
         return "\n".join(self.lines)
 
+    @property
+    def first_start(self) -> str:
+        """What the first start had to show: its output is no terminal, so it is in a file."""
+        return (self.folder / "first-start.txt").read_text()
+
     def stop(self, timeout_s: float = 30) -> int:
         """SIGTERM, and wait for the orderly end."""
         if self.process.poll() is None:

@@ -38,9 +38,11 @@ CHILD_GRACE_S = 10.0
 class Embedded:
     """Listens in `start`, runs until a signal, and leaves nothing running."""
 
-    def __init__(self, application: Any, write: Callable[[str], None]) -> None:
+    def __init__(self, application: Any, write: Callable[[str], None], *, to_terminal: bool) -> None:
+        """`write` takes each line for the operator, who sees them at once and alone where it is `to_terminal`."""
         self._application = application
         self._write = write
+        self._to_terminal = to_terminal
         self._children: list[Child] = []
         self._rtmp: RtmpServer | None = None
         self._drained: asyncio.Task[None] | None = None
@@ -125,7 +127,8 @@ class Embedded:
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
         self._url = f"http://{url_host(host)}:{port}/"
-        for line in firststart.greeting(firststart.make_what_is_missing(), self._url):
+        made = firststart.make_what_is_missing()
+        for line in firststart.greeting(made, self._url, to_terminal=self._to_terminal):
             self._write(line)
 
     async def _start_children(self) -> None:

@@ -1,5 +1,9 @@
 """What a start makes, and what it shows."""
 
+import stat
+from pathlib import Path
+from typing import Any
+
 import pytest
 from django.contrib.auth import authenticate, get_user_model
 
@@ -24,7 +28,7 @@ def test_an_empty_database_gets_all_that_is_needed_to_begin() -> None:
     assert key is not None
     assert key.stream.path == "live/demo"
     assert keys.state(key=key) == "active"
-    shown = "\n".join(firststart.greeting(made, URL))
+    shown = "\n".join(firststart.greeting(made, URL, to_terminal=True))
     for text in (URL, "admin", made.password, made.key.server, made.key.key, made.key.play_url):
         assert text in shown
 
@@ -36,11 +40,43 @@ def test_a_second_start_makes_nothing_and_shows_no_secret() -> None:
     assert second == firststart.Made()
     assert get_user_model().objects.count() == 1
     assert StreamKey.objects.count() == 1
-    shown = "\n".join(firststart.greeting(second, URL))
+    shown = "\n".join(firststart.greeting(second, URL, to_terminal=True))
+    assert shown == "\n".join(firststart.greeting(second, URL, to_terminal=False))
     assert URL in shown
     assert "streamkey rotate live/demo" in shown
     assert "changepassword" in shown
     assert first.key.key not in shown
+
+
+def test_without_a_terminal_secrets_are_in_a_file_of_this_user_alone(settings: Any, tmp_path: Path) -> None:
+    """A journal, or a container's log, keeps what is written to it, and many may read it."""
+    settings.DATA_DIR = tmp_path
+    file = tmp_path / "first-start.txt"
+    file.touch(0o644)
+    file.chmod(0o644)
+    made = firststart.make_what_is_missing()
+    assert made.password
+    assert made.key
+    told = "\n".join(firststart.greeting(made, URL, to_terminal=False))
+    assert URL in told
+    assert f"The password and stream key to begin with: in {file}, " in told
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    for text in (URL, "User: admin", made.password, made.key.server, made.key.key, made.key.play_url):
+        assert text in file.read_text()
+    for secret in (made.password, made.key.key):
+        assert secret not in told
+
+
+def test_secrets_that_can_be_written_nowhere_are_shown_nowhere(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    (tmp_path / "first-start.txt").mkdir()
+    made = firststart.make_what_is_missing()
+    assert made.password
+    told = "\n".join(firststart.greeting(made, URL, to_terminal=False))
+    assert "could not be written" in told
+    assert "changepassword admin" in told
+    assert "streamkey rotate live/demo" in told
+    assert made.password not in told
 
 
 def test_what_an_operator_made_is_left_alone() -> None:

@@ -92,9 +92,9 @@ def get(server: ServerProcess, path: str) -> tuple[int, dict[str, str], bytes]:
 
 
 def shown(server: ServerProcess, label: str) -> str:
-    """What follows a label on the operator's screen."""
-    found = re.search(rf"^\s*{label}: (\S+)", server.log, re.MULTILINE)
-    assert found, f"{label} is not shown:\n{server.log}"
+    """What follows a label in what the first start tells."""
+    found = re.search(rf"^\s*{label}: (\S+)", server.first_start, re.MULTILINE)
+    assert found, f"{label} is not shown:\n{server.first_start}"
     return found[1]
 
 
@@ -165,6 +165,9 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
     assert shown(server, "Server") == f"{server.rtmp}/live"
     assert shown(server, "Dashboard").rstrip("/") == server.http
     assert log_in(server, shown(server, "User"), shown(server, "Password")) == "/"
+    assert f"The password and stream key to begin with: in {server.folder / 'first-start.txt'}, " in server.log
+    for secret in (key, shown(server, "Password")):
+        assert secret not in server.log, "its output is no terminal: it may be kept"
 
     wait_for(lambda: get(server, "/healthz")[0] == 200, timeout_s=10, what="/healthz is ok")
     assert server.stream("live/demo")["state"] == "offline"
@@ -188,6 +191,7 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
         assert took < SECOND_START_S, f"the second start took {took:.1f} s"
         assert key not in second.log
         assert "Password:" not in second.log
+        assert second.first_start.count(key) == 1
         assert "streamkey rotate live/demo" in second.log
         (session,) = second.items("/api/v1/sessions")
         assert session["end_reason"] == "node_shutdown"

@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            Embedded(application, self._say).run()
+            Embedded(application, self._say, to_terminal=self.stdout.isatty()).run()
         except (ListenError, StartError) as error:
             raise CommandError(str(error)) from None
 
