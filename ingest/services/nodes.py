@@ -23,10 +23,12 @@ from ingest.services.installation import StartError
 LOST_AFTER = timedelta(seconds=30)
 """A node that was not seen for so long is down."""
 
-STILL_S = 4.0
-"""A node that runs is seen every 3 s: one that was not for so long is dead."""
+STILL_S = 7.0
+"""A node that runs is seen every 3 s: one that was not, two times in a row, is dead."""
 LOOK_S = 0.5
 """Between two looks at one that may be."""
+APART_S = 3.0
+"""Looks that are further apart tell nothing together: the database may have been away for it as well."""
 
 
 def own_name() -> str:
@@ -57,7 +59,7 @@ class Claim:
         self.name = name
         self._sign: tuple[str, datetime] | None = None
         """What the one that may run showed last: itself, and when it was seen."""
-        self._shown_at = 0.0
+        self._shown_at = self._looked_at = 0.0
 
     def __str__(self) -> str:
         return f"The node {self.name} was not stopped in order: looking for {STILL_S:.0f} s whether it still runs."
@@ -80,6 +82,9 @@ class Claim:
 
     def _stands_still(self, node: Node) -> bool:
         sign, now = (node.process, node.seen_at), time.monotonic()
+        former_look, self._looked_at = self._looked_at, now
+        if now - former_look > APART_S:
+            self._sign = None
         if sign != self._sign:
             former, self._sign, self._shown_at = self._sign, sign, now
             if former is not None:
