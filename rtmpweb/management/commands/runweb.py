@@ -3,14 +3,17 @@
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 from rtmpweb.embedded.reactor import loop, reactor  # isort: skip - before Daphne, which would install another.
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections
 
 from ingest.server import favour_the_loop
+from ingest.services import installation
 from rtmpweb.asgi import application
 from rtmpweb.embedded.http import HttpServer
 from rtmpweb.embedded.listening import ListenError, listen, url_host
@@ -26,9 +29,12 @@ class Command(BaseCommand):
         if settings.HTTP_ADDRESS is None:
             raise CommandError("RTMPWEB_HTTP is off: there is nothing to listen on.")
         try:
-            listener = listen(settings.HTTP_ADDRESS, "RTMPWEB_HTTP")
-        except ListenError as error:
+            with suppress(DatabaseError):  # Pages say that it does not answer.
+                installation.start()
+            (listener,) = listen({"RTMPWEB_HTTP": settings.HTTP_ADDRESS}).values()
+        except (ListenError, installation.StartError) as error:
             raise CommandError(str(error)) from None
+        connections.close_all()
         self._stopping = False
         host, port = listener.getsockname()[:2]
         settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], port)

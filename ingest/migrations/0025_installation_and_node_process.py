@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ingest", "0021_node_issues"),
+        ("ingest", "0024_playing"),
     ]
 
     operations = [
