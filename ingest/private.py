@@ -12,21 +12,30 @@ FILE = 0o600
 OTHERS = 0o077
 """The rights of the group and of everybody: what a folder or file has none of, and the umask."""
 
+FOLDERS = {"broker", "copies", "lake", "recordings", "spark", "static", "bench", "fuzz", "tests", "lost+found"}
+"""What folders a data folder has: also of the project's own tests and measurements, and that of a disk of its own."""
+
 
 def make_folder(path: Path) -> None:
-    """The folder, and those above it, unless it is there; then it is closed to others. Raises OSError."""
+    """The folder, and those above it, unless it is there; then it is closed to others. Raises OSError.
+
+    One that is for more than an installation, such as /srv or a home, is left as it is: see `is_open`.
+    """
     path.mkdir(mode=FOLDER, parents=True, exist_ok=True)
-    close(path)
+    with suppress(OSError):
+        if is_open(path) and not any(_is_foreign(entry) for entry in path.iterdir()):
+            close(path)
 
 
 def close(path: Path) -> None:
-    """Takes from others what they may do with a file or folder, if it is there and this user may: see `is_open`.
+    """Takes from others what they may do with a file or folder of this user's, if it is there.
 
     A folder like /tmp, in which many keep files, is left as it is.
     """
     with suppress(OSError):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & OTHERS and not mode & stat.S_ISVTX:
+        found = path.stat()
+        mode = stat.S_IMODE(found.st_mode)
+        if mode & OTHERS and not mode & stat.S_ISVTX and found.st_uid == os.geteuid():
             path.chmod(mode & ~OTHERS)
 
 
@@ -43,3 +52,10 @@ def restrict_new_files() -> None:
     """
     if all(folder.is_relative_to(settings.DATA_DIR) for folder in (settings.LAKE_DIR, settings.RECORDINGS_DIR)):
         os.umask(OTHERS)
+
+
+def _is_foreign(entry: Path) -> bool:
+    """Whether it is a folder that no installation has, or another user's file."""
+    if entry.is_dir():
+        return entry.name not in FOLDERS
+    return entry.lstat().st_uid != os.geteuid()

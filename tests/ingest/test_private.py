@@ -1,5 +1,6 @@
 """Files and folders that are an installation's own user's alone."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -31,6 +32,31 @@ def test_a_folder_is_closed_but_one_that_many_use(tmp_path: Path, before: int | 
     private.make_folder(folder)
     assert mode(folder) == after
     assert private.is_open(folder) == (after == 0o1777)
+
+
+@pytest.mark.parametrize(
+    ("holds", "after"),
+    [("lake/", 0o700), ("notes.txt", 0o700), ("rtmpweb.sqlite3", 0o700), ("website/", 0o755)],
+)
+def test_a_folder_with_foreign_ones_in_it_is_left_to_them(tmp_path: Path, holds: str, after: int) -> None:
+    """Such as /srv, which the whole machine would miss."""
+    folder = tmp_path / "var"
+    for name in ("static/", holds):
+        made = folder / name
+        made.mkdir(parents=True) if name.endswith("/") else made.touch()
+    folder.chmod(0o755)
+    private.make_folder(folder)
+    assert mode(folder) == after
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_what_is_another_users_is_left(tmp_path: Path) -> None:
+    file = tmp_path / "theirs"
+    file.touch()
+    file.chmod(0o644)
+    os.chown(file, 65534, 65534)
+    private.close(file)
+    assert mode(file) == 0o644
 
 
 def test_a_file_is_closed_whatever_its_owner_may_do(tmp_path: Path) -> None:
