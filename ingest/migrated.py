@@ -65,9 +65,10 @@ def before(*, plan: list[Any], using: str, **kwargs: object) -> None:
     loader = MigrationLoader(connection)
     if words := newer(loader):
         raise CommandError(words)
-    applied = [name for app, name in loader.applied_migrations if app == "ingest"]
-    if plan and applied:
-        sqlite.keep_copy(migration=max(applied), now=timezone.now())
+    applied = loader.applied_migrations
+    ours = [name for app, name in applied if app == "ingest"]
+    if plan and ours:
+        sqlite.keep_copy(state=len(applied), migration=max(ours), now=timezone.now())
 
 
 def reason(error: Error) -> str:

@@ -25,8 +25,9 @@ BESIDE = ("-wal", "-shm", "-journal")
 """The names' endings of what SQLite keeps beside a database."""
 
 COPIES = "copies"
-COPY = re.compile(r"\d{8}T\d{12}Z-(\w+)\.sqlite3")
-"""A copy's name: when it was made, and the last migration of ingest that is in it. By name, the newest is the last."""
+COPY = re.compile(r"\d{8}T\d{12}Z-(?P<state>\d+)-(?P<migration>\w+)\.sqlite3")
+"""A copy's name: when it was made, and of which state: how many migrations are in it, and ingest's last. By name, the
+newest is the last."""
 
 ROOM_BESIDE = 64 << 20
 """Bytes that a copy leaves free for those who write meanwhile."""
@@ -82,18 +83,23 @@ connection_created.connect(close_to_others, dispatch_uid="ingest.sqlite")
 # --- Copies ---
 
 
-def keep_copy(*, migration: str, now: datetime) -> None:
-    """The database as it is, for who wants to go back; the latest RTMPWEB_KEEP_COPIES stay. Raises CommandError."""
+def keep_copy(*, state: int, migration: str, now: datetime) -> None:
+    """The database as it is, for who wants to go back; those of the latest RTMPWEB_KEEP_COPIES states stay.
+
+    One of each state, its last: starts that fail again and again within a migration leave the copy from before it.
+    Raises CommandError.
+    """
     database = file()
     if database is None or not settings.KEEP_COPIES:
         return
-    copy = _folder() / f"{now:%Y%m%dT%H%M%S%fZ}-{migration}.sqlite3"
+    copy = _folder() / f"{now:%Y%m%dT%H%M%S%fZ}-{state}-{migration}.sqlite3"
     try:
         copy.parent.mkdir(mode=private.FOLDER, parents=True, exist_ok=True)
+        for left in copy.parent.glob("*.partial"):  # By one that was killed.
+            left.unlink()
         _look_for_room(database, copy.parent)
         _copy(database, copy)
-        for old in _copies()[: -settings.KEEP_COPIES]:
-            old.unlink()
+        _prune(copy)
     except (OSError, sqlite3.Error) as error:
         if advice(error):
             raise DatabaseError(str(error)) from error
@@ -107,7 +113,7 @@ def keep_copy(*, migration: str, now: datetime) -> None:
 
 def newest_copy(fits: Callable[[str], bool] = bool) -> Path | None:
     """Of those that end with a migration that `fits`."""
-    found = [copy for copy in _copies() if (named := COPY.fullmatch(copy.name)) and fits(named[1])]
+    found = [copy for copy in _copies() if fits(_part(copy, "migration"))]
     return found[-1] if found else None
 
 
@@ -120,6 +126,19 @@ def _copies() -> list[Path]:
     return sorted(path for path in _folder().glob("*.sqlite3") if COPY.fullmatch(path.name))
 
 
+def _part(copy: Path, part: str) -> str:
+    found = COPY.fullmatch(copy.name)
+    return found[part] if found else ""
+
+
+def _prune(made: Path) -> None:
+    former = [copy for copy in _copies() if copy != made]
+    same = [copy for copy in former if _part(copy, "state") == _part(made, "state")]
+    others = [copy for copy in former if copy not in same]
+    for copy in same + others[: max(0, len(others) + 1 - settings.KEEP_COPIES)]:
+        copy.unlink()
+
+
 def _look_for_room(database: Path, folder: Path) -> None:
     there = [database.with_name(database.name + ending) for ending in ("", "-wal")]
     size = sum(path.stat().st_size for path in there if path.exists())
@@ -129,12 +148,14 @@ def _look_for_room(database: Path, folder: Path) -> None:
 
 
 def _copy(database: Path, copy: Path) -> None:
-    """Under its name only when it is whole."""
+    """Under its name only when it is whole, and on the disk."""
     partial = copy.with_suffix(".partial")
     try:
         os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, private.FILE))
         with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(partial)) as target:
             source.backup(target)
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
         partial.rename(copy)
     except BaseException:
         partial.unlink(missing_ok=True)

@@ -3,10 +3,13 @@
 import contextlib
 import sqlite3
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ingest import sqlite
 from tests import commands
 from tests.server_process import ROOT, Installation
 
@@ -41,7 +44,7 @@ def test_a_copy_has_what_was_there_before(installation: Installation) -> None:
     installation.manage("application", "set", "studio")
     installation.manage(*BACK)
     (copy,) = copies(installation)
-    assert copy.name.endswith(f"Z-{LATEST}.sqlite3")
+    assert copy.name.endswith(f"-{LATEST}.sqlite3")
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert (applied(copy), applied(installation.database)) == (LATEST, FORMER)
     with contextlib.closing(sqlite3.connect(copy)) as database:
@@ -53,6 +56,30 @@ def test_the_latest_stay(installation: Installation, keep: str, kept: list[str])
     for command in (BACK, FORTH):
         installation.manage(*command, environment={"RTMPWEB_KEEP_COPIES": keep})
     assert [applied(copy) for copy in copies(installation)] == kept
+
+
+@pytest.mark.django_db
+def test_of_each_state_the_last_stays(settings: Any, tmp_path: Path) -> None:
+    """A start that fails within a migration again and again leaves the copy from before it."""
+    settings.DATA_DIR = tmp_path
+    (tmp_path / "copies").mkdir()
+    (tmp_path / "copies" / "20250101T120000000000Z-1-0001_initial.partial").touch()
+    for second, state in enumerate((1, 1, 2, 3, 3, 3, 3, 4)):
+        now = datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC)
+        sqlite.keep_copy(state=state, migration=f"{state:04}_made", now=now)
+        left = sorted(path.name for path in (tmp_path / "copies").iterdir())
+        if second == 6:
+            assert [name[13:] for name in left] == [
+                "01000000Z-1-0001_made.sqlite3",
+                "02000000Z-2-0002_made.sqlite3",
+                "06000000Z-3-0003_made.sqlite3",
+            ]
+    assert [name[13:] for name in left] == [
+        "02000000Z-2-0002_made.sqlite3",
+        "06000000Z-3-0003_made.sqlite3",
+        "07000000Z-4-0004_made.sqlite3",
+    ]
+    assert sqlite.newest_copy() == tmp_path / "copies" / left[-1]
 
 
 def test_without_a_copy_nothing_is_migrated(installation: Installation) -> None:

@@ -44,7 +44,7 @@ def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(setting
     )
     assert "put a copy from before the upgrade in its place" in said
     (tmp_path / "copies").mkdir()
-    for copy in ("20260101T120000000000Z-0001_initial.sqlite3", "20260301T120000000000Z-9998_between.sqlite3"):
+    for copy in ("20260101T120000000000Z-7-0001_initial.sqlite3", "20260301T120000000000Z-99-9998_between.sqlite3"):
         (tmp_path / "copies" / copy).touch()
     assert f"the copy from before the upgrade, {tmp_path}/copies/20260101T1200" in migrated.difference()
     with pytest.raises(CommandError, match=r"ingest\.9999_later"):

@@ -97,7 +97,7 @@ def test_a_command_says_why_the_database_takes_no_writes() -> None:
     ids=["a command", "serve", "runrtmp", "beat", "worker"],
 )
 def test_a_damaged_file_is_named_with_a_way_out(tmp_path: Path, command: list[str]) -> None:
-    file, kept = tmp_path / "rtmpweb.sqlite3", tmp_path / "copies" / "20260101T120000000000Z-0001_initial.sqlite3"
+    file, kept = tmp_path / "rtmpweb.sqlite3", tmp_path / "copies" / "20260101T120000000000Z-7-0001_initial.sqlite3"
     file.write_bytes(b"This was a database once. " * 400)
     kept.parent.mkdir()
     kept.touch()
