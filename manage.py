@@ -9,9 +9,11 @@ if __name__ == "__main__":
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError
 
+    from ingest import private
     from rtmpweb import env
 
     env.read_or_exit()
+    private.restrict_new_files()
     try:
         execute_from_command_line(sys.argv)
     except DatabaseError as error:

@@ -242,18 +242,26 @@ def kept_secret(name: str, folder: Path) -> str:
         return found
     file = secret_file(name, folder)
     try:
-        return _kept(file)
+        kept = _kept(file)
     except OSError as error:
         raise ImproperlyConfigured(
             f"{name} is not set, and can't be kept in {file}: {error.strerror}. Let this user read and write there, or "
             f"set {name}, in all processes to the same."
         ) from None
+    if not kept:
+        raise ImproperlyConfigured(
+            f"{name} is not set, and {file}, which kept it, is empty. Put back the one of a backup; if there is none, "
+            "delete the file to have a new one made."
+        )
+    return kept
 
 
 def _kept(file: Path) -> str:
     """What is in the file, which is made with a random secret in it unless it is there. Raises OSError."""
     with suppress(FileNotFoundError):
-        return file.read_text().strip()
+        kept = file.read_text().strip()
+        private.close(file)  # It may have been brought back from a backup.
+        return kept
     private.make_folder(file.parent)
     made = secrets.token_urlsafe(48)
     partial = file.with_name(f".{file.name}.{os.getpid()}.tmp")

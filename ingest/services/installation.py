@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import DatabaseError, models, transaction
 from django.utils.crypto import salted_hmac
 
-from ingest import migrated, private, sqlite
+from ingest import migrated, sqlite
 from ingest.models import Installation, StreamKey
 from ingest.pepper import keyed_hash
 from ingest.services import audit
@@ -23,12 +23,6 @@ _checked = False
 
 class StartError(Exception):
     """This process must not serve. The message is for the operator: what is in the way, and what to do."""
-
-
-def start() -> None:
-    """What a process does first of all, that migrates nothing itself: `check`, and its files are this user's alone."""
-    private.restrict_new_files()
-    check()
 
 
 def check() -> None:

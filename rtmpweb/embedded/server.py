@@ -16,7 +16,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from twisted.internet.defer import Deferred
 
-from ingest import private
 from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, RtmpServer, ServerConfig, favour_the_loop
 from ingest.server import ListenError as RtmpListenError
@@ -51,7 +50,6 @@ class Embedded:
     def run(self) -> None:
         """Raises ListenError and StartError before anything was made or started."""
         asyncio.set_event_loop(loop)
-        private.restrict_new_files()
         self._lock = lock.take(settings.DATA_DIR)
         if settings.HTTP_ADDRESS is None:
             raise ListenError(

@@ -151,6 +151,25 @@ def test_a_secret_that_cant_be_kept_is_named_with_its_file(monkeypatch: pytest.M
     assert f"{NAME} is not set, and can't be kept in {file}: Is a directory. " in str(raised.value)
 
 
+def test_a_secret_that_was_brought_back_is_closed_to_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(NAME, raising=False)
+    file = tmp_path / NAME.lower()
+    file.write_text("of a backup\n")
+    file.chmod(0o644)
+    assert env.kept_secret(NAME, tmp_path) == "of a backup"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_an_empty_file_is_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Such as a full disk leaves of a backup that is brought back: under it all keys would be void."""
+    monkeypatch.delenv(NAME, raising=False)
+    file = tmp_path / NAME.lower()
+    file.touch()
+    with pytest.raises(ImproperlyConfigured, match=f"{file}, which kept it, is empty"):
+        env.kept_secret(NAME, tmp_path)
+    assert file.exists()
+
+
 def test_a_folder_that_cant_be_made_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder, said in ((tmp_path / "file" / "var", "Not a directory"), (tmp_path / "file", "File exists")):

@@ -15,7 +15,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from ingest import private
 from ingest.consumers import database
 from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, favour_the_loop
@@ -25,8 +24,9 @@ T = TypeVar("T")
 
 GRACE_S = 5.0
 
-ASK_S = 5.0
-"""How long the start waits for the database's answer."""
+ASK_S = 15.0
+"""How long the start waits for an answer of the database: one that hangs gives up sooner by itself, so that only a busy
+machine takes so long."""
 
 
 class Command(BaseCommand):
@@ -40,7 +40,6 @@ class Command(BaseCommand):
         parser.add_argument("--grace", type=float, default=GRACE_S, metavar="SECONDS", help="for sessions to end")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        private.restrict_new_files()
         if settings.RTMP_ADDRESS is None and settings.RTMPS_ADDRESS is None:
             raise CommandError("RTMPWEB_RTMP is off, and RTMPWEB_RTMPS too: there is nothing to listen on.")
         try:
