@@ -91,10 +91,11 @@ def test_a_command_says_why_the_database_takes_no_writes() -> None:
         [*MANAGE, "streamkey", "list", "live/demo"],
         [*MANAGE, "serve"],
         [*MANAGE, "runrtmp"],
+        [*MANAGE, "runweb"],
         [*CELERY, "beat", "--pidfile="],
         [*CELERY, "worker", "-Q", "default"],
     ],
-    ids=["a command", "serve", "runrtmp", "beat", "worker"],
+    ids=["a command", "serve", "runrtmp", "runweb", "beat", "worker"],
 )
 def test_a_damaged_file_is_named_with_a_way_out(tmp_path: Path, command: list[str]) -> None:
     file, kept = tmp_path / "rtmpweb.sqlite3", tmp_path / "copies" / "20260101T120000000000Z-7-0001_initial.sqlite3"
@@ -114,10 +115,11 @@ def test_a_damaged_file_is_named_with_a_way_out(tmp_path: Path, command: list[st
         [*MANAGE, "serve"],
         [*MANAGE, "migrate"],
         [*MANAGE, "runrtmp"],
+        [*MANAGE, "runweb"],
         [*CELERY, "beat", "--pidfile="],
         [*CELERY, "worker", "-Q", "default"],
     ],
-    ids=["serve", "migrate", "runrtmp", "beat", "worker"],
+    ids=["serve", "migrate", "runrtmp", "runweb", "beat", "worker"],
 )
 def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path, command: list[str]) -> None:
     installation = Installation(tmp_path)

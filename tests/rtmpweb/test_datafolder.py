@@ -18,12 +18,13 @@ CELERY = [sys.executable, "-m", "celery", "--quiet", "-A", "rtmpweb"]
     [
         [*MANAGE, "serve"],
         [*MANAGE, "runrtmp"],
+        [*MANAGE, "runweb"],
         [*MANAGE, "streamkey", "list"],
         [*CELERY, "worker", "-Q", "default"],
         [*CELERY, "beat", "--pidfile="],
         [PROGRAMS / "daphne", "-p", "0", "rtmpweb.asgi:application"],
     ],
-    ids=["serve", "runrtmp", "a command", "worker", "beat", "daphne"],
+    ids=["serve", "runrtmp", "runweb", "a command", "worker", "beat", "daphne"],
 )
 def test_a_data_folder_that_cant_be_made_is_named(tmp_path: Path, command: list[str | Path]) -> None:
     """A file stands where it should be; others get the same of rights that they lack."""

@@ -30,7 +30,7 @@ class Command(BaseCommand):
             raise CommandError("RTMPWEB_HTTP is off: there is nothing to listen on.")
         try:
             with suppress(DatabaseError):  # Pages say that it does not answer.
-                installation.start()
+                installation.check()
             (listener,) = listen({"RTMPWEB_HTTP": settings.HTTP_ADDRESS}).values()
         except (ListenError, installation.StartError) as error:
             raise CommandError(str(error)) from None
