@@ -5,7 +5,8 @@ class DashboardConfig(AppConfig):
     name = "dashboard"
 
     def ready(self) -> None:
-        from dashboard.models import ApiToken, Webhook
+        from dashboard.alerting.models import Webhook
+        from dashboard.models import ApiToken
         from ingest.services import installation
 
         installation.KEPT += [ApiToken, Webhook]

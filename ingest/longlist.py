@@ -11,8 +11,10 @@ from ingest.services.counting import MOST, up_to
 
 if TYPE_CHECKING:
     PaginatorBase = Paginator[Any]
+    AdminBase = admin.ModelAdmin[Any]
 else:
     PaginatorBase = Paginator
+    AdminBase = object
 
 
 class BoundedPaginator(PaginatorBase):
@@ -31,7 +33,7 @@ class BoundedPaginator(PaginatorBase):
         return self.count >= self.most
 
 
-class LongList:
+class LongList(AdminBase):
     """Mixed into a model's admin: the list counts no further than its pages go, gathers no dates, and offers no counts
     of what filters would find.
     """

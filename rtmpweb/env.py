@@ -98,8 +98,8 @@ def memory(name: str, default: str, low_mib: int) -> str:
     return found
 
 
-MASTER = r"local(\[(\d+|\*)\])?|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*", "spark://host:7077 or local[2]"
-REMOTE = r"sc://[^\s/]+(/\S*)?", "sc://host:15002"
+MASTER: tuple[str, str] = r"local(\[(\d+|\*)\])?|spark://[^\s/,]+:\d+(,[^\s/,]+:\d+)*", "spark://host:7077 or local[2]"
+REMOTE: tuple[str, str] = r"sc://[^\s/]+(/\S*)?", "sc://host:15002"
 
 
 def spark(name: str, pattern: str, expected: str) -> str:

@@ -43,7 +43,7 @@ def chromium() -> Iterator[Browser]:
     program = require_tool(next(filter(find_tool, BROWSERS), BROWSERS[0]))
     with sync_playwright() as playwright:
         # In UTC, whatever the machine's zone is: a test that is about another says so.
-        browser = playwright.chromium.launch(executable_path=program, args=OPTIONS, env=os.environ | {"TZ": "UTC"})
+        browser = playwright.chromium.launch(executable_path=program, args=OPTIONS, env={**os.environ, "TZ": "UTC"})
         try:
             yield browser
         finally:

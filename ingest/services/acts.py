@@ -77,8 +77,10 @@ def recording_link(actor: Actor, *, recording: Recording, lifetime: timedelta) -
     """A token that plays the recording, and the URLs with it. The entry says until when, never the token."""
     with transaction.atomic():
         link = playlinks.make_of_recording(recording=recording, lifetime=lifetime)
-        detail = {"file": recording.file, "expires_at": link.expires_at}
-        audit.record(actor, "recording_token.create", name_of(recording), stream=recording.stream, **detail)
+        name, until = name_of(recording), link.expires_at
+        audit.record(
+            actor, "recording_token.create", name, stream=recording.stream, file=recording.file, expires_at=until
+        )
     return link
 
 

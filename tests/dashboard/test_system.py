@@ -182,14 +182,14 @@ def test_telemetry_that_can_not_be_written(client: Client, db: None) -> None:
 
 
 def test_recordings_that_can_not_be_written(client: Client, db: None) -> None:
-    told = cast(NodeFigures, figures("n3") | {"recordings_failing": 2})
+    told = figures("n3") | {"recordings_failing": 2}
     async_to_sync(get_livestore().put_node)(told, [])
     found = parts(client)["disk"]
     assert (found["state"], found["what"]) == ("degraded", "Recordings can't be written")
     assert found["detail"] == "n3: 2 streams"
     assert "RTMPWEB_RECORDINGS" in found["advice"]
     assert parts(client, "operator")["disk"]["since"] == found["since"]
-    async_to_sync(get_livestore().put_node)(cast(NodeFigures, told | {"recordings_failing": 0}), [])
+    async_to_sync(get_livestore().put_node)(told | {"recordings_failing": 0}, [])
     assert parts(client, "analyst")["disk"]["state"] == "ok"
 
 

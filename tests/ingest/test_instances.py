@@ -88,7 +88,7 @@ def test_a_key_publishes_to_its_stream_wherever_that_is(inside: NewKey, key: New
     assert publish("live", inside.secret, instance="room", name="cam").path == "live/room/cam"
     for ways in ({"name": "room/cam"}, {}):
         Session.objects.all().delete()
-        assert publish("live", inside.secret, **ways).path == "live/room/cam"  # type: ignore[arg-type]
+        assert publish("live", inside.secret, **ways).path == "live/room/cam"
     Session.objects.all().delete()
     assert publish("live", f"room/{inside.secret}").path == "live/room/cam"
     assert refusal(partial(publish, "live", key.secret, instance="room")) == "Denied key_other_stream"
@@ -256,6 +256,6 @@ async def test_ffmpeg_publishes_and_plays_by_urls_of_three_parts(
                 player.kill()
                 await player.wait()
     assert (await sync_to_async(Stream.objects.select_related("application").get)()).path == "live/room/cam"
-    sent, seen = (of_kind(await asyncio.to_thread(read_packets, str(file)), "video") for file in (clip, out))
+    sent, seen = [of_kind(await asyncio.to_thread(read_packets, str(file)), "video") for file in (clip, out)]
     assert seen
     assert seen == sent[: len(seen)]

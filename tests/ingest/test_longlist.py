@@ -49,7 +49,7 @@ def test_no_list_of_history_reads_it_to_its_end(admin_client: Client) -> None:
         model._meta.label_lower: model for model, made in admin.site._registry.items() if isinstance(made, LongList)
     }
     assert found.keys() == ENDLESS
-    bad = {}
+    bad: dict[str, str] = {}
     for label in ENDLESS:
         with CaptureQueriesContext(connection) as asked:
             answer = admin_client.get(f"/admin/{label.replace('.', '/')}/")

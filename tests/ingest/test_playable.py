@@ -187,7 +187,7 @@ def test_a_recordings_own_token_plays_it_and_no_other(signed: Recording) -> None
     of = {each.pk: playtokens.issue_recording(recording=each.pk, now=NOW) for each in (signed, newer, other)}
     for wanted in ("any", "recorded"):
         for name, meant in (("show", signed), ("mp4:show.mp4", newer), ("film", other)):
-            assert row(check(name, wanted, of[meant.pk])) == meant.pk  # type: ignore[arg-type]
+            assert row(check(name, wanted, of[meant.pk])) == meant.pk
     assert refusal("show", "recorded", of[other.pk]) == "token_invalid"
     assert refusal("film", "recorded", of[signed.pk]) == "token_invalid"
     late = playtokens.issue_recording(recording=signed.pk, lifetime=timedelta(0), now=NOW)
@@ -220,7 +220,7 @@ def test_where_anyone_may_publish_a_name_need_not_be_known(application: Applicat
     assert refusal("next") == "stream_unknown"
     Application.objects.update(publish_policy="open")
     for wanted in ("any", "live"):
-        found = check("next", wanted)  # type: ignore[arg-type]
+        found = check("next", wanted)
         assert (found.is_awaited, found.name, found.stream, found.recording) == (True, "next", None, None)
     grant = playable.grant(session=uuid.uuid4(), playable=found)
     assert (grant.path, grant.labels) == ("live/next", {"stream": 0, "key": None})

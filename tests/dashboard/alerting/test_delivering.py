@@ -148,7 +148,7 @@ def test_a_clock_that_is_set_back_changes_no_order(
     told = live(stream)
     told.publish()
     take()
-    monkeypatch.setattr(sending.time, "time_ns", lambda: 1_700_000_000_000_000_000)
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_000_000_000)
     told.end(at=timezone.now() - timedelta(hours=1))
     live(stream).publish(at=timezone.now() - timedelta(minutes=59))
     take()

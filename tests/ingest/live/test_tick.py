@@ -74,7 +74,7 @@ def test_a_stream_is_called_as_its_metadata_say_and_its_samples_alike() -> None:
     def describe(name: str, now: float) -> None:
         registry.streams[f"live/{name}"].data(0, "onMetaData", [{"encoder": own}], b"metadata", now)
 
-    def called(now: float) -> dict[str, tuple[str, str]]:
+    def called(now: float) -> dict[str, tuple[str, str | None]]:
         found = tick(registry, now, START_WALL + now)
         samples = {sample.name: sample.encoder for sample in found.samples}
         return {card["name"]: (card["encoder"], samples[card["name"]]) for card in found.streams}
