@@ -25,6 +25,8 @@ DRIFT_SECONDS: Final = 60
 PACE_SECONDS: Final = 10
 KEYFRAME_INTERVALS: Final = 5
 """Whose largest is in a sample; the checks look at twice as many."""
+LACKING_S: Final = 10.0
+"""Pictures that come for so long, and for twice as long as between any of the latest keyframes, come without them."""
 
 
 @dataclass(slots=True)
@@ -225,6 +227,12 @@ class Meter:
     def open_gop_s(self) -> float | None:
         """The same up to the latest frame, which stands still while nothing comes."""
         return None if self.last_video is None else self.open_gop_age(self.last_video)
+
+    @property
+    def lacks_keyframes(self) -> bool:
+        """Pictures come, and a keyframe is not to be waited for: as with intra refresh, which renews them by parts."""
+        age = self.open_gop_s
+        return age is not None and age >= LACKING_S and age > 2 * max(self.keyframe_intervals, default=0.0)
 
     @property
     def without_audio_s(self) -> float:

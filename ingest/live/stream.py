@@ -294,7 +294,7 @@ class LiveStream:
         if cached:
             self._begin(subscriber, now)
         else:
-            subscriber.begin((), now, at_keyframe=False)
+            subscriber.begin((), now, at_keyframe=self.lacks_keyframes)
         self._takers.join(subscriber)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
@@ -344,7 +344,7 @@ class LiveStream:
         pictures = self._pictures
         starts_at = pictures.starts_at
         headers = self._headers.at(self.time.latest if starts_at is None else starts_at)
-        subscriber.begin([*headers, *pictures.messages], now, at_keyframe=starts_at is not None)
+        subscriber.begin([*headers, *pictures.messages], now, at_keyframe=starts_at is not None or self.lacks_keyframes)
 
     # --- Once a second ---
 
@@ -353,6 +353,11 @@ class LiveStream:
         if self.meter is not None and self.meter.has_media and not self.meter.is_paused:
             return "live"
         return "waiting" if self.publisher is not None or self.subscribers else "offline"
+
+    @property
+    def lacks_keyframes(self) -> bool:
+        """Who waits for video waits for no keyframe: there is none to come."""
+        return self.meter is not None and self.meter.lacks_keyframes
 
     @property
     def issues(self) -> list[Issue]:
@@ -396,6 +401,9 @@ class LiveStream:
         if meter is not None and judging is not None:
             meter.set_wall(now, wall)
             second = self._measure(meter, now)
+            if meter.lacks_keyframes:
+                for subscriber in self._takers.everyone:
+                    subscriber.begin_anywhere()
             judging.judge(now, wall, second, self._claimed_kbps)
             samples.append(self._sample(meter, second, now))
         else:

@@ -51,7 +51,8 @@ class Subscriber(PlayerQueue):
     # --- The stream's side ---
 
     def begin(self, messages: Iterable[SharedMessage], now: float, *, at_keyframe: bool) -> None:
-        """Start with the cached messages. `at_keyframe`: they hold a keyframe, so that video may go on after them.
+        """Start with the cached messages. `at_keyframe`: they hold a keyframe, so that video may go on after them; or
+        there is none to wait for.
 
         They may be more than the bounds allow; the bounds are raised by as much until the queue was empty once.
         """
@@ -72,6 +73,11 @@ class Subscriber(PlayerQueue):
     def wait_for_keyframe(self) -> None:
         """Another publisher begins, or video is wanted again: it can't be decoded before its next keyframe."""
         self._gate = Gate.JOINING
+
+    def begin_anywhere(self) -> None:
+        """No keyframe is to be waited for: a picture that is whole after a while is better than none."""
+        if self._gate in (Gate.JOINING, Gate.SHED):
+            self._gate = Gate.PRESSED if self._is_pressed else Gate.OPEN
 
     def catch_up(self, headers: Iterable[SharedMessage]) -> None:
         """What the player was not sent while it was muted, and needs for what follows."""

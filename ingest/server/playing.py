@@ -164,10 +164,12 @@ class Playing(Player):
             self.switch.complete(now)
 
     def _beginning(self, queued: list[SharedMessage]) -> int | None:
-        """Where it can begin. The newest keyframe, as the headers are the newest, too."""
-        has_video = "video_codec" in self.live.media
-        places = (at for at, each in enumerate(queued) if (each.is_keyframe if has_video else each.is_frame))
-        return max(places, default=None) if has_video else next(places, None)
+        """Where it can begin. The newest keyframe, as the headers are the newest, too; a picture, if there is none."""
+        if "video_codec" not in self.live.media:
+            return next((at for at, each in enumerate(queued) if each.is_frame), None)
+        lacking = self.live.lacks_keyframes
+        pictures = [at for at, each in enumerate(queued) if each.is_video and each.is_frame]
+        return max((at for at in pictures if lacking or queued[at].is_keyframe), default=None)
 
     def take_over(self, former: Player, now: float) -> None:
         queued, self._queued = self._queued, []
@@ -180,7 +182,7 @@ class Playing(Player):
         queued = queued[begins_at:] if begins_at is not None else []
         headers = self.live.headers_at(queued[0].timestamp if queued else self.live.time.latest)
         self._stopped = False
-        at_keyframe = any(message.is_keyframe for message in queued)
+        at_keyframe = self.live.lacks_keyframes or any(message.is_keyframe for message in queued)
         self.subscriber.begin([*headers, *queued], now, at_keyframe=at_keyframe)
         self._mute(now)
         self.connection.loop.call_soon(self.judge)

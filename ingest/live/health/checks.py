@@ -13,6 +13,7 @@ from ingest.live.health.check import Check, Passed
 from ingest.live.health.figures import Figures
 from ingest.live.health.words import NBSP, at_least, at_most, kbps, percent, span, times, whole
 from ingest.live.limit import TOLERANCE
+from ingest.live.meter import LACKING_S
 
 # --- Words ---
 
@@ -151,6 +152,26 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
             f"{at_most(passed.value, passed.limit, '%')}, for {span(passed.lasted_s)}."
         ),
         advice="The network is congested, or the encoder overloaded: use a cable, a lower bitrate, a faster preset.",
+    ),
+    Check(
+        code="no_keyframes",
+        name="No keyframes",
+        warning=LACKING_S,
+        bad=inf,
+        hold_s=0,
+        unit="s",
+        passes=ge,
+        measure=measures.without_keyframes_s,
+        actual=lambda figures, passed: f"none for {span(figures.open_gop_s or 0.0)}",
+        expected=lambda figures, passed: f"one in {passed.limit:g}{NBSP}s at least",
+        title=lambda figures, passed: (
+            f"No frame has been marked as a keyframe for {span(figures.open_gop_s or 0.0)}: "
+            "players that come late begin with a broken picture."
+        ),
+        advice=(
+            f"Turn the encoder's intra refresh off, and set its keyframe interval to 2{NBSP}s. "
+            f"Who comes late waits {LACKING_S:g}{NBSP}s at most, and what is recorded can't be sought in."
+        ),
     ),
     Check(
         code="gop_long",

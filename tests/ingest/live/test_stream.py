@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
-from ingest.live import LiveSettings
+from ingest.live import LiveSettings, QueueLimits
 from ingest.live.cache import CacheLimits
 from ingest.live.takers import ALL_KINDS
 from tests.ingest.live.payloads import (
@@ -115,6 +115,46 @@ def test_without_a_keyframe_a_late_player_gets_audio_and_waits_for_video() -> No
     stream.audio(40, sound(3), 0.1)
     stream.video(66, keyframe(4), 0.1)
     assert player.payloads() == [*HEADERS, sound(3), keyframe(4)]
+
+
+def test_who_waits_for_a_keyframe_that_does_not_come_is_given_what_comes_after_ten_seconds() -> None:
+    """Intra refresh: a keyframe at the beginning, and never again."""
+    stream = on_air(LiveSettings(cache=CacheLimits(frames=60)))
+    stream.video(0, keyframe(), 0.0)
+    slow, muted = Player(stream, limits=QueueLimits(messages=30)), Player(stream)
+    waiting: list[Player] = []
+    for second in range(1, 21):
+        if second == 4:
+            stream.mute(muted.subscriber, frozenset({"video"}), 4.0)
+            stream.mute(muted.subscriber, frozenset(), 4.0)
+            muted.read()
+            late = Player(stream, 4.0)
+            assert late.payloads() == HEADERS, "the group of pictures is longer than what is kept"
+            waiting = [slow, muted, late]
+        for frame in range(25):
+            at = second + frame / 25
+            stream.video(round(1000 * at), inter(25 * second + frame), at)
+        stream.tick(second + 1.0, 5000.0 + second)
+        for player in waiting:
+            assert (inter(25 * second) in player.payloads()) == (second > 10), second
+    assert slow.subscriber.dropped_video > 100
+    latest = Player(stream, 21.0)
+    stream.video(21_000, inter(525), 21.0)
+    assert latest.payloads() == [*HEADERS, inter(525)], "by now it is known"
+
+
+def test_where_keyframes_come_seldom_they_are_waited_for() -> None:
+    stream = on_air(LiveSettings(cache=CacheLimits(frames=100)))
+    late: Player | None = None
+    for second in range(45):
+        if second == 35:
+            late = Player(stream, 35.0)
+        for frame in range(10):
+            make = keyframe if (second % 12, frame) == (0, 0) else inter
+            stream.video(1000 * second + 100 * frame, make(10 * second + frame), second + frame / 10)
+        stream.tick(second + 1.0, 5000.0 + second)
+    assert late is not None
+    assert late.payloads()[: len(HEADERS) + 1] == [*HEADERS, keyframe(360)]
 
 
 def test_audio_alone_starts_at_once() -> None:

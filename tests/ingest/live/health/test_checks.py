@@ -66,6 +66,7 @@ def late(**fields: Any) -> Figures:
         (Figures(open_gop_s=8.0), []),
         (Figures(open_gop_s=8.1), ["gop_long warning"]),
         (Figures(open_gop_s=20.1), ["gop_long bad"]),
+        (Figures(open_gop_s=20.1, lacks_keyframes=True), ["no_keyframes warning"]),
         (Figures(keyframe_intervals=(0.2,) * 4, open_gop_s=0.1), []),
         (Figures(keyframe_intervals=(0.2,) * 4 + (0.5,), open_gop_s=0.1), []),
         (Figures(keyframe_intervals=(0.49,) * 5, open_gop_s=0.1), ["gop_short warning"]),

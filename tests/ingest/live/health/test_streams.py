@@ -219,6 +219,23 @@ def test_groups_of_pictures_too_long_and_too_short() -> None:
     assert (short.codes, short.opened("gop_short"), short.opened("gop_short", "bad")) == ({"gop_short"}, 10, None)
 
 
+@pytest.mark.parametrize("begins_with_one", [True, False])
+def test_pictures_without_keyframes(begins_with_one: bool) -> None:
+    """Intra refresh: told once, and so that one knows what players see."""
+    messages = [
+        Message(each.at, each.kind, each.timestamp, each.size, begins_with_one and each.is_keyframe and each.at == 0)
+        for each in video(40, key_weight=1.0) + audio(40)
+    ]
+    watched = Watched().play(messages)
+    assert watched.opened("no_keyframes", "warning") == 11
+    assert [code for second in watched.seconds[10:] for code in second] == ["no_keyframes"] * len(watched.seconds[10:])
+    issue = watched.stream.issues[0]
+    assert issue["title"].endswith("players that come late begin with a broken picture.")
+    assert "intra refresh" in issue["advice"]
+    watched.play(video(20, start=41) + audio(20, start=41))
+    assert watched.cleared("no_keyframes") == 42
+
+
 def test_an_encoder_that_leaves_frames_out() -> None:
     metadata = {"framerate": 30.0, "videodatarate": 800.0}
     few = video(30, fps=30.0) + video(60, fps=24.0, kbps=800.0, start=30.0) + audio(90)

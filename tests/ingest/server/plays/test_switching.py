@@ -8,7 +8,7 @@ import pytest
 from ingest.rtmp import events
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame, sound
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.plays.clients import Stage, Viewer
 
 OTHER_HEADER = AVC_HEADER[:-1] + b"\x81"
@@ -58,6 +58,27 @@ async def test_at_a_keyframe_with_a_continuous_time(
         assert [after - frames[0] for after in frames] == [0, 40, 80], "as far apart as they were sent"
         await app.wait_until(lambda: len(ends(app)) == 1)
         assert list(ends(app).values()) == [("completed", "The client switched to new.")]
+
+
+async def test_without_keyframes_at_the_next_picture(app: ScriptedApplication, serve: Serve) -> None:
+    """The new one's encoder refreshes its pictures by parts, and has marked none for long."""
+    server = await serve()
+    async with Stage(server.addresses[0][1]) as stage:
+        old, new = await stage.camera("old"), await stage.camera("new", avc=OTHER_HEADER)
+        viewer = await stage.viewer("old")
+        await old.send(key=True)
+        await app.wait_until(lambda: server.registry.get("live/new") is not None)
+        live = server.registry.streams["live/new"]
+        live.video(0, inter_frame(0), asyncio.get_running_loop().time() - 20)
+        await new.send()
+        await app.wait_until(lambda: live.lacks_keyframes)
+        await play2(viewer, "new")
+        await viewer.status(TRANSITION)
+        await new.send()
+        await viewer.play_status(COMPLETE)
+        await viewer.picture(inter_frame(2))
+        assert viewer.video[-2:] == [OTHER_HEADER, inter_frame(2)]
+        assert viewer.times == sorted(viewer.times)
 
 
 async def test_sessions_of_both(app: ScriptedApplication, serve: Serve) -> None:
