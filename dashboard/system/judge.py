@@ -12,6 +12,7 @@ from dashboard.models import Heartbeat
 from dashboard.system.parts import Part, State, failing, in_order, unknown
 from dashboard.system.probes import Rows
 from ingest.contracts import NodeFigures
+from ingest.diskspace import OLD_S
 from ingest.models import Node
 
 NODE_LATE = timedelta(seconds=8)
@@ -42,6 +43,8 @@ class Found:
     hearing_until: datetime
     disk_free_percent: float | None
     """Of this process's own data folder."""
+    disk_hangs: bool
+    """That disk does not answer."""
     embedded: bool
 
 
@@ -268,6 +271,20 @@ def _disk(found: Found, kind: str, former: Part | None) -> Part:
             effect="Live streams go on; what is to be recorded of them is lost meanwhile.",
             advice="Free space where RTMPWEB_RECORDINGS is, and check that it can be written.",
             detail=", ".join(f"{node}: {count} streams" for node, count in sorted(unrecorded.items())),
+        )
+    hanging = [figures["node"] for figures in nodes if figures.get("disk_hangs_s", 0.0) >= OLD_S]
+    if found.disk_hangs:
+        hanging.append("this web process")
+    if hanging:
+        return failing(
+            kind,
+            former.since if former is not None and former.state == State.DEGRADED else found.now,
+            embedded=found.embedded,
+            state=State.DEGRADED,
+            what="A data folder's disk does not answer",
+            effect="Live streams go on; recordings and telemetry wait in memory.",
+            advice="Look at the disk, or where it is mounted from.",
+            detail=", ".join(sorted(hanging)),
         )
     shares = {figures["node"]: figures["disk_free_percent"] for figures in nodes}
     low = {node: share for node, share in shares.items() if share is not None and share < DISK_LOW_PERCENT}

@@ -1,7 +1,6 @@
 """One look at all parts each LOOK_S, in a thread of every web process, so that pages only read what it saw."""
 
 import logging
-import shutil
 import threading
 import time
 from dataclasses import dataclass, field
@@ -27,12 +26,15 @@ from dashboard.system.probes import (
 )
 from ingest import readonly
 from ingest.contracts import NodeFigures
+from ingest.diskspace import OLD_S, DiskSpace
 from ingest.livestore import LiveView
 
 logger = logging.getLogger(__name__)
 
 LOOK_S = 2.0
 FIRST_S = 4.0
+DISK_S = 0.5
+"""For the answer of a disk, which others don't wait for."""
 HURRY_S = 1.0
 
 LOCKED = timedelta(seconds=4)
@@ -73,6 +75,7 @@ class Watch:
         self._writes: Probe[None] = Probe("The database (for writes)", write_sign)
         """Asked while the database answers at all."""
         self._live: Probe[LiveView] = Probe("Redis" if settings.REDIS_URL else "LiveStore", read_live)
+        self._disk = DiskSpace(settings.DATA_DIR)
         self._began = timezone.now()
         self._report = Report(self._began)
         self._thread: threading.Thread | None = None
@@ -138,7 +141,9 @@ class Watch:
         self._report = self._judged()
 
     def _judged(self) -> Report:
-        now = timezone.now()
+        now, seconds = timezone.now(), time.monotonic()
+        self._disk.ask(seconds)
+        self._disk.wait(DISK_S)
         view = self._live.found if self._live.up else None
         former = {part.kind: part for part in self._report.parts}
         found = Found(
@@ -154,7 +159,8 @@ class Watch:
                     for probe in (self._database, self._writes)
                 ),
             ),
-            disk_free_percent=_disk_free_percent(),
+            disk_free_percent=self._disk.free_percent(seconds),
+            disk_hangs=self._disk.hangs_s(seconds) >= OLD_S,
             embedded=not settings.REDIS_URL,
         )
         order = list(WORDS)
@@ -209,14 +215,6 @@ def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:
             advice="Look who holds them (pg_stat_activity), and end what is not needed, or raise its max_connections.",
         )
     return failing(kind, probe.since, embedded=not settings.DATABASE_URL)
-
-
-def _disk_free_percent() -> float | None:
-    try:
-        usage = shutil.disk_usage(settings.DATA_DIR)
-    except OSError:
-        return None
-    return usage.free / usage.total * 100 if usage.total else None
 
 
 @cache

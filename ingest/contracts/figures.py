@@ -205,6 +205,7 @@ class NodeFigures(TypedDict):
     loop_delay_ms: float  # How late the tick's own timer fired, the largest of the second.
     cpu_percent: float | None
     disk_free_percent: float | None
+    disk_hangs_s: NotRequired[float]  # For how long the data folder's disk has owed an answer.
     issues: NotRequired[list[Issue]]  # Of the node: ingest.live.health.NODE_CHECK_CODES; earlier versions tell none.
     draining: NotRequired[bool]  # It takes nothing new.
     recordings_failing: NotRequired[int]  # Publishers that are to be recorded, and are not just now.

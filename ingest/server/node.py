@@ -4,13 +4,12 @@ A node application that fails is started anew after a second with a new scope: l
 """
 
 import asyncio
-import shutil
 import time
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 from ingest.contracts import EndReason, HealthRule, NodeFigures, NodeScope, NodeTick, Sample
+from ingest.diskspace import DiskSpace
 from ingest.live import Tick, Told
 from ingest.live.health import NODE_CHECKS, HealthEngine
 from ingest.server.driver import ASGI_VERSION, Driver, Message
@@ -48,6 +47,7 @@ class Node:
         self._last_cpu_s = time.process_time()
         self._health = HealthEngine(self._last_tick, NODE_CHECKS)
         self._process = ProcessWatch(self._loop)
+        self._disk = DiskSpace(server.config.disk) if server.config.disk else None
         self._last_recorded = 0
         """Bytes of recordings that players were sent."""
         settings = server.config.thumbnails
@@ -55,6 +55,8 @@ class Node:
 
     def start(self) -> None:
         self._start_application()
+        if self._disk:
+            self._disk.ask(self._loop.time())
         self._due = self._loop.time() + TICK_S
         self._timer = self._loop.call_at(self._due, self._begin)
 
@@ -83,6 +85,8 @@ class Node:
             self._go_on(None, droppable=False)
             self._driver.finish({"type": "node.stopped"}, timeout_s)
             await asyncio.wait([self._driver.task])
+        if self._disk:
+            self._disk.close()
         if self._thumbnails:
             await self._thumbnails.close(timeout_s)
 
@@ -213,6 +217,10 @@ class Node:
         recorded = server.library.sent_bytes - self._last_recorded
         counters = found.counters
         counters["sent_bytes"] += server.library.sent_bytes
+        disk = self._disk
+        disk_free = disk.free_percent(now) if disk else None
+        if disk:
+            disk.ask(now)
         figures: NodeFigures = {
             "node": server.config.node,
             "at": wall,
@@ -225,7 +233,8 @@ class Node:
             "out_kbps": round((sum(sample.out_bytes for sample in found.samples) + recorded) * 8 / 1000 / elapsed_s, 1),
             "loop_delay_ms": round(server.loop_delay.take_most() * 1000, 2),
             "cpu_percent": round((cpu_s - self._last_cpu_s) / elapsed_s * 100, 1),
-            "disk_free_percent": _disk_free_percent(server.config.disk),
+            "disk_free_percent": None if disk_free is None else round(disk_free, 1),
+            "disk_hangs_s": round(disk.hangs_s(now), 1) if disk else 0.0,
             "draining": server.draining,
             "recordings_failing": sum(
                 1 for session in server.sessions.values() if isinstance(session, Publishing) and session.is_unrecorded
@@ -237,13 +246,3 @@ class Node:
         self._last_tick, self._last_cpu_s, self._last_recorded = now, cpu_s, server.library.sent_bytes
         figures["issues"] = self._health.update(figures, now, wall)
         return figures
-
-
-def _disk_free_percent(folder: Path | None) -> float | None:
-    if folder is None:
-        return None
-    try:
-        usage = shutil.disk_usage(folder)
-    except OSError:
-        return None
-    return round(usage.free / usage.total * 100, 1) if usage.total else None

@@ -24,6 +24,7 @@ from ingest.livestore import get_livestore
 from ingest.models import Node, Stream
 from ingest.services import nodes
 from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, make_stream, make_user, snapshot
+from tests.ingest.hangingdisk import HangingDisk
 from tests.server_process import wait_for
 
 DEFAULT, ANALYTICS, BEAT = Heartbeat.Kind.WORKER_DEFAULT, Heartbeat.Kind.WORKER_ANALYTICS, Heartbeat.Kind.BEAT
@@ -210,6 +211,27 @@ def test_a_disk_that_is_nearly_full_keeps_its_since(client: Client, db: None) ->
     first = parts(client)["disk"]
     assert (first["state"], first["detail"]) == ("degraded", "n3: 2.5 % free")
     assert parts(client, "operator")["disk"]["since"] == first["since"]
+
+
+def test_a_disk_that_does_not_answer(client: Client, db: None) -> None:
+    hanging = {"disk_free_percent": None, "disk_hangs_s": 12.0}
+    async_to_sync(get_livestore().put_node)(cast(NodeFigures, figures("n3") | hanging), [])
+    found = parts(client)["disk"]
+    assert (found["state"], found["what"]) == ("degraded", "A data folder's disk does not answer")
+    assert found["detail"] == "n3"
+
+
+def test_this_web_process_goes_on_looking_while_its_disk_hangs(
+    client: Client, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = HangingDisk(monkeypatch)
+    monkeypatch.setattr("dashboard.system.watch.DISK_S", 0.0)
+    monkeypatch.setattr("dashboard.system.watch.OLD_S", 1e-9)
+    try:
+        assert parts(client)["disk"]["detail"] == ""
+        assert parts(client)["disk"]["detail"] == "this web process"
+    finally:
+        disk.let_go()
 
 
 def test_a_web_process_counts_from_its_start_and_not_from_its_first_request(client: Client, db: None) -> None:

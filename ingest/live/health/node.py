@@ -74,6 +74,18 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
             "(ulimit -n; LimitNOFILE= of systemd), or lower RTMPWEB_MAX_CONNECTIONS."
         ),
     ),
+    Check(
+        code="disk_hangs",
+        name="Disk does not answer",
+        warning=5,
+        bad=30,
+        hold_s=0,
+        unit="s",
+        measure=lambda figures: figures.get("disk_hangs_s"),
+        actual=lambda figures, passed: span(passed.value),
+        title=lambda figures, passed: f"The data folder's disk has not answered for {span(passed.value)}.",
+        advice="Look at it, or at where it is mounted from. Live streams go on; what is to be written waits in memory.",
+    ),
 )
 
 NODE_CHECK_CODES: Final = tuple(check.code for check in NODE_CHECKS)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from ingest.contracts import Sample
 from ingest.live import QueueLimits
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
+from tests.ingest.hangingdisk import HangingDisk
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
@@ -70,6 +72,36 @@ async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, ser
     assert samples[0].rtt_ms is not None
     (ended,) = app.connections[0].of("rtmp.unpublish")
     assert ended["totals"]["video_frames"] == 10
+
+
+async def test_a_disk_that_hangs_holds_up_nothing(
+    app: ScriptedApplication, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = HangingDisk(monkeypatch)
+    try:
+        server = await serve(config={"disk": tmp_path})
+        port = server.addresses[0][1]
+        async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
+            await publisher.connect("live")
+            stream_id = await publisher.publish("cam1")
+            await player.connect("live")
+            await player.play("cam1")
+            await app.wait_until(lambda: len(ticks(app)) >= 2)
+            await publisher.send_video(stream_id, 0, AVC_HEADER)
+            await publisher.send_video(stream_id, 0, key_frame(0))
+            await player.wait_count(events.VideoReceived, 2)
+            assert disk.waiting == 1
+            figures = ticks(app)[-1]["figures"]
+            assert figures["disk_free_percent"] is None
+            assert figures["disk_hangs_s"] > 0
+            disk.let_go()
+            await app.wait_until(lambda: ticks(app)[-1]["figures"]["disk_free_percent"] is not None)
+            assert ticks(app)[-1]["figures"]["disk_hangs_s"] == 0
+            disk.hang()
+            await app.wait_until(lambda: ticks(app)[-1]["figures"]["disk_hangs_s"] > 0)
+        await server.stop(grace_s=2)
+    finally:
+        disk.let_go()
 
 
 async def test_a_node_application_that_fails_is_started_anew(

@@ -9,7 +9,7 @@ from tests.ingest.live.payloads import START_WALL
 N = "\u00a0"
 
 
-def figures(cpu: float | None = 20.0, disk: float | None = 60.0) -> NodeFigures:
+def figures(cpu: float | None = 20.0, disk: float | None = 60.0, hangs_s: float = 0.0) -> NodeFigures:
     return {
         "node": "node-1",
         "at": START_WALL,
@@ -23,6 +23,7 @@ def figures(cpu: float | None = 20.0, disk: float | None = 60.0) -> NodeFigures:
         "loop_delay_ms": 0.0,
         "cpu_percent": cpu,
         "disk_free_percent": disk,
+        "disk_hangs_s": hangs_s,
     }
 
 
@@ -65,6 +66,9 @@ def test_open_files_are_judged_at_once(found: NodeFigures, expected: str | None)
         (figures(disk=10.0), []),
         (figures(disk=9.9), [("disk_free", "warning")]),
         (figures(disk=2.9), [("disk_free", "bad")]),
+        (figures(disk=None, hangs_s=5.0), []),
+        (figures(disk=None, hangs_s=5.1), [("disk_hangs", "warning")]),
+        (figures(disk=None, hangs_s=31.0), [("disk_hangs", "bad")]),
         (figures(cpu=99.0, disk=1.0), [("disk_free", "bad"), ("node_cpu", "warning")]),
     ],
 )
@@ -81,3 +85,5 @@ def test_words() -> None:
     disk, cpu = engine.update(figures(cpu=97.3, disk=2.0), 145.0, START_WALL + 45)
     assert cpu["title"] == f"The node uses 97{N}% of a processor (90{N}% at most), for 45{N}s."
     assert (disk["title"], disk["expected"]) == (f"2.0{N}% of the disk is free (3{N}% at least).", f"3{N}% at least")
+    (hanging,) = HealthEngine(0.0, NODE_CHECKS).update(figures(disk=None, hangs_s=72.0), 100.0, START_WALL)
+    assert hanging["title"] == f"The data folder's disk has not answered for 1{N}min 12{N}s."
