@@ -5,7 +5,7 @@ from dataclasses import replace
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from ingest.live import QueueLimits
+from ingest.live import LiveSettings, QueueLimits
 from ingest.rtmp.limits import MIB, limits_for
 from ingest.server import Deadlines, ServerConfig
 from ingest.server.recording.settings import QUEUE, RecordingSettings
@@ -45,6 +45,7 @@ def server_config(
         read_ms=settings.READ_MS,
         limits=limits,
         queue=QueueLimits(size_bytes=max(QueueLimits().size_bytes, longest + ROOM_BESIDE)),
+        live=LiveSettings(caches_bytes=settings.CACHE_MIB * MIB),
         disk=settings.DATA_DIR,
         recording=RecordingSettings(
             folder=settings.RECORDINGS_DIR,

@@ -206,6 +206,8 @@ class NodeFigures(TypedDict):
     cpu_percent: float | None
     disk_free_percent: float | None
     disk_hangs_s: NotRequired[float]  # For how long the data folder's disk has owed an answer.
+    caches_bytes: NotRequired[int]  # Kept for late players of all streams,
+    caches_dropped: NotRequired[int]  # and how many groups of pictures gave way for others in the last minute.
     issues: NotRequired[list[Issue]]  # Of the node: ingest.live.health.NODE_CHECK_CODES; earlier versions tell none.
     draining: NotRequired[bool]  # It takes nothing new.
     recordings_failing: NotRequired[int]  # Publishers that are to be recorded, and are not just now.

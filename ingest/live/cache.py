@@ -8,6 +8,8 @@ from ingest.live.shared import Kind, SharedMessage
 
 MAX_HEADERS: Final = 32
 """Kept headers. Metadata, two sequence headers, and a few tracks and colour descriptions are what encoders send."""
+MAX_HEADERS_BYTES: Final = 2 * 1024 * 1024
+"""Of all kept headers of a stream: most have some hundred bytes, and metadata 1 MiB at most."""
 
 ORDER: Final[dict[Kind, int]] = {"data": 0, "audio": 1, "video": 2}
 """In which order a player gets the headers: metadata, audio, video."""
@@ -27,32 +29,75 @@ class CacheLimits:
     size_bytes: int = 16 * 1024 * 1024
 
 
+SPARE: Final = 8
+"""One part in so many of the node's memory is made free at once, so that room is not looked for with each message."""
+
+
+class CacheMemory:
+    """What the picture caches of a node hold together. Over the bound the largest ones are dropped: their late players
+    wait for the next keyframe, and many small streams have theirs at once.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.held_bytes = 0
+        self.dropped = 0
+        """Groups of pictures that gave way, since the node began."""
+        self._held: dict[PictureCache, int] = {}
+
+    def hold(self, cache: "PictureCache", size_bytes: int) -> bool:
+        """The cache is to hold so much from now on. False: it is the largest itself, and was dropped."""
+        self.held_bytes += size_bytes - self._held.pop(cache, 0)
+        if not size_bytes:
+            return True
+        self._held[cache] = size_bytes
+        if self.held_bytes > self.most_bytes:
+            self._make_room()
+        return cache in self._held
+
+    def _make_room(self) -> None:
+        most_bytes = self.most_bytes - self.most_bytes // SPARE
+        for cache in sorted(self._held, key=self._held.__getitem__, reverse=True):
+            if self.held_bytes <= most_bytes:
+                break
+            self.dropped += 1
+            cache.clear()
+
+
 class HeaderCache:
     """The newest header of each kind and slot."""
 
     def __init__(self) -> None:
         self._headers: dict[tuple[Kind, int], SharedMessage] = {}
+        self._bytes = 0
         self._restamped: list[SharedMessage] = []
         self._restamped_at: int | None = None
 
-    def takes(self, kind: Kind, slot: int) -> bool:
-        """Whether there is room for it. Headers beyond the bound are relayed as ordinary messages."""
-        return (kind, slot) in self._headers or len(self._headers) < MAX_HEADERS
+    def takes(self, kind: Kind, slot: int, size_bytes: int) -> bool:
+        """Whether there is room for it. Headers beyond the bounds are relayed as ordinary messages."""
+        former = self._headers.get((kind, slot))
+        if former is None:
+            return len(self._headers) < MAX_HEADERS and self._bytes + size_bytes <= MAX_HEADERS_BYTES
+        return self._bytes - former.size + size_bytes <= MAX_HEADERS_BYTES
 
     def put(self, message: SharedMessage) -> bool:
         """Keep it in place of the former one. True: it differs, so what was decoded by the former one ends here."""
         key = (message.kind, message.slot)
         former = self._headers.get(key)
+        self._bytes += message.size - (former.size if former is not None else 0)
         self._headers[key] = message
         self._restamped_at = None
         return former is not None and former.payload != message.payload
 
     def drop(self, kind: Kind, slot: int) -> None:
-        self._headers.pop((kind, slot), None)
-        self._restamped_at = None
+        former = self._headers.pop((kind, slot), None)
+        if former is not None:
+            self._bytes -= former.size
+            self._restamped_at = None
 
     def clear(self) -> None:
         self._headers.clear()
+        self._bytes = 0
         self._restamped_at = None
 
     def of(self, kind: Kind) -> list[bytes]:
@@ -69,15 +114,16 @@ class HeaderCache:
 
 
 class PictureCache:
-    """The messages from the last keyframe on. Over a bound all of it goes, until the next keyframe: it never grows.
+    """The messages from the last keyframe on. Over a bound, its own or the node's, all of it goes until the next one.
 
     They are one run of bytes, each payload after a `_record`, written over by the next group of pictures. As objects
     of their own, in hundreds of streams, they cost more than all else that ingest does: each is allocated and freed
     where no processor cache has it, and walked by the collector meanwhile. They become messages when a player joins.
     """
 
-    def __init__(self, limits: CacheLimits) -> None:
+    def __init__(self, limits: CacheLimits, memory: CacheMemory) -> None:
         self._limits = limits
+        self._memory = memory
         self._buffer = bytearray()
         self._end = 0
         """How much of the buffer is filled."""
@@ -93,6 +139,8 @@ class PictureCache:
     def messages(self) -> list[SharedMessage]:
         """All of them, each made once: the players that join share their bytes."""
         made, at = self._made, self._made_end
+        if at == self._end:
+            return made
         with memoryview(self._buffer) as view:
             while at < self._end:
                 kind, is_frame, is_keyframe, timestamp, arrived, size = _record.unpack_from(view, at)
@@ -101,6 +149,7 @@ class PictureCache:
                 made.append(SharedMessage(KINDS[kind], timestamp, payload, arrived, is_frame, is_keyframe))
                 at += size
         self._made_end = at
+        self._memory.hold(self, len(self._buffer) + at)
         return made
 
     @property
@@ -132,23 +181,36 @@ class PictureCache:
         if self._count > self._limits.frames or stop - self._count * _record.size > self._limits.size_bytes:
             self.clear()
             return
-        if stop > len(self._buffer):
-            self._buffer += bytes(max(stop - len(self._buffer), len(self._buffer) // 2, SMALLEST_BUFFER))
+        if stop > len(self._buffer) and not self._grow(stop):
+            return
         _record.pack_into(self._buffer, self._end, ORDER[kind], is_frame, is_keyframe, timestamp, arrived, size)
         self._buffer[start:stop] = payload
         self._end = stop
 
+    def _grow(self, least: int) -> bool:
+        """False: there is no room in the node, and all of it has gone."""
+        former = len(self._buffer)
+        size = max(least, former + max(former // 2, SMALLEST_BUFFER))
+        if not self._memory.hold(self, size + self._made_end):
+            return False
+        self._buffer += bytes(size - former)
+        return True
+
     def _begin(self) -> None:
         """Another group of pictures, in the buffer of the last one unless that was far smaller than the buffer."""
-        if len(self._buffer) > max(4 * self._end, 2 * SMALLEST_BUFFER):
-            self._buffer = bytearray()
+        is_too_large = len(self._buffer) > max(4 * self._end, 2 * SMALLEST_BUFFER)
         self._end = self._count = self._made_end = 0
-        if self._made:
+        if is_too_large or self._made:
             self._made = []
+            if is_too_large:
+                self._buffer = bytearray()
+            self._memory.hold(self, len(self._buffer))
 
     def clear(self) -> None:
-        self._begin()
+        self._end = self._count = self._made_end = 0
+        self._made = []
         self._buffer = bytearray()
+        self._memory.hold(self, 0)
 
 
 class Keyframe(NamedTuple):

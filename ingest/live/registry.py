@@ -1,6 +1,7 @@
 """All live streams of a node."""
 
 from ingest.contracts import Labels
+from ingest.live.cache import CacheMemory
 from ingest.live.meter import NOTHING_COUNTED, added
 from ingest.live.settings import LiveSettings
 from ingest.live.stream import LiveStream
@@ -10,6 +11,7 @@ class Registry:
     def __init__(self, node: str, settings: LiveSettings | None = None) -> None:
         self.node = node
         self.settings = settings or LiveSettings()
+        self.caches = CacheMemory(self.settings.caches_bytes)
         self.streams: dict[str, LiveStream] = {}
         """By path: app/name."""
         self.forgotten = NOTHING_COUNTED
@@ -22,7 +24,8 @@ class Registry:
         """A player may be the first to ask for a stream; it waits in it for the publisher."""
         stream = self.streams.get(path)
         if stream is None:
-            stream = self.streams[path] = LiveStream(path, labels, node=self.node, settings=self.settings)
+            stream = LiveStream(path, labels, node=self.node, settings=self.settings, caches=self.caches)
+            self.streams[path] = stream
         return stream
 
     def discard_idle(self, now: float) -> list[LiveStream]:

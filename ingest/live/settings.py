@@ -11,6 +11,9 @@ from ingest.live.limit import LimitSettings
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
     cache: CacheLimits = field(default_factory=CacheLimits)
+    """What is kept of each stream for its late players,"""
+    caches_bytes: int = 512 * 1024 * 1024
+    """and of all streams of a node together."""
     queue: QueueLimits = field(default_factory=QueueLimits)
     absence_s: float = 60.0
     """How long a stream without publisher and players is kept, and the longest gap put into the players' timeline."""

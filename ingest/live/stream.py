@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Final
 
 from ingest.contracts import Health, HealthRule, Issue, Labels, MediaCounters, MediaInfo, Sample, StreamState, Totals
-from ingest.live.cache import HeaderCache, Keyframe, PictureCache, last_keyframe
+from ingest.live.cache import CacheMemory, HeaderCache, Keyframe, PictureCache, last_keyframe
 from ingest.live.description import Description, MediaKind
 from ingest.live.headers import TOLD_BY_KEYFRAMES
 from ingest.live.judging import Judging
@@ -43,7 +43,7 @@ class NotPublishing(LookupError):  # noqa: N818
 class LiveStream:
     """`audio`, `video` and `data` are the media path; everything else is rare."""
 
-    def __init__(self, path: str, labels: Labels, *, node: str, settings: LiveSettings) -> None:
+    def __init__(self, path: str, labels: Labels, *, node: str, settings: LiveSettings, caches: CacheMemory) -> None:
         self.path = path
         self.app, _, self.name = path.partition("/")
         self.labels = labels
@@ -67,7 +67,7 @@ class LiveStream:
         self._settings = settings
         self._headers = HeaderCache()
         self._frames = DataFrames()
-        self._pictures = PictureCache(settings.cache)
+        self._pictures = PictureCache(settings.cache, caches)
         self._finished: list[Sample] = []
         self._video_track = self._audio_track = NO_TRACK
         self._description = Description(self._tell)
@@ -253,11 +253,12 @@ class LiveStream:
         self._description.tell_tracks(self._video_track, self._audio_track)
 
     def _header(self, kind: Kind, tag: Tag, timestamp: int, payload: bytes, now: float) -> None:
-        is_kept = self._headers.takes(kind, tag.slot)
+        is_kept = self._headers.takes(kind, tag.slot, len(payload))
         is_metadata = is_kept and kind == "data" and tag.slot == METADATA_SLOT
         at = METADATA_AT if is_metadata else self.time.beside(timestamp)
         message = SharedMessage(kind, at, payload, now, is_header=is_kept, slot=tag.slot)
         if not is_kept:
+            self._headers.drop(kind, tag.slot)
             self._pictures.add(kind, at, payload, now, is_frame=False)
         elif self._headers.put(message) and kind != "data":
             # The cached group of pictures was coded under the former header.

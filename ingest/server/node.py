@@ -12,6 +12,7 @@ from ingest.contracts import EndReason, HealthRule, NodeFigures, NodeScope, Node
 from ingest.diskspace import DiskSpace
 from ingest.live import Tick, Told
 from ingest.live.health import NODE_CHECKS, HealthEngine
+from ingest.live.windows import Total
 from ingest.server.driver import ASGI_VERSION, Driver, Message
 from ingest.server.media.reading import Reading
 from ingest.server.player import Player
@@ -22,6 +23,9 @@ from ingest.server.thumbs.thumbnails import Thumbnails
 
 TICK_S = 1.0
 RESTART_S = 1.0
+
+DROPPED_S = 60.0
+"""For so long it is told that caches had no room."""
 
 PORTION = 20
 """Streams that are told of between two turns of the loop: about 2 ms."""
@@ -50,6 +54,9 @@ class Node:
         self._disk = DiskSpace(server.config.disk) if server.config.disk else None
         self._last_recorded = 0
         """Bytes of recordings that players were sent."""
+        self._last_dropped = 0
+        """Of the caches' groups of pictures."""
+        self._dropped = Total(round(DROPPED_S / TICK_S))
         settings = server.config.thumbnails
         self._thumbnails = Thumbnails(self._loop, server.registry, settings, self.tell_in_time) if settings else None
 
@@ -221,6 +228,8 @@ class Node:
         disk_free = disk.free_percent(now) if disk else None
         if disk:
             disk.ask(now)
+        caches = server.registry.caches
+        self._dropped.add(caches.dropped - self._last_dropped)
         figures: NodeFigures = {
             "node": server.config.node,
             "at": wall,
@@ -235,6 +244,8 @@ class Node:
             "cpu_percent": round((cpu_s - self._last_cpu_s) / elapsed_s * 100, 1),
             "disk_free_percent": None if disk_free is None else round(disk_free, 1),
             "disk_hangs_s": round(disk.hangs_s(now), 1) if disk else 0.0,
+            "caches_bytes": caches.held_bytes,
+            "caches_dropped": self._dropped.sum,
             "draining": server.draining,
             "recordings_failing": sum(
                 1 for session in server.sessions.values() if isinstance(session, Publishing) and session.is_unrecorded
@@ -244,5 +255,6 @@ class Node:
             "loop_delays": server.loop_delay.figures,
         }
         self._last_tick, self._last_cpu_s, self._last_recorded = now, cpu_s, server.library.sent_bytes
+        self._last_dropped = caches.dropped
         figures["issues"] = self._health.update(figures, now, wall)
         return figures

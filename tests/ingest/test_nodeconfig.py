@@ -28,3 +28,8 @@ def test_when_players_are_told_of_the_end(settings: Settings) -> None:
     assert server_config(("127.0.0.1", 0)).deadlines.end_players_s == 15, "longer than encoders need to come back"
     settings.END_PLAYERS_S = 0.0
     assert server_config(("127.0.0.1", 0)).deadlines.end_players_s == 0
+
+
+def test_memory_for_late_players(settings: Settings) -> None:
+    settings.CACHE_MIB = 64
+    assert server_config(("127.0.0.1", 0)).live.caches_bytes == 64 * MIB

@@ -1,12 +1,12 @@
 """The table of checks of a node, by the figures that it tells each second."""
 
 from math import inf
-from operator import lt
+from operator import ge, lt
 from typing import Final
 
 from ingest.contracts import NodeFigures
 from ingest.live.health.check import Check
-from ingest.live.health.words import NBSP, at_least, at_most, percent, span, whole
+from ingest.live.health.words import NBSP, at_least, at_most, percent, span, times, whole
 
 
 def _files_share(figures: NodeFigures) -> float | None:
@@ -85,6 +85,26 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         actual=lambda figures, passed: span(passed.value),
         title=lambda figures, passed: f"The data folder's disk has not answered for {span(passed.value)}.",
         advice="Look at it, or at where it is mounted from. Live streams go on; what is to be written waits in memory.",
+    ),
+    Check(
+        code="caches_full",
+        name="No room for late players",
+        warning=1,
+        bad=inf,
+        hold_s=0,
+        unit="a minute",
+        passes=ge,
+        measure=lambda figures: figures.get("caches_dropped"),
+        actual=lambda figures, passed: f"{times(round(passed.value))} in the last minute",
+        expected=lambda figures, passed: "never" if passed.limit <= 1 else f"less than {passed.limit:g} times a minute",
+        title=lambda figures, passed: (
+            "What is kept for players that come late has no room: "
+            f"{times(round(passed.value))} in the last minute a stream's was dropped."
+        ),
+        advice=(
+            "Who comes to the largest streams waits for their next keyframe: raise RTMPWEB_CACHE_MIB, if the node has "
+            f"the memory, or set the encoders' keyframe interval to 2{NBSP}s."
+        ),
     ),
 )
 

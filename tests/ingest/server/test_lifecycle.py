@@ -66,6 +66,7 @@ async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, ser
     assert (figures["node"], figures["publishers"], figures["connections"]) == ("node-1", 1, 2)
     assert 0 <= figures["loop_delay_ms"] < (loop.time() - began) * 1000
     assert figures["issues"] == []
+    assert any(tick["figures"]["caches_bytes"] for tick in ticks(app))
     samples = [sample for tick in ticks(app) for sample in tick["samples"]]
     assert sum(sample.video_frames for sample in samples) == 10
     assert sum(sample.keyframes for sample in samples) == 10

@@ -9,7 +9,7 @@ from tests.ingest.live.payloads import START_WALL
 N = "\u00a0"
 
 
-def figures(cpu: float | None = 20.0, disk: float | None = 60.0, hangs_s: float = 0.0) -> NodeFigures:
+def figures(cpu: float | None = 20.0, disk: float | None = 60.0, hangs_s: float = 0.0, dropped: int = 0) -> NodeFigures:
     return {
         "node": "node-1",
         "at": START_WALL,
@@ -24,6 +24,7 @@ def figures(cpu: float | None = 20.0, disk: float | None = 60.0, hangs_s: float 
         "cpu_percent": cpu,
         "disk_free_percent": disk,
         "disk_hangs_s": hangs_s,
+        "caches_dropped": dropped,
     }
 
 
@@ -69,6 +70,7 @@ def test_open_files_are_judged_at_once(found: NodeFigures, expected: str | None)
         (figures(disk=None, hangs_s=5.0), []),
         (figures(disk=None, hangs_s=5.1), [("disk_hangs", "warning")]),
         (figures(disk=None, hangs_s=31.0), [("disk_hangs", "bad")]),
+        (figures(dropped=1), [("caches_full", "warning")]),
         (figures(cpu=99.0, disk=1.0), [("disk_free", "bad"), ("node_cpu", "warning")]),
     ],
 )
