@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import httpx
 from django.conf import settings
-from django.utils import timezone
 
+from ingest import clock
 from ingest.services.admission import Peer
 from ingest.services.callback import MAX_ANSWER, Question, judge
 from ingest.services.signing import HEADER, signature
@@ -100,7 +100,7 @@ class Asker:
         headers = {
             "Content-Type": "application/json",
             "Accept-Encoding": "identity",
-            HEADER: signature(settings.AUTH_SECRET, body, time.time()),
+            HEADER: signature(settings.AUTH_SECRET, body, clock.now()),
         }
         async with (
             asyncio.timeout(LIMIT_S),
@@ -138,7 +138,7 @@ class Permission:
             return
         peer = self._peer
         body = asked.body(
-            address=peer.address, encoder=peer.encoder, node=peer.node, session=self._session, at=timezone.now()
+            address=peer.address, encoder=peer.encoder, node=peer.node, session=self._session, at=clock.utc_now()
         )
         try:
             status, answer = await get_asker().ask(body)

@@ -6,9 +6,7 @@ import logging
 import traceback
 from typing import Any
 
-from django.utils import timezone
-
-from ingest import clean, procedures
+from ingest import clean, clock, procedures
 from ingest.consumers import database, deciding, guarding
 from ingest.consumers.base import ControlConsumer
 from ingest.contracts import CallEvent, InvokeResult, LengthEvent
@@ -118,7 +116,7 @@ class Calls(ControlConsumer):
         name, credential = instances.full_name(instance, event["name"]), event["credential"]
 
         def read() -> float:
-            return lengths.length_s(app=app, name=name, credential=credential, now=timezone.now())
+            return lengths.length_s(app=app, name=name, credential=credential, now=clock.utc_now())
 
         async def decide(deadline: float) -> float:
             if credential:

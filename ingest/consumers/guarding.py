@@ -3,12 +3,11 @@
 import asyncio
 import logging
 import secrets
-import time
 from datetime import UTC, datetime
 
 from django.conf import settings
 
-from ingest import clean
+from ingest import clean, clock
 from ingest.consumers.active import DRAINING
 from ingest.history import BanRow, get_history
 from ingest.services.admission import Peer
@@ -31,7 +30,7 @@ def hear(action: Action, address: str) -> None:
     """Raises Refused for a banned address. To be asked before a secret is looked up, and before the database is: who is
     banned takes no place there.
     """
-    until = get_guard().banned_until(address, time.time())
+    until = get_guard().banned_until(address, clock.now())
     if until is not None:
         raise Refused(action, "banned", stream=None, key=None, when=datetime.fromtimestamp(until, UTC))
 
@@ -40,7 +39,7 @@ async def damp(refused: Refused, peer: Peer, secret: str) -> None:
     """After a refusal, before the answer: counts a wrong secret, bans who tried too many, and lets time pass."""
     if refused.reason not in GUESSES:
         return
-    now = time.time()
+    now = clock.now()
     guesses = get_guard().wrong(peer.address, secret, now)
     if guesses:
         address = clean.text(peer.address, 64)

@@ -1,7 +1,6 @@
 """Whether a connection is let in: its application, a key or token that its URL carries, an encoder's log-in."""
 
-from django.utils import timezone
-
+from ingest import clock
 from ingest.consumers import database, deciding, guarding
 from ingest.consumers.asking import Permission
 from ingest.consumers.base import ControlConsumer
@@ -63,7 +62,7 @@ class Connecting(ControlConsumer):
         publisher = encoderlogin.publishes(self.scope["connect"], self.scope["flash_ver"])
 
         def check() -> tuple[Application, EncoderLogin | None]:
-            now, credential = timezone.now(), event["credential"]
+            now, credential = clock.utc_now(), event["credential"]
             application = admission.connect(
                 app=self.scope["app"],
                 credential=credential,

@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 
 from channels.exceptions import StopConsumer
 from django.conf import settings
 
-from ingest import trials
+from ingest import clock, trials
 from ingest.consumers import guarding, judged, pages, recorder, recordings
 from ingest.consumers.active import ACTIVE, AWAITED, DRAINING, of_node
 from ingest.consumers.base import ControlConsumer
@@ -246,7 +245,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
 
     async def _forget(self) -> None:
         gone = list(self.shown)
-        last = pages.update(self.node, at=time.time(), prior=self.shown_at, nodes=[], streams="[]", gone=gone)
+        last = pages.update(self.node, at=clock.now(), prior=self.shown_at, nodes=[], streams="[]", gone=gone)
         pages.send_message(pages.WALL, last)
         try:
             await asyncio.to_thread(get_livestore().remove_node, self.node)

@@ -5,8 +5,8 @@ import logging
 from functools import partial
 
 from django.db import Error as AnyDatabaseError
-from django.utils import timezone
 
+from ingest import clock
 from ingest.consumers import database
 from ingest.consumers.base import ControlConsumer
 from ingest.contracts import ObjectFlush, ObjectLoad, ObjectLoaded
@@ -31,7 +31,7 @@ class Objects(ControlConsumer):
 
     async def rtmp_object_flush(self, event: ObjectFlush) -> None:
         """It is written however long that takes, and whatever becomes of the connection."""
-        row = ObjectRow(self.scope["app"], event["name"], event["version"], timezone.now(), event["changes"])
+        row = ObjectRow(self.scope["app"], event["name"], event["version"], clock.utc_now(), event["changes"])
         get_history().put(row)
 
     async def _load_object(self, event: ObjectLoad) -> None:

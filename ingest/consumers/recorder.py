@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ingest import clean
+from ingest import clean, clock
 from ingest.attempts import AttemptRow
 from ingest.consumers import journal, pages
 from ingest.consumers.active import ACTIVE, ActiveSession
@@ -71,7 +71,7 @@ def happening(
 ) -> Happening:
     """An event of now, its texts made fit for what they are written to."""
     return Happening(
-        kind, time.time(), clean.text(level, 16), clean.text(code, 64), clean.text(description, 512), detail
+        kind, clock.now(), clean.text(level, 16), clean.text(code, 64), clean.text(description, 512), detail
     )
 
 
@@ -193,7 +193,7 @@ def lost(row: Session) -> None:
         is_test=row.is_test,
         sequence=MAX_EVENTS + 1,
     )
-    at = row.ended_at.timestamp() if row.ended_at is not None else time.time()
+    at = row.ended_at.timestamp() if row.ended_at is not None else clock.now()
     event = Happening(ENDED, at, "status", row.end_reason, row.end_description)
     record(session, event, reason=row.end_reason)
     COUNTS.ended(session.kind, row.end_reason)
@@ -259,7 +259,7 @@ def attempt(
     """
     first, slash, _ = app.partition("/")
     app = f"{first}/…" if slash else first
-    at = time.time()
+    at = clock.now()
     row = AttemptRow(
         at=datetime.fromtimestamp(at, UTC),
         action=action,

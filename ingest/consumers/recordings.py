@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 import uuid
 from collections import Counter
 from contextlib import suppress
@@ -12,8 +11,8 @@ from typing import Final
 from django.conf import settings
 from django.db import Error as AnyDatabaseError
 from django.db import connection
-from django.utils import timezone
 
+from ingest import clock
 from ingest.consumers import recorder
 from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.consumers.counts import COUNTS
@@ -70,7 +69,7 @@ def note(event: RecordEvent) -> None:
         WRITING.pop(event["session_id"], None)
         return
     COUNTS.recorded(event["state"])
-    at = datetime.fromtimestamp(time.time(), UTC)
+    at = clock.utc_now()
     session = ACTIVE.get(event["session_id"]) or WRITING.get(event["session_id"])
     if session is None:  # The row needs no more than the id. The event does, whose number would be a guess.
         logger.warning(
@@ -164,7 +163,7 @@ class Care:
                     len(left) - closed,
                 )
         done = recordings.tidy(
-            now=timezone.now(), days=settings.RECORDINGS_DAYS, gib=settings.RECORDINGS_GIB, node=self._node
+            now=clock.utc_now(), days=settings.RECORDINGS_DAYS, gib=settings.RECORDINGS_GIB, node=self._node
         )
         if done.count:
             logger.info(
@@ -176,7 +175,7 @@ class Care:
         self._fill_in()
 
     def _fill_in(self) -> None:
-        now = timezone.now()
+        now = clock.utc_now()
         given_up = [session for session, times in self._tried.items() if times >= MOST_TRIES]
         filled = 0
         for row in sessions.uncounted(now=now, besides=given_up):

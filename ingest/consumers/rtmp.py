@@ -11,9 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
 from channels.exceptions import StopConsumer
-from django.utils import timezone
 
-from ingest import clean
+from ingest import clean, clock
 from ingest.consumers import database, deciding, guarding, recorder, recordings
 from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, REACH, ActiveSession, join_stream, standing
 from ingest.consumers.asking import Permission
@@ -114,10 +113,10 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         peer = self.peer
         session_id = uuid.uuid4()
         permission = Permission(peer, session_id)
-        asked_at = timezone.now()
+        asked_at = clock.utc_now()
 
         def check() -> Question | None:
-            now = timezone.now()
+            now = clock.utc_now()
             return admission.check_publish(
                 request=request,
                 address=peer.address,
@@ -128,7 +127,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             )
 
         def admit() -> Grant:
-            now = timezone.now()
+            now = clock.utc_now()
             return admission.admit_publish(
                 session=session_id,
                 request=request,
@@ -148,7 +147,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
                 grant = await self._decided("publish", decide)
                 break
             except NotYet as later:
-                await asyncio.sleep((later.at - timezone.now()).total_seconds())
+                await asyncio.sleep((later.at - clock.utc_now()).total_seconds())
             except Refused as refused:
                 await self._reject(event, refused)
                 return
@@ -186,7 +185,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         session_id = uuid.uuid4()
 
         def check() -> Playable:
-            now = timezone.now()
+            now = clock.utc_now()
             found = playable.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
             if wanted != "recorded":
                 elsewhere.refuse(found=found, node=node, now=now)
@@ -311,7 +310,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
                     channel=self.peer.channel,
                     address=clean.text(session.address, 64),
                     encoder=session.encoder,
-                    at=timezone.now(),
+                    at=clock.utc_now(),
                 )
             )
         while self.buffered:

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 
 from django.db import Error as AnyDatabaseError
 from django.db import transaction
-from django.utils import timezone
 
-from ingest import migrated
+from ingest import clock, migrated
 from ingest.consumers import database, recorder
 from ingest.consumers.active import REACH, leased, must_end, of_node, published
 from ingest.consumers.silence import Change, Silences
@@ -31,7 +30,7 @@ T = TypeVar("T")
 REVOCATIONS_S = 0.9
 """Less than a tick, so that each tick asks."""
 
-PROCESS_BEGAN = timezone.now()
+PROCESS_BEGAN = clock.utc_now()
 
 LEASES_S = leases.RENEW_S - 0.1
 """Likewise, so that it is each third tick."""
@@ -82,7 +81,7 @@ class Upkeep:
         self._drains = False
         self._address = address
         self._drop = drop
-        self._began = timezone.now()
+        self._began = clock.utc_now()
         self._claim = nodes.Claim(node)
         self._refused = ""
         """Why this node may not serve."""
@@ -158,7 +157,7 @@ class Upkeep:
                 name=self.node,
                 address=self._address,
                 url=self._url,
-                now=timezone.now(),
+                now=clock.utc_now(),
                 since=self._began,
                 alive=alive,
                 process_since=PROCESS_BEGAN,
@@ -174,7 +173,7 @@ class Upkeep:
             return
         if started is None:
             return  # Another process may still have the name: that shows with the next ticks.
-        REACH.reached(timezone.now())
+        REACH.reached(clock.utc_now())
         if self._refused:
             logger.info("The node takes connections again.")
         self._row, self._refused = started.node.pk, ""
@@ -205,9 +204,9 @@ class Upkeep:
             list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, judging.Rules], dict[str, str]
         ]:
             self._read_bans()
-            due = revocation.due(node=self.node, now=timezone.now())
+            due = revocation.due(node=self.node, now=clock.utc_now())
             rules = judging.rules(streams=set(streams.values())) if streams else {}
-            gone = elsewhere.told(paths=waiting, node=self.node, now=timezone.now()) if waiting else {}
+            gone = elsewhere.told(paths=waiting, node=self.node, now=clock.utc_now()) if waiting else {}
             return due, nodes.drain(name=self.node), rules, gone
 
         due, drain, rules, gone = await database.run(read, executor=database.READ)
@@ -221,13 +220,13 @@ class Upkeep:
         if gone:
             await self._send_away(gone)
         if drain is not None and drain != self._drain_told:
-            await self._drain(drain.left_s(timezone.now()))
+            await self._drain(drain.left_s(clock.utc_now()))
         elif drain is None and self._drains:
             await self._drain(None)
         self._drain_told = drain
 
     def _read_bans(self) -> None:
-        self._bans = bans.tell(get_guard(), now=timezone.now(), before=self._bans)
+        self._bans = bans.tell(get_guard(), now=clock.utc_now(), before=self._bans)
 
     async def _leases(self) -> None:
         """Renews the leases; the same round says that the node lives, and in which state."""
@@ -237,7 +236,7 @@ class Upkeep:
         alive = of_node(self.node)
 
         def renew() -> list[tuple[uuid.UUID, EndReason]]:
-            now = timezone.now()
+            now = clock.utc_now()
             with transaction.atomic():
                 back = nodes.seen(name=self.node, now=now, issues=self.issues)
                 if state is not None:
@@ -251,7 +250,7 @@ class Upkeep:
         except StartError as error:
             await self._stand_back(error)
             return
-        REACH.reached(timezone.now())
+        REACH.reached(clock.utc_now())
         self._doubtful = False
         if self._state is state:
             self._state = None
@@ -268,9 +267,9 @@ class Upkeep:
 
     async def _sweep(self) -> None:
         """Clears what dead nodes left, once this node could write for long enough to judge them."""
-        now = timezone.now()
+        now = clock.utc_now()
         if now - REACH.since(now) > nodes.LOST_AFTER:
-            ended = await database.run(lambda: nodes.sweep(now=timezone.now()), executor=database.WRITE)
+            ended = await database.run(lambda: nodes.sweep(now=clock.utc_now()), executor=database.WRITE)
             for session in ended:
                 recorder.lost(session)
             if ended:
@@ -297,7 +296,7 @@ class Upkeep:
         loop = asyncio.get_running_loop()
         try:
             await database.decide(
-                lambda: say(name=self.node, now=timezone.now()),
+                lambda: say(name=self.node, now=clock.utc_now()),
                 executor=database.WRITE,
                 deadline=loop.time() + database.LIMIT_S,
             )

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from typing import Any
 
+from ingest import clock
 from ingest.contracts import EndReason, HealthRule, NodeFigures, NodeScope, NodeTick, Sample
 from ingest.diskspace import DiskSpace
 from ingest.live import Tick, Told
@@ -185,7 +186,7 @@ class Node:
         tick = self._tick
         if tick is None:
             return
-        if tick.go_on(self._loop.time(), time.time(), most):
+        if tick.go_on(self._loop.time(), clock.now(), most):
             self._tick = self._turn = None
             self._report(tick.told, droppable=droppable)
         else:
@@ -193,7 +194,7 @@ class Node:
 
     def _report(self, found: Told, *, droppable: bool) -> None:
         """Send what happened since the last report."""
-        server, now, wall = self._server, self._loop.time(), time.time()
+        server, now, at = self._server, self._loop.time(), clock.now()
         for session in list(server.sessions.values()):
             if isinstance(session, Publishing):
                 session.report_description()
@@ -207,7 +208,7 @@ class Node:
             "samples": [*self.unsent, *found.samples],
             "streams": found.streams,
             "players": found.players,
-            "figures": self._figures(now, wall, found),
+            "figures": self._figures(now, at, found),
             "refused": server.places.take_refused(),
         }
         if self._put(message, droppable=droppable):

@@ -3,11 +3,11 @@
 Audio and video come straight from the protocol, whose sink it is; all else by the connection's events.
 """
 
-import time
 from collections.abc import Iterator
 from math import inf
 from typing import Any, Final
 
+from ingest import clock
 from ingest.contracts import EndReason, MediaInfo, PublishAccept, Totals
 from ingest.live import LiveStream, Publisher, SocketFigures
 from ingest.rtmp import LocalProtocolError, amf0, status
@@ -47,7 +47,7 @@ class Publishing:
             encoder=connection.flash_ver,
             labels=accept["labels"],
             limits=accept["limits"],
-            started=time.time(),
+            started=clock.now(),
             socket=self._socket,
             recording=self._recording.failure if self._recording is not None else None,
             described=self._described,

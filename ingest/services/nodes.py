@@ -12,9 +12,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
-from ingest import clean
+from ingest import clean, clock
 from ingest.contracts import Issue
 from ingest.models import Node, Session
 from ingest.services import processes, sessions
@@ -66,7 +65,7 @@ class Claim:
 
     def take(self) -> bool:
         """False: it is not known yet, ask again in a while. Raises NameTaken."""
-        own, now = str(processes.own()), timezone.now()
+        own, now = str(processes.own()), clock.utc_now()
         absent = {"state": Node.State.DOWN, "started_at": now, "seen_at": now, "stopped_at": now, "process": own}
         node, _ = Node.objects.get_or_create(name=self.name, defaults=absent)
         if node.process == own:

@@ -172,7 +172,7 @@ async def test_another_nodes_ban_holds_here_with_the_next_look_and_ends_by_itsel
         await impose()
         await looks.another()
         assert "Too many" in await publish(port, key.secret)
-        monkeypatch.setattr(guarding, "time", SimpleNamespace(time=lambda: time.time() + 600))
+        monkeypatch.setattr(guarding, "clock", SimpleNamespace(now=lambda: time.time() + 600))
         assert await publish(port, key.secret) == "live"
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from ingest import clock
 from ingest.flv import FlvError, decode_metadata
 from ingest.flv.clock import BACK_MS
 from ingest.live.shared import METADATA_AT, WIRE, Kind, SharedMessage
@@ -234,7 +235,7 @@ class Recording:
     def _new(self) -> RecordingFile:
         """Under the first number of its second that is free."""
         order, settings = self.order, self._settings
-        self._began = time.time()
+        self._began = clock.now()
         metadata = self._metadata()
         for number in range(1, NUMBERS + 1):
             path = settings.folder / file_of(order.app, order.name, self._began, number)

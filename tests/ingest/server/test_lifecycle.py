@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from ingest.server import RtmpServer, ServerConfig
 from tests.ingest.hangingdisk import HangingDisk
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, keep_sending, key_frame, sound
 from tests.ingest.server.stuck import check_a_stuck_player_is_closed
 from tests.rtmp_client import RtmpClient
 
@@ -153,6 +154,29 @@ async def test_samples_that_a_busy_application_could_not_take_come_later(
     assert sum(sample.video_frames for sample in samples()) == sent
     assert [sample.sequence for sample in samples()] == list(range(1, len(samples()) + 1))
     assert not server.node.unsent
+
+
+async def test_a_machines_clock_that_leaps_leaves_no_gap_in_what_is_measured(
+    app: ScriptedApplication, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def samples() -> list[Sample]:
+        return [sample for tick in ticks(app) for sample in tick["samples"]]
+
+    real = time.time
+    server = await serve()
+    async with RtmpClient(port=server.addresses[0][1]) as publisher:
+        await publisher.connect("live")
+        sending = asyncio.create_task(keep_sending(publisher, await publisher.publish("cam1")))
+        for leap_s in (0.0, 3600.0, 0.0):
+            monkeypatch.setattr(time, "time", lambda leap_s=leap_s: real() + leap_s)
+            known = len(samples())
+            await app.wait_until(lambda known=known: len(samples()) >= known + 2)  # type: ignore[misc]
+        sending.cancel()
+    measured = samples()
+    for before, after in pairwise(measured):
+        assert (after.at_us - before.at_us) / 1e6 == pytest.approx(after.elapsed_ms / 1000, abs=1)
+    assert measured[-1].at_us / 1e6 == pytest.approx(real(), abs=60)
+    assert all(abs(tick["figures"]["at"] - real()) < 60 for tick in ticks(app))
 
 
 async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApplication, serve: Serve) -> None:
