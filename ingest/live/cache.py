@@ -4,6 +4,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ingest.live.extended import message_of
 from ingest.live.shared import Kind, SharedMessage
 
 MAX_HEADERS: Final = 32
@@ -128,6 +129,8 @@ class PictureCache:
         self._end = 0
         """How much of the buffer is filled."""
         self._count = 0
+        self.is_extended = False
+        """Some of the stream's messages are such as not every player takes."""
         self._made: list[SharedMessage] = []
         """The first ones as messages, and where in the buffer those end."""
         self._made_end = 0
@@ -141,12 +144,13 @@ class PictureCache:
         made, at = self._made, self._made_end
         if at == self._end:
             return made
+        make = message_of if self.is_extended else SharedMessage
         with memoryview(self._buffer) as view:
             while at < self._end:
                 kind, is_frame, is_keyframe, timestamp, arrived, size = _record.unpack_from(view, at)
                 at += _record.size
                 payload = view[at : at + size].tobytes()
-                made.append(SharedMessage(KINDS[kind], timestamp, payload, arrived, is_frame, is_keyframe))
+                made.append(make(KINDS[kind], timestamp, payload, arrived, is_frame, is_keyframe))
                 at += size
         self._made_end = at
         self._memory.hold(self, len(self._buffer) + at)

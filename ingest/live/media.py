@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Final
 
+from ingest.rtmp.capabilities import CapsEx
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.media.kinds import (
     AAC,
@@ -56,12 +57,17 @@ class Tag:
     """Which header it replaces: the track and the kind of header, as one number."""
     is_faulty: bool = False
     """Its header makes no sense, or is cut off. What is told of it is what stands before the fault."""
+    needs: int = 0
+    """What a player has to have said that it understands, to be sent the message: flags of CapsEx."""
     is_notable: bool = False
-    """Faulty, or of a track of several."""
+    """Faulty, of a track of several, or with extensions."""
 
 
 UNKNOWN: Final = Tag("unknown")
 FAULTY: Final = Tag("unknown", is_faulty=True, is_notable=True)
+
+MULTITRACK, MOD_EX = int(CapsEx.MULTITRACK), int(CapsEx.MOD_EX)
+FAULTY_TRACKS: Final = replace(FAULTY, needs=MULTITRACK)
 
 FOURCC: Final = VIDEO_FOURCC | AUDIO_FOURCC
 
@@ -127,6 +133,8 @@ def _legacy_audio(sound_format: int) -> Tag:
 
 def _enhanced(payload: bytes, packet_type: int, frame_type: int | None, multitrack: int) -> Tag:
     """`frame_type` is None for audio; `multitrack` is the packet type that says so in this kind of message."""
+    if packet_type != VideoPacket.MOD_EX:
+        return _behind_extensions(payload, 1, packet_type, frame_type, multitrack)
     at = 1
     count = 0
     while packet_type == VideoPacket.MOD_EX:
@@ -139,9 +147,19 @@ def _enhanced(payload: bytes, packet_type: int, frame_type: int | None, multitra
         at += size
         count += 1
         if at >= len(payload) or count > MAX_MOD_EX:
-            return FAULTY
+            return _extended(FAULTY)
         packet_type = payload[at] & 15
         at += 1
+    return _extended(_behind_extensions(payload, at, packet_type, frame_type, multitrack))
+
+
+@lru_cache(maxsize=1024)
+def _extended(tag: Tag) -> Tag:
+    """Of a message with extensions."""
+    return replace(tag, needs=tag.needs | MOD_EX, is_notable=True)
+
+
+def _behind_extensions(payload: bytes, at: int, packet_type: int, frame_type: int | None, multitrack: int) -> Tag:
     if packet_type == multitrack and (frame_type != COMMAND or _is_track_metadata(payload, at)):
         return _multitrack(payload, at, frame_type, multitrack)
     if frame_type == COMMAND and packet_type != VideoPacket.METADATA:
@@ -166,10 +184,10 @@ def _composition_bytes(fourcc: bytes, packet_type: int, frame_type: int | None) 
 def _multitrack(payload: bytes, at: int, frame_type: int | None, multitrack: int) -> Tag:
     """Type (4 bits) and packet type (4), then [FourCC] track id [size (24)] body; the tag is the first track's."""
     if at + 5 >= len(payload):
-        return FAULTY
+        return FAULTY_TRACKS
     kind, packet_type = payload[at] >> 4, payload[at] & 15
     if packet_type in (multitrack, VideoPacket.MOD_EX) or kind > MultitrackType.MANY_TRACKS_MANY_CODECS:
-        return FAULTY
+        return FAULTY_TRACKS
     fourcc = payload[at + 1 : at + 5]
     composition = _composition_bytes(fourcc, packet_type, frame_type)
     make = _known_track_tag if fourcc in FOURCC else _track_tag
@@ -196,7 +214,7 @@ def _multitrack(payload: bytes, at: int, frame_type: int | None, multitrack: int
 def _track_tag(fourcc: bytes, packet_type: int, frame_type: int | None, track: int, kind: int) -> Tag:
     tag = _fourcc_tag(fourcc, packet_type, frame_type)
     slot = tag.slot | track << 4 | kind << 12
-    return replace(tag, track=track, slot=slot, is_notable=True)
+    return replace(tag, track=track, slot=slot, needs=MULTITRACK, is_notable=True)
 
 
 _known_track_tag: Final = lru_cache(maxsize=1024)(_track_tag)
@@ -217,7 +235,7 @@ def _faulty(tag: Tag, *, is_whole: bool = False) -> Tag:
     """`is_whole`: what the tag is about is there, so that it may be decoded all the same."""
     if is_whole:
         return replace(tag, is_faulty=True, is_notable=True)
-    return Tag(tag.codec, track=tag.track, slot=tag.slot, is_faulty=True, is_notable=True)
+    return Tag(tag.codec, track=tag.track, slot=tag.slot, needs=tag.needs, is_faulty=True, is_notable=True)
 
 
 HEADERS: Final = (VideoPacket.SEQUENCE_START, VideoPacket.METADATA, VideoPacket.MPEG2TS_SEQUENCE_START)

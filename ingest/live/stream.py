@@ -10,6 +10,7 @@ from typing import Any, Final
 from ingest.contracts import Health, HealthRule, Issue, Labels, MediaCounters, MediaInfo, Sample, StreamState, Totals
 from ingest.live.cache import CacheMemory, HeaderCache, Keyframe, PictureCache, last_keyframe
 from ingest.live.description import Description, MediaKind
+from ingest.live.extended import EVERYTHING, ExtendedMessage, fitting
 from ingest.live.headers import TOLD_BY_KEYFRAMES
 from ingest.live.judging import Judging
 from ingest.live.media import Tag, audio_tag, video_tag
@@ -142,6 +143,7 @@ class LiveStream:
         self._headers.clear()
         self._frames.clear()
         self._pictures.clear()
+        self._pictures.is_extended = False
         self.metadata = {}
         self._description.clear()
 
@@ -158,8 +160,6 @@ class LiveStream:
         is_keyframe = tag.is_keyframe and is_main
         is_frame = tag.is_frame and is_main
         meter.video(timestamp, len(payload), now, is_frame, is_keyframe)
-        if tag.is_notable:
-            self._note("video", tag, payload, now)
         if tag.is_header:
             self._header("video", tag, timestamp, payload, now)
             if is_main and tag.is_sequence_start:
@@ -167,6 +167,11 @@ class LiveStream:
             return
         if is_keyframe and ("width" not in self.media or tag.codec in TOLD_BY_KEYFRAMES):
             self._description.video(tag, payload, now)
+        if tag.is_notable:
+            self._note("video", tag, payload, now)
+            if tag.needs:
+                self._extended("video", tag, timestamp, payload, now, is_frame, is_keyframe)
+                return
         at = self._video_time.at(timestamp, now) if is_frame else self._time_beside("video", tag, timestamp, now)
         self._pictures.add("video", at, payload, now, is_frame, is_keyframe)
         if self._takers.video:
@@ -181,8 +186,6 @@ class LiveStream:
         is_main = tag.track == self._audio_track or self._becomes_main("audio", tag)
         is_frame = tag.is_frame and is_main
         meter.audio(timestamp, len(payload), now, is_frame)
-        if tag.is_notable:
-            self._note("audio", tag, payload, now)
         if tag.is_header:
             self._header("audio", tag, timestamp, payload, now)
             if is_main:
@@ -191,6 +194,11 @@ class LiveStream:
         if payload and payload[0] != self._description.audio_form and is_main:
             # Formats without a header tell what they are in each message.
             self._description.audio(tag, payload, now)
+        if tag.is_notable:
+            self._note("audio", tag, payload, now)
+            if tag.needs:
+                self._extended("audio", tag, timestamp, payload, now, is_frame)
+                return
         at = self._audio_time.at(timestamp, now) if is_frame else self._time_beside("audio", tag, timestamp, now)
         self._pictures.add("audio", at, payload, now, is_frame)
         if self._takers.audio:
@@ -242,6 +250,35 @@ class LiveStream:
         self._tell_tracks()
         return True
 
+    def _extended(
+        self,
+        kind: MediaKind,
+        tag: Tag,
+        timestamp: int,
+        payload: bytes,
+        now: float,
+        is_frame: bool,
+        is_keyframe: bool = False,
+    ) -> None:
+        """One that not every player takes, and no header."""
+        time = self._video_time if kind == "video" else self._audio_time
+        at = time.at(timestamp, now) if is_frame else self._time_beside(kind, tag, timestamp, now)
+        self._pictures.add(kind, at, payload, now, is_frame, is_keyframe)
+        self._pictures.is_extended = True
+        self._offer(ExtendedMessage(kind, at, payload, now, is_frame, is_keyframe, needs=tag.needs))
+
+    def _offer(self, message: ExtendedMessage) -> None:
+        """To those who take it; its plain form to the others."""
+        able, others = self._takers.split(message.kind, message.needs)
+        offer(message, able)
+        if others and (plain := message.plain(self._main[message.kind])) is not None:
+            offer(plain, others)
+
+    @property
+    def _main(self) -> dict[Kind, int]:
+        """The main tracks."""
+        return {"video": self._video_track, "audio": self._audio_track}
+
     def _note(self, kind: MediaKind, tag: Tag, payload: bytes, now: float) -> None:
         """A faulty message, or one of several tracks."""
         if tag.is_faulty and self.meter is not None:
@@ -253,17 +290,27 @@ class LiveStream:
         self._description.tell_tracks(self._video_track, self._audio_track)
 
     def _header(self, kind: Kind, tag: Tag, timestamp: int, payload: bytes, now: float) -> None:
+        if tag.is_notable and kind != "data":
+            self._note(kind, tag, payload, now)
         is_kept = self._headers.takes(kind, tag.slot, len(payload))
         is_metadata = is_kept and kind == "data" and tag.slot == METADATA_SLOT
         at = METADATA_AT if is_metadata else self.time.beside(timestamp)
-        message = SharedMessage(kind, at, payload, now, is_header=is_kept, slot=tag.slot)
+        message = (
+            ExtendedMessage(kind, at, payload, now, is_header=is_kept, slot=tag.slot, needs=tag.needs)
+            if tag.needs
+            else SharedMessage(kind, at, payload, now, is_header=is_kept, slot=tag.slot)
+        )
         if not is_kept:
             self._headers.drop(kind, tag.slot)
             self._pictures.add(kind, at, payload, now, is_frame=False)
         elif self._headers.put(message) and kind != "data":
             # The cached group of pictures was coded under the former header.
             self._pictures.clear()
-        offer(message, self._takers.of(kind))
+        if isinstance(message, ExtendedMessage):
+            self._pictures.is_extended = True
+            self._offer(message)
+        else:
+            offer(message, self._takers.of(kind))
 
     def _time_beside(self, kind: MediaKind, tag: Tag, timestamp: int, now: float) -> int:
         """The players' time of what is no frame of the main track."""
@@ -290,7 +337,7 @@ class LiveStream:
     def subscribe(self, subscriber: Subscriber, now: float, *, cached: bool = True) -> None:
         """A player joins: it is given the headers and the group of pictures so far, or waits for a publisher.
 
-        Without what is `cached` it is given what comes from now on; `headers_at` has what was before.
+        Without what is `cached` it is given what comes from now on; `headers_for` has what was before.
         """
         if cached:
             self._begin(subscriber, now)
@@ -328,14 +375,19 @@ class LiveStream:
         wanted = self._takers.mute(subscriber, kinds, now)
         subscriber.forget(kinds)
         if wanted:
-            headers = self.headers_at(self.time.latest)
+            headers = self.headers_for(subscriber, self.time.latest)
             subscriber.catch_up(header for header in headers if header.arrived >= wanted.get(header.kind, inf))
         if "video" in wanted:
             subscriber.wait_for_keyframe()
 
-    def headers_at(self, timestamp: int) -> list[SharedMessage]:
-        """The newest header of each kind and slot, stamped so."""
-        return self._headers.at(timestamp)
+    def headers_for(self, subscriber: Subscriber, timestamp: int) -> list[SharedMessage]:
+        """The newest header of each kind and slot, stamped so, as the player takes them."""
+        return self._fitting(self._headers.at(timestamp), subscriber)
+
+    def _fitting(self, messages: list[SharedMessage], subscriber: Subscriber) -> list[SharedMessage]:
+        if self._pictures.is_extended and EVERYTHING & ~subscriber.takes:
+            return fitting(messages, subscriber.takes, self._main)
+        return messages
 
     def keyframe(self, after: float, most_bytes: int) -> Keyframe | None:
         """The last one of the main track, if it arrived after `after` and has at most so many bytes."""
@@ -345,7 +397,8 @@ class LiveStream:
         pictures = self._pictures
         starts_at = pictures.starts_at
         headers = self._headers.at(self.time.latest if starts_at is None else starts_at)
-        subscriber.begin([*headers, *pictures.messages], now, at_keyframe=starts_at is not None or self.lacks_keyframes)
+        messages = self._fitting([*headers, *pictures.messages], subscriber)
+        subscriber.begin(messages, now, at_keyframe=starts_at is not None or self.lacks_keyframes)
 
     # --- Once a second ---
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from ingest.contracts import Totals
 from ingest.live.dropping import QueueLimits
+from ingest.live.extended import EVERYTHING
 from ingest.live.queue import Gate, PlayerQueue, offer
 from ingest.live.shared import Kind, SharedMessage
 
@@ -22,7 +23,16 @@ SLOW_FOR_S: Final = 30.0
 class Subscriber(PlayerQueue):
     """`take` empties the queue."""
 
-    __slots__ = ("_dropped_at", "_known_dropped", "is_counted", "muted", "sent_bytes", "session_id", "stream_id")
+    __slots__ = (
+        "_dropped_at",
+        "_known_dropped",
+        "is_counted",
+        "muted",
+        "sent_bytes",
+        "session_id",
+        "stream_id",
+        "takes",
+    )
 
     def __init__(
         self,
@@ -32,6 +42,7 @@ class Subscriber(PlayerQueue):
         *,
         session_id: str = "",
         is_counted: bool = True,
+        takes: int = EVERYTHING,
     ) -> None:
         super().__init__(limits, wake)
         self.stream_id = stream_id
@@ -39,6 +50,8 @@ class Subscriber(PlayerQueue):
         self.session_id = session_id
         self.is_counted = is_counted
         """Among the stream's players: an operator's look is not, though what it is sent is."""
+        self.takes = takes
+        """Which messages it understands beside plain ones: flags of CapsEx."""
         self.sent_bytes = 0
         """Bytes taken, chunk headers included."""
         self.muted: dict[Kind, float] = {}

@@ -52,7 +52,8 @@ class Playing(Player):
         self._began = 0.0
         self._warned_at: float | None = None
         config = connection.server.config
-        self.subscriber = Subscriber(stream_id, config.queue, self._wake, session_id=self.session_id)
+        takes = connection.rtmp.capabilities.caps_ex or 0
+        self.subscriber = Subscriber(stream_id, config.queue, self._wake, session_id=self.session_id, takes=takes)
         self._outlet = connection.outlet
         self._batch_bytes = config.write_high_bytes
         self._queued: list[SharedMessage] = []
@@ -180,7 +181,8 @@ class Playing(Player):
         if reached is not None:
             self._passage = Passage(reached=reached, length_ms=self._length_ms)
         queued = queued[begins_at:] if begins_at is not None else []
-        headers = self.live.headers_at(queued[0].timestamp if queued else self.live.time.latest)
+        begins = queued[0].timestamp if queued else self.live.time.latest
+        headers = self.live.headers_for(self.subscriber, begins)
         self._stopped = False
         at_keyframe = self.live.lacks_keyframes or any(message.is_keyframe for message in queued)
         self.subscriber.begin([*headers, *queued], now, at_keyframe=at_keyframe)

@@ -69,6 +69,7 @@ class Viewing:
             self._wake,
             session_id=self.session_id,
             is_counted=not accept.get("preview", False),
+            takes=0,  # HTTP has no way to say more.
         )
         self._outlet = connection.outlet
         self._batch_bytes = config.write_high_bytes

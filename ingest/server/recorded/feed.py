@@ -20,8 +20,15 @@ class Feed:
     """
 
     def __init__(
-        self, library: Library, path: Path, take: Callable[[Batch], None], fail: Callable[[Exception], None]
+        self,
+        library: Library,
+        path: Path,
+        take: Callable[[Batch], None],
+        fail: Callable[[Exception], None],
+        *,
+        takes: int,
     ) -> None:
+        """`takes`: which messages the player understands beside plain ones, as flags of CapsEx."""
         self.leaf: Leaf | None = None
         """Not before the first batch."""
         self.waiting_since: float | None = None
@@ -31,6 +38,7 @@ class Feed:
         self._path = path
         self._take = take
         self._fail = fail
+        self._takes = takes
         self._tape: Tape | None = None
         self._span: Span | None = None
         """Where to begin anew, once that can be."""
@@ -93,7 +101,7 @@ class Feed:
     def _run_open(self, leaf: Leaf) -> None:
         def open_tape() -> Tape | None:
             """None where the player has gone while this waited for a thread."""
-            return None if self._is_closed else Tape(self._path, leaf, self._library.limits)
+            return None if self._is_closed else Tape(self._path, leaf, self._library.limits, self._takes)
 
         self._is_busy = True
         self._library.run(open_tape, self._opened)

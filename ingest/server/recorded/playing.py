@@ -74,7 +74,8 @@ class PlayingRecorded(Player):
         self.sending: Sending = Sending(Lane.beside(lanes, stream_id), self._outlet, library, span.start_ms)
         stream = connection.rtmp.streams.get(stream_id)
         self._pace = Pace(stream.buffer_ms if stream else None)
-        self._feed = Feed(library, Path(self.file), self._came, self._failed)
+        takes = connection.rtmp.capabilities.caps_ex or 0
+        self._feed = Feed(library, Path(self.file), self._came, self._failed, takes=takes)
         self._finished = finished
         self._span = span
         self._joined = 0.0

@@ -17,9 +17,11 @@ from ingest.flv import FlvError, FlvIndex, Tag, TagReader, read_index
 from ingest.flv.clock import BACK_MS, Clock
 from ingest.flv.metadata import OF_A_FILE, encode_metadata
 from ingest.flv.tags import DATA
-from ingest.live.media import audio_tag, video_tag
+from ingest.live import media
+from ingest.live.extended import EVERYTHING, plain_payload
 from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.limits import Limits
+from ingest.rtmp.media.kinds import NO_TRACK
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.messages.data import decode_data
 from ingest.server.recorded.span import AUDIO, VIDEO, Span
@@ -103,12 +105,21 @@ def read_leaf(path: Path, known: Leaf | None, limits: Limits, *, fresh_s: float 
     return Leaf(identity, version, index, metadata, time.monotonic())
 
 
+def _told(tag: Tag) -> media.Tag:
+    """What an audio or video tag holds."""
+    return media.video_tag(tag.payload) if tag.type_id == VIDEO else media.audio_tag(tag.payload)
+
+
 class Tape:
     """An open file, from which one player is fed. Its methods may be called in any thread."""
 
-    def __init__(self, path: Path, leaf: Leaf, limits: Limits) -> None:
+    def __init__(self, path: Path, leaf: Leaf, limits: Limits, takes: int = EVERYTHING) -> None:
+        """`takes`: which messages the player understands beside plain ones, as flags of CapsEx."""
         self.leaf = leaf
         self._limits = limits
+        self._takes = takes
+        self._main = {AUDIO: NO_TRACK, VIDEO: NO_TRACK}
+        """By message type: the lowest track so far, which stands for the others."""
         self._lock = threading.Lock()
         self._is_closed = False
         self._clock = Clock()
@@ -181,19 +192,30 @@ class Tape:
             self._reader = TagReader(self._limits)
             return []
         time_ms = self._first_ms(span)
-        headers = [self._header_at(offset, time_ms) for offset in index.headers_at(point.offset)]
+        found = (self._header_at(offset, time_ms) for offset in index.headers_at(point.offset))
+        headers = [header for header in found if header is not None]
         self._clock.now = point.time_ms
         self._stream.seek(point.offset)
         self._reader = TagReader(self._limits, at=point.offset)
         return headers
 
-    def _header_at(self, offset: int, time_ms: int) -> Piece:
+    def _header_at(self, offset: int, time_ms: int) -> Piece | None:
+        """None for one that isn't sent."""
         self._stream.seek(offset)
         reader = TagReader(self._limits, at=offset)
         tag = next(reader.read(self._stream), None)
         if tag is None or tag.type_id not in (AUDIO, VIDEO):
             raise FlvError(f"the file has no header at byte {offset} any more")
-        return Piece(tag.type_id, time_ms, tag.payload, False, False)
+        payload = self._fitting(tag, _told(tag))
+        return None if payload is None else Piece(tag.type_id, time_ms, payload, False, False)
+
+    def _fitting(self, tag: Tag, told: media.Tag) -> bytes | None:
+        """The message as the player takes it, as in `ingest.live.extended`; None: it has nothing for it."""
+        if not told.is_faulty and told.track < self._main[tag.type_id]:
+            self._main[tag.type_id] = told.track
+        if not told.needs & ~self._takes:
+            return tag.payload
+        return plain_payload("video" if tag.type_id == VIDEO else "audio", tag.payload, self._main[tag.type_id])
 
     # --- What follows ---
 
@@ -234,14 +256,15 @@ class Tape:
         if span.stop_ms is not None and time_ms >= span.stop_ms + BACK_MS:  # Audio and video are interleaved.
             self._is_over = True
             return None
-        told = video_tag(tag.payload) if tag.type_id == VIDEO else audio_tag(tag.payload)
-        if tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=told.is_frame):
+        told = _told(tag)
+        payload = self._fitting(tag, told)
+        if payload is None or tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=told.is_frame):
             return None
         if span.is_single:
             if not told.is_frame or tag.type_id != (VIDEO if self.leaf.index.marks.has_video else AUDIO):
                 return None
             self._is_over = True
-        return Piece(tag.type_id, max(time_ms, span.floor_ms), tag.payload, told.is_frame, told.is_keyframe)
+        return Piece(tag.type_id, max(time_ms, span.floor_ms), payload, told.is_frame, told.is_keyframe)
 
     def _data(self, tag: Tag) -> Piece | None:
         """Not what was said of the file, which was sent first. Players are given AMF0, as FFmpeg knows no more."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from ingest.contracts import Labels, PublishLimits
 from ingest.live import LiveSettings, LiveStream, Publisher, QueueLimits, Registry, SocketFigures, Subscriber
+from ingest.live.extended import EVERYTHING
 
 LABELS: Labels = {"stream": 7, "key": 9}
 PATH = "live/demo"
@@ -153,9 +154,17 @@ def read_chunks(data: bytes, chunk_size: int = 60000) -> list[Received]:
 class Player:
     """A subscriber that reads all that it is given."""
 
-    def __init__(self, stream: LiveStream, now: float = 0.0, *, stream_id: int = 1, limits: QueueLimits | None = None):
+    def __init__(
+        self,
+        stream: LiveStream,
+        now: float = 0.0,
+        *,
+        stream_id: int = 1,
+        limits: QueueLimits | None = None,
+        takes: int = EVERYTHING,
+    ) -> None:
         self.wakes = 0
-        self.subscriber = Subscriber(stream_id, limits or QueueLimits(), self._wake, session_id="player")
+        self.subscriber = Subscriber(stream_id, limits or QueueLimits(), self._wake, session_id="player", takes=takes)
         self.stream = stream
         stream.subscribe(self.subscriber, now)
 

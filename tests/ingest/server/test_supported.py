@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import events
+from ingest.rtmp.media import write_video
+from tests.ingest.live.extended import MOD_EX, MULTITRACK, SENT, expected, picture
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame
 from tests.rtmp_client import Refused, RtmpClient
@@ -93,6 +95,39 @@ async def test_a_player_gets_what_it_lists_or_says_nothing_of(
             assert (await player.wait_for(events.VideoReceived)).payload == sent["video"]
         if "audio" in sent:
             assert (await player.wait_for(events.AudioReceived)).payload == sent["audio"]
+
+
+@pytest.mark.parametrize(
+    ("said", "takes"),
+    [
+        ({}, 0),
+        ({"fourCcList": ["*"]}, 0),
+        ({"capsEx": 0}, 0),
+        ({"capsEx": 1}, 0),
+        ({"capsEx": 2}, MULTITRACK),
+        ({"capsEx": 4}, MOD_EX),
+        ({"capsEx": 15}, MULTITRACK | MOD_EX),
+    ],
+    ids=str,
+)
+async def test_tracks_and_extensions_go_to_players_that_say_so(port: int, said: dict[str, Any], takes: int) -> None:
+    """To others the main track goes, as a message of its own and without extensions; to those that come late, too."""
+    wanted = expected(takes)
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as early, RtmpClient(port=port) as late:
+        await early.connect("live", **said)
+        await early.play("cam1")
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        for number, (message, _, _) in enumerate(SENT):
+            await publisher.send_video(stream_id, 40 * number, write_video(message))
+        await early.wait_count(events.VideoReceived, len(wanted))
+        await late.connect("live", **said)
+        await late.play("cam1")
+        await late.wait_count(events.VideoReceived, len(wanted))
+        await publisher.send_video(stream_id, 400, write_video(picture(10)))
+        for player in (early, late):
+            await player.wait_count(events.VideoReceived, len(wanted) + 1)
+            assert [event.payload for event in player.of(events.VideoReceived)] == [*wanted, write_video(picture(10))]
 
 
 async def test_a_codec_that_is_known_later_ends_those_that_do_not_take_it(app: ScriptedApplication, port: int) -> None:

@@ -11,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.flv import FlvError, decode_metadata
+from ingest.live.extended import EVERYTHING
 from ingest.rtmp import Limits
 from ingest.rtmp.amf0 import encode
+from ingest.rtmp.media import write_video
 from ingest.server.recorded import tape
 from ingest.server.recorded.span import Span, asked_span
 from ingest.server.recorded.tape import Piece, Tape, read_leaf
+from tests.ingest.live.extended import MOD_EX, MULTITRACK, SENT, expected
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.recorded.files import AUDIO, DATA, VIDEO, Made, made, write
 
@@ -23,15 +26,15 @@ LIMITS = Limits()
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Tape]:
-    found = Tape(path, read_leaf(path, None, LIMITS), LIMITS)
+def opened(path: Path, takes: int = EVERYTHING) -> Iterator[Tape]:
+    found = Tape(path, read_leaf(path, None, LIMITS), LIMITS, takes)
     yield found
     found.close()
 
 
-def all_of(path: Path, span: Span) -> list[Piece]:
+def all_of(path: Path, span: Span, takes: int = EVERYTHING) -> list[Piece]:
     """All that is sent, without the metadata that come first."""
-    with opened(path) as found:
+    with opened(path, takes) as found:
         batch = found.begin(span)
         pieces = batch.pieces
         while not batch.is_last:
@@ -140,6 +143,15 @@ def test_sound_alone(tmp_path: Path) -> None:
     assert shape(all_of(path, Span())) == [(kind, max(at - 0, 0), payload) for kind, at, payload in messages]
     assert all_of(path, Span(3400))[1].time_ms in range(2400, 3401)
     assert [piece.is_frame for piece in all_of(path, Span(3400, is_single=True))] == [False, True]
+
+
+@pytest.mark.parametrize("takes", [0, MULTITRACK, MOD_EX, EVERYTHING])
+@pytest.mark.parametrize("start_ms", [0, 200])
+def test_tracks_and_extensions_for_who_understands_them(tmp_path: Path, takes: int, start_ms: int) -> None:
+    """From the beginning, and from a keyframe with its headers on."""
+    sent = [(VIDEO, 40 * number, write_video(message)) for number, (message, _, _) in enumerate(SENT)]
+    path = write(tmp_path / "clip.flv", sent)
+    assert [piece.payload for piece in all_of(path, Span(start_ms), takes)] == expected(takes)
 
 
 def test_the_metadata_that_players_are_sent(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import pytest
 
 from ingest.flv.tags import tag_bytes
 from ingest.rtmp import events
+from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
 from ingest.server.media import viewer as module
+from tests.ingest.live.extended import SENT, expected
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.deadlines import set_deadlines
@@ -66,6 +68,15 @@ async def test_who_joins_late_gets_the_headers_and_the_group_of_pictures(
         for viewer in viewers:
             tags = await viewer.wait_tags(4)
             assert [tag.payload for tag in tags] == [*HEADS, key_frame(1), inter_frame(2)]
+
+
+async def test_tracks_and_extensions_are_not_for_browsers(media_port: int, publisher: RtmpClient) -> None:
+    async with both(media_port, CAM) as viewers:
+        for message, _, _ in SENT:
+            await publisher.send_video(1, 0, write_video(message))
+        for viewer in viewers:
+            tags = await viewer.wait_tags(len(HEADS) + len(expected(0)))
+            assert [tag.payload for tag in tags] == [*HEADS, *expected(0)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""Messages of several tracks and with extensions: who is sent them, and what the others are sent in their place."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.live import LiveStream
+from ingest.live.extended import EVERYTHING, plain_payload
+from ingest.live.media import audio_tag, video_tag
+from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, Track, write_audio, write_video
+from ingest.rtmp.media.kinds import AudioPacket
+from tests.ingest.live.extended import MANY, MOD_EX, MULTITRACK, ONE, SENT, delayed, expected, header, picture, together
+from tests.ingest.live.payloads import Player, make_stream, publisher
+
+
+def on_air() -> LiveStream:
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    return stream
+
+
+def send(stream: LiveStream, *messages: ExtendedVideo) -> None:
+    for message in messages:
+        stream.video(0, write_video(message), 0.0)
+
+
+@pytest.mark.parametrize("takes", [0, 1, MULTITRACK, MOD_EX, EVERYTHING, 15, 0xFFFFFFFF])
+def test_a_player_is_sent_what_it_understands(takes: int) -> None:
+    stream = on_air()
+    early, all_of_it = Player(stream, takes=takes), Player(stream)
+    send(stream, *(message for message, _, _ in SENT))
+    assert early.payloads() == Player(stream, takes=takes).payloads() == expected(takes)
+    assert all_of_it.payloads() == [write_video(message) for message, _, _ in SENT], "a recording, for example"
+
+
+def test_what_is_sent_in_its_place_is_made_once() -> None:
+    stream = on_air()
+    early = [Player(stream, takes=0) for _ in range(2)]
+    send(stream, *(message for message, _, _ in SENT))
+    late = [Player(stream, takes=0) for _ in range(2)]
+    for one, other in (early, late):
+        for made, again in zip(one.subscriber.take(), other.subscriber.take(), strict=True):
+            assert made is again
+
+
+def test_who_has_paused_is_sent_plain_headers_again() -> None:
+    stream = on_air()
+    player = Player(stream, takes=0)
+    stream.mute(player.subscriber, frozenset({"video"}), 0.0)
+    send(stream, delayed(header()), together(ONE, header(1)), picture(1, key=True))
+    stream.mute(player.subscriber, frozenset(), 1.0)
+    send(stream, picture(2, key=True))
+    assert player.payloads() == [write_video(header()), write_video(picture(2, key=True))]
+
+
+def test_the_lowest_track_stands_for_the_stream() -> None:
+    stream = on_air()
+    early = Player(stream, takes=0)
+    send(stream, together(ONE, header(2)), together(ONE, picture(1, 2, key=True)))
+    send(stream, together(ONE, header(1)), together(ONE, picture(2, 2)), together(ONE, picture(3, 1, key=True)))
+    send(stream, together(MANY, picture(4, 2), picture(5, 1)))
+    first = [header(2), picture(1, key=True)]
+    then = [header(1), picture(3, key=True), picture(5)]
+    assert early.payloads() == [*map(write_video, [*first, *then])]
+    assert Player(stream, takes=0).payloads() == [*map(write_video, then)]
+
+
+def test_sound() -> None:
+    sound = ExtendedAudio(AudioPacket.CODED_FRAMES, (Track(b"Opus", b"one", 0), Track(b"Opus", b"two", 1)), MANY)
+    stream = on_air()
+    plain, able = Player(stream, takes=0), Player(stream)
+    stream.audio(0, write_audio(sound), 0.0)
+    assert plain.payloads() == [write_audio(replace(sound, tracks=sound.tracks[:1], multitrack=None))]
+    assert able.payloads() == [write_audio(sound)]
+
+
+def test_another_publishers_messages_are_as_they_are() -> None:
+    stream = on_air()
+    send(stream, *(message for message, _, _ in SENT))
+    stream.stop("session-1", 1.0)
+    stream.start(publisher("session-2"), 1.0)
+    send(stream, header(), picture(1, key=True))
+    assert Player(stream, takes=0).payloads() == [write_video(header()), write_video(picture(1, key=True))]
+
+
+@given(st.binary(max_size=60), st.sampled_from([b"", b"\x96", b"\x97", b"\x95", b"\x97\x00\x00\x06\x10avc1", b"\xd6"]))
+def test_no_payload_is_too_strange(rest: bytes, start: bytes) -> None:
+    payload = start + rest
+    for track in (0, 1):
+        video, audio = plain_payload("video", payload, track), plain_payload("audio", payload, track)
+        assert video is None or not video_tag(video).needs
+        assert audio is None or not audio_tag(audio).needs
