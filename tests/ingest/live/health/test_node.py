@@ -67,10 +67,6 @@ def test_open_files_are_judged_at_once(found: NodeFigures, expected: str | None)
         (figures(disk=10.0), []),
         (figures(disk=9.9), [("disk_free", "warning")]),
         (figures(disk=2.9), [("disk_free", "bad")]),
-        (figures(disk=None, hangs_s=5.0), []),
-        (figures(disk=None, hangs_s=5.1), [("disk_hangs", "warning")]),
-        (figures(disk=None, hangs_s=31.0), [("disk_hangs", "bad")]),
-        (figures(dropped=1), [("caches_full", "warning")]),
         (figures(cpu=99.0, disk=1.0), [("disk_free", "bad"), ("node_cpu", "warning")]),
     ],
 )
@@ -79,6 +75,20 @@ def test_limits(found: NodeFigures, expected: list[tuple[str, str]]) -> None:
     assert engine.update(found, 100.0, START_WALL) == []
     assert [(each["check"], each["level"]) for each in engine.update(found, 110.0, START_WALL + 10)] == expected
     assert {check for check, _ in expected} <= set(NODE_CHECK_CODES)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (figures(disk=None, hangs_s=5.0), []),
+        (figures(disk=None, hangs_s=5.1), [("disk_hangs", "warning")]),
+        (figures(disk=None, hangs_s=31.0), [("disk_hangs", "bad")]),
+        (figures(dropped=1), [("caches_full", "warning")]),
+    ],
+)
+def test_what_is_told_at_once(found: NodeFigures, expected: list[tuple[str, str]]) -> None:
+    issues = HealthEngine(0.0, NODE_CHECKS).update(found, 100.0, START_WALL)
+    assert [(each["check"], each["level"]) for each in issues] == expected
 
 
 def test_words() -> None:
