@@ -1,5 +1,6 @@
 """Where a recording begins in a stream whose keyframes come late or never. Its seconds are made up, being many."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from ingest.server.recording.recorder import Recorder
 from ingest.server.recording.recorders import Recorders
 from ingest.server.recording.recording import Order
 from ingest.server.recording.reports import Report
-from ingest.server.recording.settings import RecordingSettings
+from ingest.server.recording.settings import QUEUE, RecordingSettings
 from tests.ingest.live.payloads import AVC_HEADER, START_WALL, inter, keyframe, make_stream, publisher
 from tests.ingest.server.recording.conftest import media, tags_of
 
@@ -17,7 +18,8 @@ from tests.ingest.server.recording.conftest import media, tags_of
 async def test_a_stream_with_a_keyframe_or_none(tmp_path: Path, keyframes: tuple[int, ...], expected: bytes) -> None:
     """`keyframes`: with which seconds one comes."""
     reports: list[Report] = []
-    recorders = Recorders(RecordingSettings(folder=tmp_path, min_free_bytes=0), lambda _event: True)
+    settings = RecordingSettings(folder=tmp_path, min_free_bytes=0, queue=replace(QUEUE, seconds=60.0))
+    recorders = Recorders(settings, lambda _event: True)
     stream = make_stream()
     stream.start(publisher(), 0.0)
     stream.video(0, AVC_HEADER, 0.0)
