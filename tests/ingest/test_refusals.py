@@ -10,7 +10,8 @@ from django.db import InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
-from ingest.consumers import database, journal
+from ingest import logbound
+from ingest.consumers import database
 from ingest.consumers.active import ACTIVE
 from ingest.consumers.database import READ, WRITE
 from ingest.consumers.deciding import decided
@@ -263,7 +264,7 @@ async def test_a_flood_while_nothing_can_be_decided_fills_no_log(
     error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic() + 10  # A test before this one may have had this second's line.
-    monkeypatch.setattr(journal, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(logbound, "time", SimpleNamespace(monotonic=lambda: now))
 
     async def fail(_deadline: float) -> None:
         raise error

@@ -224,7 +224,7 @@ def test_limits(figures: Figures, expected: list[str]) -> None:
         ),
         (
             Figures(players=4, slow_players=2, dropped_frames=1625),
-            f"2 of 4 players can't keep up, 50{N}% of them, 25 at most. "
+            f"2 of 4 players can't keep up, 50{N}% of them (25{N}% at most). "
             "1,625 frames were dropped for them in the last minute.",
             f"2 of 4 players (50{N}%)",
             f"25{N}% at most",
