@@ -1,6 +1,7 @@
 """What a process that serves RTMP sets for itself, once it has loaded all that it needs, and what it takes."""
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 - run_in_executor loads it, at a time when no file may be left for that.
 import errno
 import gc
 import os

@@ -54,7 +54,7 @@ def test_one_that_may_not_be_raised_so_far_is_told() -> None:
 
 EXHAUSTED = """
 import asyncio, logging, resource, socket
-from ingest.server import RtmpServer, ServerConfig
+from ingest.server import Deadlines, RtmpServer, ServerConfig
 
 logging.disable(logging.ERROR)
 told = asyncio.Event()
@@ -69,7 +69,9 @@ async def application(scope, receive, send):
             return
 
 async def main():
-    server = RtmpServer(application, ServerConfig(node="n", rtmp=("127.0.0.1", 0), max_connections=500))
+    patient = Deadlines(handshake_s=60.0)
+    config = ServerConfig(node="n", rtmp=("127.0.0.1", 0), max_connections=500, deadlines=patient)
+    server = RtmpServer(application, config)
     await server.start()
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
     connected = []
