@@ -59,6 +59,6 @@ def read_target(raw: bytes) -> Target | None:
     file = "/".join(rest)
     name = file.removesuffix(SUFFIX)
     # No stream's name has a '?': it would be taken for the beginning of another query.
-    if kind not in KINDS or not app or not name or name == file or "?" in name:
+    if kind not in KINDS or not app or not all(name.split("/")) or name == file or "?" in name:
         return None
     return Target(cast(Kind, kind), app, name, query.decode("ascii", "replace"))
