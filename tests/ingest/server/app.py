@@ -40,6 +40,12 @@ class Instance:
 Decide = Callable[[Instance, Message], Awaitable[Message | None]]
 
 
+def published_name(event: Message) -> str:
+    """Of an rtmp.publish: what came without a credential may be one, and is masked in `name`."""
+    name: str = event["credential"] if event["credential_is_name"] else event["name"]
+    return name
+
+
 class ScriptedApplication:
     """Answers from `on`: event type -> coroutine function that returns the message to send, or None for no answer."""
 
@@ -75,11 +81,10 @@ class ScriptedApplication:
         return {"type": "rtmp.accept"}
 
     async def accept_publish(self, instance: Instance, event: Message) -> Message:
-        name = event["credential"] if event["credential_is_name"] else event["name"]
         return {
             "type": "rtmp.publish.accept",
             "request_id": event["request_id"],
-            "path": f"{instance.scope['app']}/{name}",
+            "path": f"{instance.scope['app']}/{published_name(event)}",
             "session_id": f"publish-{next(self._sessions)}",
             "labels": LABELS,
             "limits": self.limits,

@@ -243,10 +243,9 @@ async def test_the_log_and_the_figures_say_that_it_drains(
     server = await serve()
 
     def drains() -> bool:
-        ticks = app.node.of("node.tick")
-        return bool(ticks) and ticks[-1]["figures"]["draining"]
+        return bool(app.node.of("node.tick")[-1]["figures"]["draining"])
 
-    await app.wait_until(lambda: bool(app.node.of("node.tick")))
+    await app.wait_until(lambda: bool(app.instances) and bool(app.node.of("node.tick")))
     assert not drains()
     server.drain(60.0)
     await app.wait_until(drains)

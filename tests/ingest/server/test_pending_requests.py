@@ -5,7 +5,7 @@ import asyncio
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.connection import Connection
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApplication, published_name
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.waiting import within
@@ -16,7 +16,7 @@ def hold_back(app: ScriptedApplication) -> None:
     """Publishes whose name begins with slow are answered by the test."""
 
     async def decide(instance: Instance, event: Message) -> Message | None:
-        return None if event["name"].startswith("slow") else await app.accept_publish(instance, event)
+        return None if published_name(event).startswith("slow") else await app.accept_publish(instance, event)
 
     app.on["rtmp.publish"] = decide
 
@@ -33,7 +33,7 @@ async def asked(app: ScriptedApplication, name: str, connection: int = -1) -> Me
     """The application was."""
 
     def found() -> list[Message]:
-        return [event for event in app.connections[connection].of("rtmp.publish") if event["name"] == name]
+        return [each for each in app.connections[connection].of("rtmp.publish") if published_name(each) == name]
 
     await app.wait_until(lambda: bool(app.connections) and bool(found()))
     return found()[0]
@@ -90,6 +90,7 @@ async def test_one_that_is_refused_while_another_waits_does_not_end_the_connecti
     async with RtmpClient(port=port) as encoder:
         await encoder.connect("live")
         first, second = await asks(encoder, "slow one"), await asks(encoder, "slow two")
+        await asked(app, "slow two")
         await refuse(app, "slow one")
         refused = await encoder.wait_for(events.StatusReceived, lambda status: status.stream_id == first)
         assert refused.code == "NetStream.Publish.BadName"

@@ -84,7 +84,7 @@ async def test_a_recording(app: ScriptedApplication, serve: Serve, tmp_path: Pat
         viewer.resume_reading()
         await viewer.command("pause", False, 0.0)
         await viewer.until_over(timeout_s=8)
-        assert viewer.media() == clip
+        assert sorted(viewer.media()) == sorted(clip)  # Sounds overtake a long picture.
 
 
 async def test_not_for_ever(app: ScriptedApplication, serve: Serve) -> None:
