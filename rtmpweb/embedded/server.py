@@ -55,10 +55,10 @@ class Embedded:
             raise ListenError(
                 "RTMPWEB_HTTP is off: the embedded server needs it. Run `manage.py runrtmp` for RTMP alone."
             )
-        config = self._configure()
-        http = self._listen(config, settings.HTTP_ADDRESS)
+        http = self._listen(settings.HTTP_ADDRESS)
         settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], http.getsockname()[1])
         try:
+            config = self._configure()
             firststart.migrate()
             installation.check()
             self._start_rtmp(config)
@@ -78,6 +78,7 @@ class Embedded:
 
     @staticmethod
     def _configure() -> ServerConfig:
+        """What pages may play from here is told by the port of HTTP, which must be known."""
         try:
             config = server_config(settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS, settings.MEDIA_ADDRESS)
             if config.rtmps and config.certificate and config.certificate_key:
@@ -87,12 +88,12 @@ class Embedded:
         return config
 
     @staticmethod
-    def _listen(config: ServerConfig, http: tuple[str, int]) -> socket.socket:
+    def _listen(http: tuple[str, int]) -> socket.socket:
         """Where HTTP is listened for. What stops the other listeners is found, too, before the first start makes, and
         shows once, what it makes.
         """
-        media = {SETTINGS["rtmp"]: config.rtmp, SETTINGS["rtmps"]: config.rtmps, SETTINGS["http"]: config.media}
-        others = {setting: address for setting, address in media.items() if address is not None}
+        media = {"rtmp": settings.RTMP_ADDRESS, "rtmps": settings.RTMPS_ADDRESS, "http": settings.MEDIA_ADDRESS}
+        others = {SETTINGS[scheme]: address for scheme, address in media.items() if address is not None}
         bound = listen({"RTMPWEB_HTTP": http, **others})
         for setting in others:
             bound[setting].close()
