@@ -1,4 +1,6 @@
-"""A stream's history is found by its stream. Groups are changed by superusers only."""
+"""A stream's history is found by its stream and a node's by its node, and what is open without either's history. Groups
+are changed by superusers only.
+"""
 
 from django.db import migrations, models
 
@@ -26,11 +28,20 @@ class Migration(migrations.Migration):
         AddIndexWhileWritten(
             model_name="session",
             index=models.Index(
-                fields=["stream", "kind", "-started_at"],
+                fields=["stream", "kind", "ended_at", "-started_at"],
                 name="session_open_by_stream",
                 condition=models.Q(("ended_at__isnull", True)),
             ),
         ),
+        AddIndexWhileWritten(
+            model_name="session",
+            index=models.Index(
+                fields=["node", "ended_at", "-started_at"],
+                name="session_open_on_node",
+                condition=models.Q(("ended_at__isnull", True)),
+            ),
+        ),
+        migrations.RemoveIndex(model_name="session", name="session_open_by_node"),
         AddIndexWhileWritten(
             model_name="session",
             index=models.Index(fields=["node", "-started_at"], name="session_node_started"),
