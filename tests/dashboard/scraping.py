@@ -25,4 +25,5 @@ def scrape(client: Client, **headers: str) -> dict[str, Metric]:
 
 
 def values(families: dict[str, Metric], name: str) -> dict[tuple[str, ...], float]:
-    return {tuple(sample.labels.values()): sample.value for sample in families[name].samples}
+    """By the values of the labels, in the order of the labels' names: as they stand in the text."""
+    return {tuple(value for _, value in sorted(each.labels.items())): each.value for each in families[name].samples}

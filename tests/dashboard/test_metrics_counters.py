@@ -57,9 +57,9 @@ def test_what_a_node_counted(client: Client, stream: Stream) -> None:
         assert values(found, f"rtmpweb_node_{name}") == {("n1",): count}
     assert values(found, "rtmpweb_node_refused_connections") == {("n1",): 6.0}
     ended = values(found, "rtmpweb_node_sessions_ended")
-    assert {labels for labels, count in ended.items() if count} == {("n1", "publish", "tcp_reset")}
-    assert ended["n1", "play", "too_slow"] == 0, "from the beginning, so that the first is an increase"
-    assert values(found, "rtmpweb_node_sessions_started") == {("n1", "publish"): 1.0, ("n1", "play"): 0.0}
+    assert {labels for labels, count in ended.items() if count} == {("publish", "n1", "tcp_reset")}
+    assert ended["play", "n1", "too_slow"] == 0, "from the beginning, so that the first is an increase"
+    assert values(found, "rtmpweb_node_sessions_started") == {("publish", "n1"): 1.0, ("play", "n1"): 0.0}
     assert values(found, "rtmpweb_node_attempts_refused")["n1", "key_unknown"] == 4.0
     assert values(found, "rtmpweb_node_recordings")["n1", "failed"] == 1.0
     assert values(found, "rtmpweb_node_process_cpu_seconds") == {("n1",): 812.5}
@@ -113,7 +113,7 @@ def test_tries_to_deliver_messages(client: Client, db: None) -> None:
     Outcome = DeliveryCount.Outcome  # noqa: N806 - a class.
     DeliveryCount.objects.create(to="webhook", outcome=Outcome.FAILED, count=12)
     assert {each: count for each, count in values(scrape(client), "rtmpweb_delivery_tries").items() if count} == {
-        ("webhook", "failed"): 12.0
+        ("failed", "webhook"): 12.0
     }
 
 
