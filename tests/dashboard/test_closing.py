@@ -1,12 +1,15 @@
 """A WebSocket of a real process is refused with a code that reaches the page: of ours, and of a plain Daphne."""
 
 import socket
+import sqlite3
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from tests.production.parts import Daphne, Web
+from tests.server_process import Installation
 
 REQUEST = (
     "GET /ws/live/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n"
@@ -17,10 +20,13 @@ REQUEST = (
 
 @pytest.fixture(scope="module", params=[Web, Daphne])
 def web(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Web]:
-    """Its database answers, but has no tables: to everything that is asked of it, an error."""
-    folder = tmp_path_factory.mktemp("web")
-    process: Web = request.param(folder, {"RTMPWEB_DATA_DIR": str(folder), "DATABASE_URL": "", "REDIS_URL": ""})
+    """Its database answers, but has lost the table of log-in sessions since it started: to who has one, an error."""
+    installation = Installation(tmp_path_factory.mktemp("web"))
+    installation.put_tables()
+    process: Web = request.param(installation.folder, installation.environment)
     process.start()
+    with closing(sqlite3.connect(installation.database)) as connection, connection:
+        connection.execute("DROP TABLE django_session")
     yield process
     process.stop()
 
