@@ -56,6 +56,8 @@ class HttpLimits:
     said_bytes_per_s: int = 256
     """What a WebSocket may be sent by its page, which answers pings, as a mean over `said_s`: its request is in it."""
     said_s: float = 80.0
+    message_bytes: int = 4 * KIB
+    """Of a message of a WebSocket's page, which has nothing to say."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not an error.
@@ -216,6 +218,11 @@ class Socket(WebSocketProtocol):  # type: ignore[misc]
             self.transport.abortConnection()
         else:
             super().dataReceived(data)
+
+    def onMessageFrameBegin(self, length: int) -> None:
+        super().onMessageFrameBegin(length)
+        if self.message_data_total_length > self._http.limits.message_bytes:
+            self.dropConnection(abort=True)
 
     def connectionLost(self, reason: Any) -> None:
         self._http.places.free(self._address)

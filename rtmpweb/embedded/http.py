@@ -17,9 +17,6 @@ from rtmpweb.embedded.connections import KIB, Factory, HttpLimits, Socket
 
 logger = logging.getLogger(__name__)
 
-MESSAGE_BYTES = 4 * KIB
-"""Of a WebSocket's page, which has nothing to say."""
-
 
 class HttpServer(Server):  # type: ignore[misc]
     """Daphne's server, but with a bound socket and a factory of our own, and without its own signal handlers."""
@@ -32,8 +29,8 @@ class HttpServer(Server):  # type: ignore[misc]
             endpoints=["the socket below"],  # Daphne refuses to be made without any.
             signal_handlers=False,
             request_buffer_size=self._limits.body_bytes + 1,  # A body is handed over whole.
-            websocket_max_message_size=MESSAGE_BYTES,
-            websocket_max_frame_size=MESSAGE_BYTES,
+            websocket_max_message_size=0,  # It would hold for what pages are sent, too: Socket bounds what they say.
+            websocket_max_frame_size=self._limits.message_bytes,
             server_name="rtmpweb",
             ready_callable=self._adopt,
         )

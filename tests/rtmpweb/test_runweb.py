@@ -1,5 +1,6 @@
 """`manage.py runweb` under clients that take more than their share."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 
 import pytest
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import CloseConnection, Event, Ping, Pong, Request, TextMessage
 
 from tests.production.parts import Web
 from tests.production.reconnecting import held
@@ -23,12 +26,20 @@ PLACES = 25
 LONG_S = 15.0
 """More than either, on a machine that others keep busy; less than for ever."""
 BODY_MIB = 400
+MESSAGE_BYTES = 4096
+"""Of a page's WebSocket, at most."""
 FLAT_KIB = 40 * 1024
 """By which the process may grow meanwhile."""
 
-SESSION = """
+STREAMS = 300
+"""That the wall tells of."""
+
+SESSION = f"""
 from django.contrib.auth.models import User
 from django.test import Client
+from ingest.models import Application, Stream
+live, _ = Application.objects.get_or_create(name="live")
+Stream.objects.bulk_create(Stream(application=live, name="cam%d" % number) for number in range({STREAMS}))
 client = Client()
 client.force_login(User.objects.create_superuser("watcher"))
 print(client.cookies["sessionid"].value)
@@ -61,6 +72,12 @@ def web(installation: Installation) -> Iterator[Web]:
     process.start()
     yield process
     process.stop()
+
+
+@pytest.fixture(scope="module")
+def session(installation: Installation) -> str:
+    """Of somebody who may view."""
+    return installation.manage("shell", "--no-imports", "-c", SESSION).split()[-1]
 
 
 @contextmanager
@@ -206,8 +223,7 @@ def test_so_does_one_that_is_none(web: Web) -> None:
             assert status(client) == 400
 
 
-def test_a_page_that_talks_is_cut_off(web: Web, installation: Installation) -> None:
-    session = installation.manage("shell", "--no-imports", "-c", SESSION).split()[-1]
+def test_a_page_that_talks_is_cut_off(web: Web, session: str) -> None:
     with connected(web) as client:
         assert upgraded(client, web, session)
         talking = Thread(target=pour, args=[client, SAID * 100])
@@ -217,3 +233,58 @@ def test_a_page_that_talks_is_cut_off(web: Web, installation: Installation) -> N
                 pass
         talking.join(LONG_S)
         assert not talking.is_alive()
+
+
+class Page:
+    """A WebSocket of the wall."""
+
+    def __init__(self, client: socket.socket, web: Web, session: str) -> None:
+        self.client = client
+        self._ws = WSConnection(ConnectionType.CLIENT)
+        extra = [(b"Origin", web.url.encode()), (b"Cookie", f"sessionid={session}".encode())]
+        self.say(Request(host=f"127.0.0.1:{web.port}", target="/ws/live/", extra_headers=extra))
+        self.events = self._events()
+
+    def say(self, *events: Event) -> None:
+        self.client.sendall(b"".join(map(self._ws.send, events)))
+
+    def _events(self) -> Iterator[Event]:
+        """Until the connection is closed."""
+        with suppress(ConnectionResetError):
+            while data := self.client.recv(1 << 16):
+                self._ws.receive_data(data)
+                yield from self._ws.events()
+
+    def text(self) -> str:
+        """The next whole one."""
+        text = ""
+        for event in self.events:
+            if isinstance(event, TextMessage):
+                text += event.data
+                if event.message_finished:
+                    break
+        return text
+
+
+def test_a_page_is_sent_the_whole_wall(web: Web, session: str) -> None:
+    with connected(web) as client:
+        page = Page(client, web, session)
+        assert len(json.loads(page.text())["known"]) == STREAMS
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [TextMessage("a" * (MESSAGE_BYTES + 1))],
+        [TextMessage("a" * MESSAGE_BYTES, message_finished=False), TextMessage("a", message_finished=False)],
+    ],
+    ids=["at once", "in parts"],
+)
+def test_a_page_that_says_much_in_one_message_is_cut_off(web: Web, session: str, said: list[Event]) -> None:
+    with connected(web) as client:
+        page = Page(client, web, session)
+        assert page.text()
+        page.say(TextMessage("a" * MESSAGE_BYTES), Ping())
+        assert any(isinstance(event, Pong) for event in page.events)
+        page.say(*said)
+        assert not any(isinstance(event, TextMessage | CloseConnection) for event in page.events)
