@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import psycopg
 import pytest
 
+from tests import loops
 from tests.production.installation import Production
 from tests.server_process import wait_for
 
@@ -62,7 +63,7 @@ def counted(production: Production) -> Iterator[list[int]]:
 def test_a_flood_of_requests_takes_few_connections(production: Production) -> None:
     with counted(production) as found:
         before = found[-1]
-        statuses = asyncio.run(ask_all(production.web.port))
+        statuses = loops.run(ask_all(production.web.port))
         most = max(found)
         assert set(statuses) == {302}
         assert most <= before + AT_ONCE + OTHERS
