@@ -10,7 +10,8 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from dashboard import history
-from dashboard.history import moment, narrow
+from dashboard.history import narrow
+from dashboard.moments import moment
 from ingest.addresses import unit_or_itself
 from ingest.models import Attempt
 from ingest.services import bans

@@ -5,9 +5,7 @@ from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet
 from django.db.models.functions import Coalesce
-from django.utils.dateparse import parse_datetime
 
-from dashboard import zones
 from ingest.models import Attempt, Session, StatusEvent, Stream
 from ingest.services.sessions import event_payload
 
@@ -45,15 +43,6 @@ def refused_publishers(since: datetime) -> QuerySet[Attempt]:
     return narrow(attempts().exclude(action=Attempt.Action.PLAY), {"since": "latest__gte"}, {"since": since}).order_by(
         Coalesce("last_at", "at").desc()
     )
-
-
-def moment(text: str) -> datetime | None:
-    """What a filter is given: an ISO 8601 time, in the current zone where it names none; None when it is none."""
-    try:
-        found = parse_datetime(text)
-        return zones.aware(found) if found else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def narrow(rows: QuerySet[Row], lookups: dict[str, str], values: Filters) -> QuerySet[Row]:

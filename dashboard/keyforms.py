@@ -7,6 +7,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
+from dashboard.moments import MomentField
 from ingest.forms import NetworksField
 from ingest.models import Application, StreamKey
 from ingest.validators import validate_stream_name
@@ -27,7 +28,7 @@ class RightsForm(forms.Form):
     """What a key may do."""
 
     label = forms.CharField(max_length=128, required=False, empty_value="")
-    expires_at = forms.DateTimeField(required=False)
+    expires_at = MomentField(required=False)
     max_kbps = forms.IntegerField(required=False, min_value=1, max_value=MOST_KBPS)
     over_limit = forms.ChoiceField(
         choices=StreamKey.OverLimit.choices, initial=StreamKey.OverLimit.WARN, required=False

@@ -1,28 +1,30 @@
 """The range of hours that somebody wants to be computed anew."""
 
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 
+from dashboard.moments import MomentField, MomentInput
+
 LONGEST = timedelta(days=31)
 """More at once would keep the one worker busy for long."""
 
-HOUR_INPUT = {"type": "datetime-local", "step": 900}
+HOUR_INPUT = {"step": 900}
 """A quarter of an hour: in some zones whole hours of UTC begin with it."""
 
 
 class RangeForm(forms.Form):
     """Whole hours (UTC): since <= hour < until."""
 
-    since = forms.DateTimeField(label="From", widget=forms.DateTimeInput(HOUR_INPUT, "%Y-%m-%dT%H:%M"))
-    until = forms.DateTimeField(label="Until", widget=forms.DateTimeInput(HOUR_INPUT, "%Y-%m-%dT%H:%M"))
+    since = MomentField(label="From", widget=MomentInput(HOUR_INPUT))
+    until = MomentField(label="Until", widget=MomentInput(HOUR_INPUT))
 
     def clean(self) -> dict[str, Any]:
         found: dict[str, Any] = super().clean() or {}
         for name in ("since", "until"):
-            at = found[name].astimezone(UTC) if name in found else None
+            at = found.get(name)
             if at and at != at.replace(minute=0, second=0, microsecond=0):
                 self.add_error(name, f"Give a whole hour of UTC, by which history is kept: this is {at:%H:%M} there.")
         since, until = found.get("since"), found.get("until")

@@ -15,8 +15,8 @@ from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Concat
 from django.utils import timezone
 
-from dashboard import zones
-from dashboard.history import moment, narrow
+from dashboard.history import narrow
+from dashboard.moments import given, moment
 from ingest.contracts import END_REASONS
 from ingest.models import EncoderLogin, Session, Stream, StreamKey
 
@@ -113,20 +113,22 @@ class Search:
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "Search":
         names = ("stream", "address", "encoder", "key", "node", "reason", "since", "until", "order", *CHOICES)
-        return cls({name: query.get(name, "").strip().replace("\0", "")[:255] for name in names})
+        texts = {name: query.get(name, "") for name in names} | {
+            name: given(query, name) for name in ("since", "until")
+        }
+        return cls({name: text.strip().replace("\0", "")[:255] for name, text in texts.items()})
 
     @property
     def order(self) -> str:
         return self.shown["order"] if self.shown["order"] in ORDERS else "open"
 
     @property
-    def since(self) -> str:
-        """As the form's input takes it."""
-        return zones.field(moment(self.shown["since"]))
+    def since(self) -> datetime | None:
+        return moment(self.shown["since"])
 
     @property
-    def until(self) -> str:
-        return zones.field(moment(self.shown["until"]))
+    def until(self) -> datetime | None:
+        return moment(self.shown["until"])
 
     @property
     def is_filtered(self) -> bool:
@@ -142,7 +144,7 @@ class Search:
         chosen = {name: words.get(self.shown[name]) for name, words in CHOICES.items()}
         values |= {"kind": chosen["kind"], "open": chosen["state"], "test": chosen["test"]}
         values["reason"] = self.shown["reason"] if self.shown["reason"] in END_REASONS else None
-        values |= {name: moment(self.shown[name]) for name in ("since", "until")}
+        values |= {"since": self.since, "until": self.until}
         return matching(values)
 
     def page(self, cursor: str) -> "PageOf":

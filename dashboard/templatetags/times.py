@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from analytics.models import Grain
 from dashboard import zones
+from dashboard.moments import MomentInput
 
 register = template.Library()
 
@@ -57,3 +58,9 @@ def slot(start: datetime, grain: str) -> str:
 def utc_day(start: datetime) -> str:
     """A day of history, for the address of a page."""
     return f"{start.astimezone(UTC):%Y-%m-%d}"
+
+
+@register.simple_tag
+def moment_input(name: str, value: datetime | str | None, ident: str = "") -> SafeString:
+    """The input of a moment, for a form that is written by hand."""
+    return MomentInput().render(name, value, {"id": ident} if ident else None)

@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import history, keylist, tryout, zones
+from dashboard import history, keylist, tryout
 from dashboard.actors import actor_of
 from dashboard.keyforms import GRACE_WORDS, ChangeForm, CreateForm, RotateForm
 from dashboard.permissions import Ability
@@ -203,8 +203,7 @@ def _context(found: StreamKey) -> dict[str, Any]:
 
 
 def _change_form(found: StreamKey) -> ChangeForm:
-    initial = {name: getattr(found, name) for name in ChangeForm.base_fields}
-    return ChangeForm(initial=initial | {"expires_at": zones.field(found.expires_at)})
+    return ChangeForm(initial={name: getattr(found, name) for name in ChangeForm.base_fields})
 
 
 def _needs_script(request: HttpRequest) -> None:
