@@ -82,6 +82,29 @@ def test_a_browser_that_is_elsewhere_now_is_asked_no_more_than_once(
         assert len(loads) == 1
 
 
+def test_a_page_that_answers_a_form_is_not_made_again(
+    browser: Browser, server: ServerProcess, logged_in: StorageState
+) -> None:
+    """The laptop came to another zone while somebody filled the form in: what is wrong in it stays to be read."""
+    with browsing(browser, TOKYO, logged_in) as page:
+        page.goto(f"{server.http}/password/")
+        zone_of(page, TOKYO)
+        posts: list[str] = []
+        page.on("request", lambda asked: posts.append(asked.url) if asked.method == "POST" else None)
+        page.context.add_cookies([{"name": "browser_zone", "value": AUCKLAND, "url": server.http}])
+        page.fill("[name=old_password]", "not the one")
+        page.fill("[name=new_password1]", "correct horse battery")
+        page.fill("[name=new_password2]", "correct horse battery")
+        page.click("main button[type=submit]")
+        expect(page.locator("main .err").first).to_be_visible()
+        page.wait_for_function("document.cookie.includes('browser_zone=Asia/Tokyo')")
+        page.wait_for_load_state("networkidle")
+        zone_of(page, AUCKLAND)
+        assert posts == [f"{server.http}/password/"]
+        page.goto(f"{server.http}/system/")
+        zone_of(page, TOKYO)
+
+
 def test_a_choice_is_kept_until_it_is_taken_back(
     browser: Browser, server: ServerProcess, logged_in: StorageState
 ) -> None:

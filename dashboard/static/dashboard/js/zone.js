@@ -51,7 +51,8 @@ export function moment(local) {
   return local - offset(local - offset(local));
 }
 
-/** Tells the server the browser's zone. A page that was made in another, though nobody chose it, is made again. */
+/** Tells the server the browser's zone. A page that was made in another, though nobody chose it, is made again; but not
+ * one that answers a form: it would be sent a second time. */
 export function tellZone({ again = false } = {}) {
   const named = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
   const own = SAME_AS_UTC.test(named) ? "UTC" : named;
@@ -59,7 +60,8 @@ export function tellZone({ again = false } = {}) {
   if (own === "" || told()) return;
   const secure = location.protocol === "https:" ? "; secure" : "";
   document.cookie = `${COOKIE}=${own}; path=/; max-age=${YEAR_S}; samesite=lax${secure}`;
-  if (again && told() && own !== zone && root.dataset.zoneBy !== "choice") location.reload();
+  const isAnswer = root.dataset.posted !== undefined;
+  if (again && !isAnswer && told() && own !== zone && root.dataset.zoneBy !== "choice") location.reload();
 }
 
 /** The names to choose from, once somebody is about to. */
