@@ -5,7 +5,7 @@ gave a duration (section 7.2.2.1). It alone pays for it: its messages are looked
 where their time is another. The others are sent the shared bytes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ingest.live.shared import SharedMessage
@@ -38,23 +38,25 @@ class Passage:
         at = reached if self._shift_ms is None else (timestamp + self._shift_ms) & MASK
         return at if difference(at, reached) >= 0 else reached
 
-    def take(self, messages: Iterable[SharedMessage], *, has_video: bool) -> list[SharedMessage]:
-        """Those that belong to the item. `has_video`: so that one frame is a picture."""
+    def take(
+        self, messages: Iterable[SharedMessage], is_beginning: Callable[[SharedMessage], bool]
+    ) -> list[SharedMessage]:
+        """Those that belong to the item. `is_beginning`: whether it can be one frame: a picture, if there are any."""
         taken = []
         for message in messages:
             if self.is_over:
                 break
-            if self.length_ms is None or self._belongs(message, has_video):
+            if self.length_ms is None or self._belongs(message, is_beginning):
                 taken.append(message)
                 if self._reached is not None and self._shift_ms is None and message.is_frame:
                     self._shift_ms = self._reached - message.timestamp
         return taken
 
-    def _belongs(self, message: SharedMessage, has_video: bool) -> bool:
+    def _belongs(self, message: SharedMessage, is_beginning: Callable[[SharedMessage], bool]) -> bool:
         if not message.is_frame:
             return message.is_header or self.length_ms != 0
         if self.length_ms == 0:
-            self.is_over = message.is_keyframe if has_video else True
+            self.is_over = is_beginning(message)
             return self.is_over
         if self._first is None:
             self._first = message.timestamp

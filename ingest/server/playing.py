@@ -165,12 +165,21 @@ class Playing(Player):
             self.switch.complete(now)
 
     def _beginning(self, queued: list[SharedMessage]) -> int | None:
-        """Where it can begin. The newest keyframe, as the headers are the newest, too; a picture, if there is none."""
-        if "video_codec" not in self.live.media:
-            return next((at for at, each in enumerate(queued) if each.is_frame), None)
-        lacking = self.live.lacks_keyframes
-        pictures = [at for at, each in enumerate(queued) if each.is_video and each.is_frame]
-        return max((at for at in pictures if lacking or queued[at].is_keyframe), default=None)
+        """Where it can begin. With the newest picture that does, as the headers are the newest, too."""
+        places = (at for at, each in enumerate(queued) if self._is_beginning(each))
+        return max(places, default=None) if self._has_video else next(places, None)
+
+    @property
+    def _has_video(self) -> bool:
+        return "video_codec" in self.live.media
+
+    def _is_beginning(self, message: SharedMessage) -> bool:
+        """Whether it can begin with it: a keyframe, any picture where none are to be waited for, any frame of sound
+        alone.
+        """
+        if not self._has_video:
+            return message.is_frame
+        return message.is_keyframe or (message.is_video and message.is_frame and self.live.lacks_keyframes)
 
     def take_over(self, former: Player, now: float) -> None:
         queued, self._queued = self._queued, []
@@ -234,10 +243,7 @@ class Playing(Player):
         subscriber = self.subscriber
         before = subscriber.sent_bytes
         messages = subscriber.take_messages(most)
-        parts = [
-            passage.encoded(message, self.stream_id)
-            for message in passage.take(messages, has_video="video_codec" in self.live.media)
-        ]
+        parts = [passage.encoded(message, self.stream_id) for message in passage.take(messages, self._is_beginning)]
         subscriber.sent_bytes = before + sum(map(len, parts))
         if passage.is_over and not self._stopped:
             self._stopped = True

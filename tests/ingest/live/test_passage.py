@@ -1,5 +1,8 @@
 """What a player is sent whose time is its own, or whose item is shorter than the stream."""
 
+from collections.abc import Callable
+from operator import attrgetter
+
 import pytest
 
 from ingest.live.passage import Passage
@@ -11,6 +14,8 @@ def frame(kind: str, at: int, size: int = 20, *, is_keyframe: bool = False) -> S
     assert kind in ("audio", "video")
     return SharedMessage(kind, at, bytes(size), at / 1000, is_frame=True, is_keyframe=is_keyframe)  # type: ignore[arg-type]
 
+
+is_keyframe, is_frame = attrgetter("is_keyframe"), attrgetter("is_frame")
 
 HEADER = SharedMessage("video", 0, b"header", 0.0, is_header=True)
 METADATA = SharedMessage("data", 0, b"metadata", 0.0, is_header=True)
@@ -32,7 +37,7 @@ CUE = SharedMessage("data", 0, b"cue", 0.0)
 @pytest.mark.parametrize("size", [10, 150_000])
 def test_time(first: int, reached: int, timestamp: int, at: int, size: int) -> None:
     passage = Passage(reached=reached)
-    passage.take([frame("video", first)], has_video=True)
+    passage.take([frame("video", first)], is_keyframe)
     message = frame("video", timestamp, size)
     (received,) = read_chunks(passage.encoded(message, 5))
     assert (received.timestamp, received.stream_id, received.payload) == (at, 5, message.payload)
@@ -42,16 +47,16 @@ def test_time(first: int, reached: int, timestamp: int, at: int, size: int) -> N
 
 def test_nothing_is_before_what_was_reached() -> None:
     passage = Passage(reached=1500)
-    assert passage.take([HEADER], has_video=True) == [HEADER]
+    assert passage.take([HEADER], is_keyframe) == [HEADER]
     assert passage.at(700) == 1500, "headers, before the first frame"
-    passage.take([frame("video", 500)], has_video=True)
+    passage.take([frame("video", 500)], is_keyframe)
     assert [passage.at(timestamp) for timestamp in (200, 499, 500, 501, 0xFFFFFFF0)] == [1500, 1500, 1500, 1501, 1500]
 
 
 def test_metadata_are_of_no_time() -> None:
     passage = Passage(reached=1500)
     for messages in ([METADATA], [frame("video", 500), METADATA]):
-        assert METADATA in passage.take(messages, has_video=True)
+        assert METADATA in passage.take(messages, is_keyframe)
         (received,) = read_chunks(passage.encoded(METADATA, 5))
         assert (received.timestamp, received.payload) == (0, b"metadata")
 
@@ -59,21 +64,21 @@ def test_metadata_are_of_no_time() -> None:
 def test_it_ends_by_the_media_s_time() -> None:
     passage = Passage(length_ms=100)
     messages = [HEADER, frame("audio", 5000), CUE, frame("video", 5099), frame("video", 5100), frame("audio", 5050)]
-    assert passage.take(messages[:3], has_video=True) == messages[:3]
-    assert passage.take(messages[3:], has_video=True) == messages[3:4]
+    assert passage.take(messages[:3], is_keyframe) == messages[:3]
+    assert passage.take(messages[3:], is_keyframe) == messages[3:4]
     assert passage.is_over
-    assert passage.take(messages, has_video=True) == []
+    assert passage.take(messages, is_keyframe) == []
 
 
 def test_across_the_wrap() -> None:
     passage = Passage(length_ms=100)
     messages = [frame("video", 0xFFFFFFFF - 10), frame("video", 80), frame("video", 90)]
-    assert passage.take(messages, has_video=True) == messages[:2]
+    assert passage.take(messages, is_keyframe) == messages[:2]
 
 
-@pytest.mark.parametrize(("has_video", "expected"), [(True, [0, 3]), (False, [0, 2])])
-def test_one_frame(has_video: bool, expected: list[int]) -> None:
+@pytest.mark.parametrize(("is_beginning", "expected"), [(is_keyframe, [0, 3]), (is_frame, [0, 2])])
+def test_one_frame(is_beginning: Callable[[SharedMessage], bool], expected: list[int]) -> None:
     messages = [HEADER, CUE, frame("audio", 10), frame("video", 20, is_keyframe=True), frame("audio", 30)]
     passage = Passage(length_ms=0)
-    assert passage.take(messages, has_video=has_video) == [messages[at] for at in expected]
+    assert passage.take(messages, is_beginning) == [messages[at] for at in expected]
     assert passage.is_over

@@ -1,5 +1,6 @@
 """Playlists of live streams (section 7.2.2.1): item after item, durations, what is missing, and the end."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from ingest.rtmp import events
 from ingest.rtmp.messages.user_control import UserControl
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.ingest.server.plays.clients import Stage, Viewer
 
 NOT_FOUND = "NetStream.Play.StreamNotFound"
@@ -96,6 +97,25 @@ async def test_a_duration_of_0_is_one_frame(app: ScriptedApplication, port: int,
         await viewer.status("NetStream.Play.Stop")
         media = viewer.client.of(events.VideoReceived) + viewer.client.of(events.AudioReceived)
         assert [event.payload for event in media] == ([AVC_HEADER, key_frame(1)] if has_video else [b"\xaf\x01sound"])
+
+
+async def test_a_duration_of_0_is_the_next_picture_where_none_is_a_keyframe(
+    app: ScriptedApplication, serve: Serve
+) -> None:
+    """Its encoder refreshes its pictures by parts, and has marked none for long."""
+    server = await serve()
+    async with Stage(server.addresses[0][1]) as stage:
+        camera = await stage.camera("one")
+        await app.wait_until(lambda: server.registry.get("live/one") is not None)
+        live = server.registry.streams["live/one"]
+        live.video(0, inter_frame(0), asyncio.get_running_loop().time() - 20)
+        await camera.send()
+        await app.wait_until(lambda: live.lacks_keyframes)
+        viewer = await stage.viewer("one", -1000.0, 0.0)
+        await viewer.status("NetStream.Play.Start")
+        await camera.send(count=2)
+        await viewer.status("NetStream.Play.Stop")
+        assert viewer.video == [AVC_HEADER, inter_frame(2)]
 
 
 async def test_what_a_publisher_leaves_goes_on_with_the_next(app: ScriptedApplication, port: int) -> None:
