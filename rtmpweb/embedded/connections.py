@@ -1,9 +1,11 @@
 """Connections of HTTP and WebSocket, bounded: how many there are, how long each takes, and how much it makes us hold.
 
 Daphne holds whatever is sent, and Twisted's deadline begins anew with each byte. Here a connection has a place from its
-accept on, each phase of a request a deadline that no byte moves, and its body a bound, as all bodies together have.
+accept on, each phase of a request a deadline that no byte moves, and its body a bound, as all bodies together have, and
+all answers. A request that came with the one before it waits until that one's answer is taken.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from io import BytesIO
@@ -16,6 +18,7 @@ from twisted.web import http
 from ingest.addresses import Network, is_in
 from ingest.server.allowance import Allowance
 from ingest.server.places import Places
+from rtmpweb.embedded.answers import MIB, Answers, Outbox
 
 KIB = 1024
 
@@ -51,6 +54,8 @@ class HttpLimits:
     """From an answer to the first byte of the next request."""
     answer_s: float = 300.0
     """For the client to take an answer that does not fit into the buffers, once it is all made."""
+    answers_bytes: int = 128 * MIB
+    """Of all answers that are yet to be taken, but for some 128 KiB of each; over it connections are cut off."""
     linger_s: float = 1.5
     """From a refusal to the close, so that the client can read it."""
     said_bytes_per_s: int = 256
@@ -130,17 +135,24 @@ class Channel(HTTPChannel):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._is_refused = False
+        self._is_over = False
+        """Whether what comes is not read, and what is answered not sent: the connection is about to close."""
         self._is_idle = False
         """Whether an answer was made, and nothing has come since."""
         self._is_full = False
         """Whether the client has yet to take what was written."""
+        self._answered: Request | None = None
+        """Whose answer is all made, and not all taken."""
+
+    def connectionMade(self) -> None:
+        self._outbox = Outbox(self.factory.answers, self.address, self.cut)
+        super().connectionMade()
 
     def resetTimeout(self) -> None:
         """Nothing: a byte more does not move the deadline."""
 
     def dataReceived(self, data: bytes) -> None:
-        if self._is_refused:
+        if self._is_over:
             return  # Read and forgotten, so that the close that follows is no reset.
         if self._is_idle:
             self._is_idle = False
@@ -157,18 +169,31 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             self.setTimeout(limits.body_s)
 
     def rawDataReceived(self, data: bytes) -> None:
-        if self._is_refused:
+        if self._is_over:
             return
         try:
             super().rawDataReceived(data)
         except Refusal as refusal:
             self._refuse(refusal)
+        if self._is_full:
+            self.transport.pauseProducing()  # Twisted would keep it all, for after the answer.
 
-    def requestDone(self, request: Request) -> None:
-        self._is_idle = True
-        super().requestDone(request)
-        if self._is_idle:
-            self._wait()
+    # --- The answer ---
+
+    def write(self, data: bytes) -> None:
+        self.writeSequence([data])
+
+    def writeSequence(self, iovec: Iterable[bytes]) -> None:
+        if self._is_over:
+            return
+        for data in iovec:
+            self._outbox.put(data)
+        self._send()
+        self.factory.answers.make_room(self._outbox)
+
+    def _send(self) -> None:
+        while not self._is_full and (piece := self._outbox.take()):
+            self.transport.write(piece)
 
     def pauseProducing(self) -> None:
         self._is_full = True
@@ -177,26 +202,47 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     def resumeProducing(self) -> None:
         self._is_full = False
         super().resumeProducing()
+        self._send()
+        if self._answered is not None and not self._is_full:
+            request, self._answered = self._answered, None
+            self.requestDone(request)
+
+    def requestDone(self, request: Request) -> None:
+        if self._is_full:
+            self._answered = request
+            self.setTimeout(self.factory.limits.answer_s)
+            return
+        self._is_idle = True
+        super().requestDone(request)
         if self._is_idle:
-            self._wait()
+            self.setTimeout(self.factory.limits.idle_s)
+
+    # --- The end ---
+
+    def cut(self) -> None:
+        """Closes it at once, whatever is yet to be sent."""
+        self._is_over = True
+        self._outbox.drop()
+        self.transport.abortConnection()
 
     def timeoutConnection(self) -> None:
         """A phase took too long: who is in the midst of a request is told."""
-        if self.requests and not self._is_refused:
+        if self._answered is not None:
+            self.cut()
+        elif self.requests and not self._is_over:
             self._refuse(Refusal(HTTPStatus.REQUEST_TIMEOUT, "The request did not come in time."))
         else:
             super().timeoutConnection()
 
     def connectionLost(self, reason: Any) -> None:
         self.factory.places.free(self.address)
+        self._outbox.drop()
+        if self._answered is not None:
+            self.requests.remove(self._answered)  # It has ended, as far as it knows.
         super().connectionLost(reason)
 
-    def _wait(self) -> None:
-        limits = self.factory.limits
-        self.setTimeout(limits.answer_s if self._is_full else limits.idle_s)
-
     def _refuse(self, refusal: Refusal) -> None:
-        self._is_refused = True
+        self._is_over = True
         self.transport.write(refusal.answer())
         self.setTimeout(self.factory.limits.linger_s)
 
@@ -246,6 +292,7 @@ class Factory(HTTPFactory):  # type: ignore[misc]
             setting="RTMPWEB_HTTP_CONNECTIONS",
             advice="Raise the limit, block the address, or name it in RTMPWEB_TRUSTED_PROXIES if it is a proxy's.",
         )
+        self.answers = Answers(limits.answers_bytes)
         self._held_bytes = 0
 
     def buildProtocol(self, addr: Any) -> Channel | None:
