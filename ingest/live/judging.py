@@ -74,7 +74,6 @@ class Judging:
             expects_video=limits["expect_video"],
             keyframe_intervals=tuple(meter.keyframe_intervals),
             open_gop_s=meter.open_gop_s,
-            lacks_keyframes=meter.lacks_keyframes,
             max_kbps=self.limit.max_kbps,
             fps=second.fps,
             fps_media=second.fps_media,

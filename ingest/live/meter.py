@@ -26,7 +26,10 @@ PACE_SECONDS: Final = 10
 KEYFRAME_INTERVALS: Final = 5
 """Whose largest is in a sample; the checks look at twice as many."""
 LACKING_S: Final = 10.0
-"""Pictures that come for so long, and for twice as long as between any of the latest keyframes, come without them."""
+"""Pictures that come for so long without a keyframe, but for the first one, come without them."""
+LONG_LACKING_S: Final = 30.0
+"""Once two have come: for so long, and for twice as long as between any of the latest. Encoders that put keyframes where
+scenes change, as x264 does by default, let 250 frames go by in a still one."""
 
 
 @dataclass(slots=True)
@@ -231,8 +234,10 @@ class Meter:
     @property
     def lacks_keyframes(self) -> bool:
         """Pictures come, and a keyframe is not to be waited for: as with intra refresh, which renews them by parts."""
-        age = self.open_gop_s
-        return age is not None and age >= LACKING_S and age > 2 * max(self.keyframe_intervals, default=0.0)
+        age, intervals = self.open_gop_s, self.keyframe_intervals
+        if age is None:
+            return False
+        return age >= max(LONG_LACKING_S, 2 * max(intervals)) if intervals else age >= LACKING_S
 
     @property
     def without_audio_s(self) -> float:

@@ -24,8 +24,6 @@ class Figures:
 
     It stands still while nothing arrives: that is starving, and no long group of pictures.
     """
-    lacks_keyframes: bool = False
-    """Players no longer wait for one."""
     video_kbps: float | None = None
     """Mean of 5 s."""
     long_kbps: float | None = None

@@ -50,9 +50,14 @@ def limit_share(figures: Figures) -> float | None:
     return 100 * figures.sent_kbps / figures.max_kbps
 
 
+def without_keyframes_s(figures: Figures) -> float | None:
+    """How long pictures have come without one, but for the first; then the distance of keyframes is judged."""
+    return None if figures.keyframe_intervals else figures.open_gop_s
+
+
 def long_gops(figures: Figures) -> float | None:
     """The shorter of the last two groups of pictures; an open one counts as two of half its length."""
-    if figures.open_gop_s is None or figures.lacks_keyframes:
+    if figures.open_gop_s is None or not figures.keyframe_intervals:
         return None
     last = figures.keyframe_intervals[-LONG_GOPS:]
     return max(min(last) if len(last) == LONG_GOPS else 0.0, figures.open_gop_s / LONG_GOPS)
@@ -60,15 +65,10 @@ def long_gops(figures: Figures) -> float | None:
 
 def any_long_gop(figures: Figures) -> float | None:
     """The longest of the last four groups of pictures and the open one."""
-    if figures.open_gop_s is None or figures.lacks_keyframes:
+    if figures.open_gop_s is None:
         return None
     last = figures.keyframe_intervals[-CLEARING_LONG_GOPS:]
     return max(figures.open_gop_s, *last) if len(last) == CLEARING_LONG_GOPS else inf
-
-
-def without_keyframes_s(figures: Figures) -> float | None:
-    """How long pictures have come without one, once nobody waits for the next."""
-    return figures.open_gop_s if figures.lacks_keyframes else None
 
 
 def short_gops(figures: Figures) -> float | None:

@@ -214,9 +214,22 @@ def test_groups_of_pictures_too_long_and_too_short() -> None:
     long = Watched().play(video(60, gop_s=8.0) + audio(60))
     assert (long.codes, long.opened("gop_long")) == ({"gop_long"}, 17)
     bad = Watched().play(video(60, gop_s=12.0) + audio(60))
-    assert (bad.opened("gop_long", "warning"), bad.opened("gop_long", "bad")) == (10, 25)
+    assert (bad.opened("no_keyframes"), bad.cleared("no_keyframes")) == (11, 13), "it looks as if none came any more"
+    assert (bad.opened("gop_long", "warning"), bad.opened("gop_long", "bad")) == (21, 25)
     short = Watched().play(video(60, gop_s=0.25) + audio(60))
     assert (short.codes, short.opened("gop_short"), short.opened("gop_short", "bad")) == ({"gop_short"}, 10, None)
+
+
+def test_keyframes_where_scenes_change_are_not_missed_in_a_still_one() -> None:
+    """As x264 puts them: 250 pictures from one to the next at most, which are 16.7 s at 15 a second."""
+    messages, start = [], 0.0
+    for gop_s in (2, 5, 3, 4, 2, 250 / 15, 3, 2, 4, 3, 2, 3):
+        messages += video(gop_s, fps=15.0, gop_s=gop_s, start=start)
+        start += gop_s
+    watched = Watched().play(messages + audio(start))
+    assert watched.codes == {"gop_long"}
+    found = [at for at, second in enumerate(watched.seconds) if second]
+    assert found == list(range(found[0], found[-1] + 1)), "told once"
 
 
 @pytest.mark.parametrize("begins_with_one", [True, False])
