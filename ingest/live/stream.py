@@ -368,7 +368,8 @@ class LiveStream:
     def mute(self, subscriber: Subscriber, kinds: frozenset[Kind], now: float) -> None:
         """The player is sent none of these kinds any more, of what waits for it neither, and all of the others.
 
-        What it is sent again begins with the headers that have changed meanwhile, video then at its next keyframe.
+        What it is sent again begins with the headers that have changed meanwhile, video then at its next keyframe, if
+        one is to be waited for.
         """
         if kinds == subscriber.muted.keys():
             return
@@ -378,7 +379,10 @@ class LiveStream:
             headers = self.headers_for(subscriber, self.time.latest)
             subscriber.catch_up(header for header in headers if header.arrived >= wanted.get(header.kind, inf))
         if "video" in wanted:
-            subscriber.wait_for_keyframe()
+            if self.lacks_keyframes:
+                subscriber.begin_anywhere()
+            else:
+                subscriber.wait_for_keyframe()
 
     def headers_for(self, subscriber: Subscriber, timestamp: int) -> list[SharedMessage]:
         """The newest header of each kind and slot, stamped so, as the player takes them."""
