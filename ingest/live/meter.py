@@ -28,8 +28,8 @@ KEYFRAME_INTERVALS: Final = 5
 LACKING_S: Final = 10.0
 """Pictures that come for so long without a keyframe, but for the first one, come without them."""
 LONG_LACKING_S: Final = 30.0
-"""Once two have come: for so long, and for twice as long as between any of the latest. Encoders that put keyframes where
-scenes change, as x264 does by default, let 250 frames go by in a still one."""
+"""Once two have come: for so long, and for twice as long as between any of the latest. Encoders that put keyframes
+where scenes change, as x264 does by default, let 250 frames go by in a still one."""
 
 
 @dataclass(slots=True)

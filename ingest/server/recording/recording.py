@@ -29,7 +29,10 @@ STEP_MS: Final = 40
 """Between what was there and what is appended, and where a publisher's time goes back."""
 
 NO_PICTURE_MS: Final = 10_000
-"""After so long without video a stream is sound alone, and after so long without a keyframe one without them."""
+"""After so long without video a stream is sound alone."""
+
+NO_KEYFRAME_MS: Final = 60_000
+"""After so long without a keyframe another file begins with any picture: there may be none (intra refresh)."""
 
 LOOK_S: Final = 2.0
 """Between two looks at the disk's free space."""
@@ -79,9 +82,7 @@ class Recording:
         self._pictured: int | None = None
         """The latest picture's timestamp."""
         self._keyed: int | None = None
-        """The latest keyframe's,"""
-        self._keyed_after_ms = 0
-        """and how long after the one before it came."""
+        """The latest keyframe's. None: there was none, so that the stream gave pictures as none is to be waited for."""
         self._latest: int | None = None
         """The latest frame's timestamp as the stream has it; None: the next frame is the file's first."""
         self._at = 0
@@ -142,7 +143,6 @@ class Recording:
             if message.is_video:
                 self._pictured = message.timestamp
             if message.is_keyframe:
-                self._keyed_after_ms = 0 if self._keyed is None else difference(message.timestamp, self._keyed)
                 self._keyed = message.timestamp
             if self._is_full(message):
                 self._end_file(dropped)
@@ -167,18 +167,13 @@ class Recording:
         return is_long or bool(settings.rotate_bytes and file.size >= settings.rotate_bytes)
 
     def _can_begin(self, message: SharedMessage) -> bool:
-        """With a keyframe, or any picture where they come without; while there has been no video, or none for long,
-        with any sound.
+        """With a keyframe, or any picture where there are none; while there has been no video, or none for long, with
+        any sound.
         """
         if message.is_video:
-            return message.is_keyframe or self._lacks_keyframes(message.timestamp)
+            keyed = self._keyed
+            return message.is_keyframe or keyed is None or difference(message.timestamp, keyed) > NO_KEYFRAME_MS
         return self._pictured is None or difference(message.timestamp, self._pictured) > NO_PICTURE_MS
-
-    def _lacks_keyframes(self, timestamp: int) -> bool:
-        """The stream lets pictures begin without one only if there is none to wait for (`Meter.lacks_keyframes`)."""
-        if self._keyed is None:
-            return True
-        return difference(timestamp, self._keyed) > max(NO_PICTURE_MS, 2 * self._keyed_after_ms)
 
     # --- Files ---
 

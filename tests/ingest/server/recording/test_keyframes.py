@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from ingest.live.shared import SharedMessage
 from ingest.server.recording.recorder import Recorder
 from ingest.server.recording.recorders import Recorders
-from ingest.server.recording.recording import Order
+from ingest.server.recording.recording import Order, Recording
 from ingest.server.recording.reports import Report
 from ingest.server.recording.settings import QUEUE, RecordingSettings
 from tests.ingest.live.payloads import AVC_HEADER, START_WALL, inter, keyframe, make_stream, publisher
@@ -36,3 +37,29 @@ async def test_a_stream_with_a_keyframe_or_none(tmp_path: Path, keyframes: tuple
     tags = media(tags_of(tmp_path / closed.file))
     assert [payload for _, _, payload in tags][:2] == [AVC_HEADER, expected]
     assert tags[-1][2] == inter(129)
+
+
+@pytest.mark.parametrize(
+    ("keyframes", "expected"),
+    [
+        ((0, 2, 4, 38, 70), [keyframe(2), keyframe(4), keyframe(38), keyframe(70)]),
+        ((0, 2, 4), [keyframe(2), keyframe(4), *(inter(at) for at in range(65, 90))]),
+        ((0,), [inter(at) for at in range(61, 90)]),
+        ((), [inter(at) for at in range(1, 90)]),
+    ],
+    ids=["still scenes", "none any more", "none but the first", "none"],
+)
+def test_a_full_file_is_followed_by_one_that_begins_with_a_keyframe(
+    tmp_path: Path, keyframes: tuple[int, ...], expected: list[bytes]
+) -> None:
+    """As long as one comes each minute. `keyframes`: in which seconds; each file is full with its first picture."""
+    settings = RecordingSettings(folder=tmp_path, min_free_bytes=0, rotate_bytes=1)
+    recording = Recording(Order("live", "demo", "all"), settings)
+    pictures = [
+        SharedMessage("video", 1000 * at, (keyframe if at in keyframes else inter)(at), at, True, at in keyframes)
+        for at in range(90)
+    ]
+    reports = recording.write(pictures, 0) + recording.close(0)
+    files = [report.file for report in reports if report.state == "started"]
+    first, *others = [media(tags_of(tmp_path / file))[0][2] for file in files]
+    assert (first, others) == (pictures[0].payload, expected)
