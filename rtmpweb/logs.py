@@ -47,6 +47,9 @@ ROUTINE_TASKS = frozenset(
 REFUSALS = Bound(20, 60.0)
 """Lines about requests that Django refused: anybody can have any number of them written."""
 
+KILLED = Bound(6, 60.0)
+"""Lines about applications that ran on when their clients had gone."""
+
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """Control characters, what begins a line, and what turns one round."""
 
@@ -92,6 +95,20 @@ class ShortenRefusals(logging.Filter):
         record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
         record.exc_info = record.exc_text = None
         record.msg, record.args = _refusal(record) + more(left_out), ()
+        return True
+
+
+class ShortenKilled(logging.Filter):
+    """Daphne tells of each application that runs on when its client has gone: at length, with the URL, each second."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name != "daphne.server" or "was killed" not in str(record.msg):
+            return True
+        left_out = KILLED.take()
+        if left_out is None:
+            return False
+        words = "A request or a WebSocket was still worked on long after its client had gone, and was given up"
+        record.msg, record.args = words + (more(left_out) or "."), ()
         return True
 
 
@@ -159,7 +176,12 @@ def process_name(arguments: Sequence[str]) -> str:
 def configuration(*, form: str, level: str, node: str, access: bool) -> dict[str, Any]:
     """Django's LOGGING. `access`: whether requests are logged, one line each."""
     formatter: dict[str, Any] = {"()": "rtmpweb.logs.TextLines"}
-    filters = {"context": AddContext, "routine": LeaveRoutineOut, "refusals": ShortenRefusals}
+    filters = {
+        "context": AddContext,
+        "routine": LeaveRoutineOut,
+        "refusals": ShortenRefusals,
+        "killed": ShortenKilled,
+    }
     if form == "json":
         formatter = {"()": "rtmpweb.logs.JsonLines", "node": node, "process": process_name(sys.argv)}
     return {

@@ -5,7 +5,7 @@ accept on, each phase of a request a deadline that no byte moves, and its body a
 all answers. A request that came with the one before it waits until that one's answer is taken.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from io import BytesIO
@@ -113,11 +113,11 @@ class Request(WebRequest):  # type: ignore[misc]
         return processed
 
     def finish(self) -> None:
-        self._let_go()
+        when_ended(self.server, self, self._let_go)
         super().finish()
 
     def connectionLost(self, reason: Any) -> None:
-        self._let_go()
+        when_ended(self.server, self, self._let_go)
         super().connectionLost(reason)
 
     def _let_go(self) -> None:
@@ -235,7 +235,8 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             super().timeoutConnection()
 
     def connectionLost(self, reason: Any) -> None:
-        self.factory.places.free(self.address)
+        latest = self.requests[0] if self.requests else None
+        when_ended(self.factory.server, latest, lambda: self.factory.places.free(self.address))
         self._outbox.drop()
         if self._answered is not None:
             self.requests.remove(self._answered)  # It has ended, as far as it knows.
@@ -271,7 +272,7 @@ class Socket(WebSocketProtocol):  # type: ignore[misc]
             self.dropConnection(abort=True)
 
     def connectionLost(self, reason: Any) -> None:
-        self._http.places.free(self._address)
+        when_ended(self._http.server, self, lambda: self._http.places.free(self._address))
         super().connectionLost(reason)
 
 
@@ -312,6 +313,17 @@ class Factory(HTTPFactory):  # type: ignore[misc]
 
     def log(self, request: Request) -> None:
         """Nothing: `rtmpweb.access` does."""
+
+
+def when_ended(server: Any, protocol: Any, do: Callable[[], object]) -> None:
+    """Once what the server runs for this one has ended, which holds what was sent, also when its client has gone; at
+    once, if there is nothing. `server`: Daphne's; `protocol`: None for a connection that has asked nothing.
+    """
+    application = server.connections.get(protocol, {}).get("application_instance")
+    if application is None:
+        do()
+    else:
+        application.add_done_callback(lambda _: do())
 
 
 def too_large(limits: HttpLimits) -> Refusal:

@@ -1,6 +1,7 @@
 """Connections of HTTP without a server: Daphne's part is played, and time is a test's own."""
 
 import asyncio
+from concurrent.futures import Future
 from typing import Any
 
 from twisted.internet import testing
@@ -29,6 +30,7 @@ class Server:
     def __init__(self) -> None:
         self.requests: list[Any] = []
         self.bodies: list[asyncio.Queue[dict[str, Any]]] = []
+        self.connections: dict[Any, dict[str, Any]] = {}
 
     def protocol_connected(self, protocol: Any) -> None:
         """There is one more."""
@@ -41,8 +43,13 @@ class Server:
 
     def create_application(self, protocol: Any, scope: Any) -> "asyncio.Queue[dict[str, Any]]":
         self.requests.append(protocol)
+        self.connections[protocol] = {"application_instance": Future()}
         self.bodies.append(asyncio.Queue())
         return self.bodies[-1]
+
+    def end(self, protocol: Any) -> None:
+        """The application that answers this one has ended."""
+        self.connections[protocol]["application_instance"].set_result(None)
 
 
 class Http:
@@ -65,8 +72,10 @@ class Http:
         return made
 
     def answer(self, content: bytes = b"ok") -> None:
-        """The latest request's."""
-        answer(self.server.requests[-1], content)
+        """The latest request's, and the end of what made it."""
+        request = self.server.requests[-1]
+        answer(request, content)
+        self.server.end(request)
 
 
 class Client:

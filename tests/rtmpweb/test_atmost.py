@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.system.watch import Watch
-from rtmpweb.atmost import AtMost
+from rtmpweb.atmost import WAITING_EACH, AtMost
 
 
 class Application:
@@ -16,10 +16,12 @@ class Application:
     def __init__(self) -> None:
         self.running = 0
         self.most = 0
+        self.bodies: list[bytes] = []
         self.go_on = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.running += 1
+        self.bodies.append((await receive())["body"])
         self.most = max(self.most, self.running)
         try:
             await self.go_on.wait()
@@ -27,8 +29,28 @@ class Application:
             self.running -= 1
 
 
+class Asked:
+    """A request, and who asks."""
+
+    def __init__(self, bounded: AtMost, path: str, body: bytes) -> None:
+        self.says: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.says.put_nowait({"type": "http.request", "body": body, "more_body": False})
+        self.told: list[dict[str, Any]] = []
+        self.task = asyncio.create_task(bounded({"type": "http", "path": path}, self.says.get, self._hear))
+
+    async def _hear(self, message: dict[str, Any]) -> None:
+        self.told.append(message)
+
+    def leave(self) -> None:
+        self.says.put_nowait({"type": "http.disconnect"})
+
+
+def ask(bounded: AtMost, count: int, path: str = "/") -> list[Asked]:
+    return [Asked(bounded, path, b"%d" % number) for number in range(count)]
+
+
 def asked(bounded: AtMost, count: int, path: str = "/") -> "list[asyncio.Task[None]]":
-    return [asyncio.create_task(bounded({"type": "http", "path": path}, None, None)) for _ in range(count)]
+    return [each.task for each in ask(bounded, count, path)]
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -46,6 +68,46 @@ async def test_what_is_over_the_limit_waits_for_its_turn() -> None:
     application.go_on.set()
     await asyncio.wait_for(asyncio.gather(*requests), 5)
     assert application.most == 2
+
+
+async def test_who_leaves_is_not_waited_for() -> None:
+    application = Application()
+    bounded = AtMost(application, 2)
+    requests = ask(bounded, 6)
+    await until(lambda: application.running == 2)
+    for request in requests[3:]:
+        request.leave()
+    await until(lambda: all(request.task.done() for request in requests[3:]))
+    application.go_on.set()
+    await asyncio.wait_for(requests[2].task, 5)
+    assert sorted(application.bodies) == [b"0", b"1", b"2"]
+    later = ask(bounded, 2)  # And all places are there again.
+    await asyncio.wait_for(asyncio.gather(*(request.task for request in later)), 5)
+
+
+async def test_who_leaves_as_its_turn_comes_leaves_no_place_empty() -> None:
+    application = Application()
+    bounded = AtMost(application, 1)
+    first, second, third = ask(bounded, 3)
+    await until(lambda: application.running == 1)
+    application.go_on.set()
+    first.task.add_done_callback(lambda _: second.leave())
+    await asyncio.wait_for(asyncio.gather(first.task, second.task, third.task), 5)
+    assert application.bodies[-1] == b"2"
+
+
+async def test_beyond_so_many_that_wait_one_is_refused_and_told_when_to_come_again() -> None:
+    application = Application()
+    bounded = AtMost(application, 1)
+    *_, refused = requests = ask(bounded, 1 + WAITING_EACH + 1)
+    await asyncio.wait_for(refused.task, 5)
+    start, body = refused.told
+    assert start["status"] == 503
+    assert dict(start["headers"])[b"retry-after"] == b"5"
+    assert b"try again" in body["body"]
+    application.go_on.set()
+    await asyncio.wait_for(asyncio.gather(*(request.task for request in requests)), 5)
+    assert len(application.bodies) == 1 + WAITING_EACH
 
 
 async def test_health_is_told_at_once() -> None:

@@ -190,6 +190,19 @@ def test_an_answered_body_makes_room(http: Http) -> None:
     assert len(http.server.requests) == 2
 
 
+def test_who_leaves_makes_room_once_nothing_runs_for_it(http: Http) -> None:
+    first, *_ = fill(http)
+    first.send(b"a")
+    first.leave()
+    early = http.client()
+    early.send(post(LIMITS.body_bytes), bytes(LIMITS.body_bytes))
+    assert early.status == 503
+    http.server.end(http.server.requests[0])
+    later = http.client()
+    later.send(post(LIMITS.body_bytes), bytes(LIMITS.body_bytes))
+    assert len(http.server.requests) == 2
+
+
 # --- Connections ---
 
 
@@ -201,6 +214,16 @@ def test_an_address_has_so_many_connections() -> None:
     assert third is None
     assert http.connect("192.0.2.8")
     first.leave()
+    assert http.connect()
+
+
+def test_a_place_is_free_once_nothing_runs_for_who_left() -> None:
+    http = Http(HttpLimits(max_connections_per_address=1))
+    first = http.client()
+    first.send(GET)
+    first.leave()
+    assert http.connect() is None
+    http.server.end(http.server.requests[0])
     assert http.connect()
 
 

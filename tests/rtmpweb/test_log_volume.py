@@ -1,5 +1,6 @@
 """What is not written: secrets that libraries tell of, what goes on all day, and more than a line for a refusal."""
 
+import asyncio
 import logging
 import logging.config
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from rtmpweb.logs import ROUTINE_TASKS, WARNINGS_ONLY, configuration
 from tests.dashboard.conftest import client_of, make_user
 from tests.receivers import http_receiver
 
-ROOTS = ("django", "celery", "httpx", "httpcore")
+ROOTS = ("django", "celery", "daphne", "httpx", "httpcore")
 """Loggers that write by the configuration under test: the real root has pytest's handlers."""
 
 SECRET = "tell-this-to-nobody"
@@ -135,6 +136,22 @@ def test_a_forbidden_page_is_one_line(written: StringIO) -> None:
 def test_the_path_of_nothing_is_not_told_whole(written: StringIO) -> None:
     logging.getLogger("django.request").warning("Not Found: %s", "/" + 5000 * "x", extra={"status_code": 404})
     assert len(written.getvalue()) < 300
+
+
+def test_what_is_killed_for_those_who_left_is_told_in_few_short_lines(
+    written: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "KILLED", Bound(6, 60.0))
+    for _ in range(500):  # As Daphne's server has it.
+        logging.getLogger("daphne.server").warning(
+            "Application instance %r for connection %s took too long to shut down and was killed.",
+            asyncio.Future,
+            f"<WebRequest at 0x7f method=GET uri=/x?{SECRET}>",
+        )
+    lines = written.getvalue().splitlines()
+    assert len(lines) == 6
+    assert "after its client had gone" in lines[0]
+    assert SECRET not in written.getvalue()
 
 
 def test_a_fault_of_our_own_keeps_its_traceback(written: StringIO) -> None:
