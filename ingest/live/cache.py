@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from ingest.live.extended import message_of
@@ -33,10 +34,13 @@ class CacheLimits:
 SPARE: Final = 8
 """One part in so many of the node's memory is made free at once, so that room is not looked for with each message."""
 
+FORMS: Final = 3
+"""In which a message is kept that late players share: its payload, in chunks, and as a tag of FLV."""
+
 
 class CacheMemory:
-    """What the picture caches of a node hold together. Over the bound the largest ones are dropped: their late players
-    wait for the next keyframe, and many small streams have theirs at once.
+    """What the picture caches of a node hold together. Over the bound larger ones give way to smaller ones: their late
+    players wait for the next keyframe, and many small streams have theirs at once.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -46,23 +50,35 @@ class CacheMemory:
         """Groups of pictures that gave way, since the node began."""
         self._held: dict[PictureCache, int] = {}
 
-    def hold(self, cache: "PictureCache", size_bytes: int) -> bool:
-        """The cache is to hold so much from now on. False: it is the largest itself, and was dropped."""
+    def hold(self, cache: "PictureCache", size_bytes: int) -> None:
+        """The cache holds so much from now on."""
         self.held_bytes += size_bytes - self._held.pop(cache, 0)
-        if not size_bytes:
-            return True
-        self._held[cache] = size_bytes
-        if self.held_bytes > self.most_bytes:
-            self._make_room()
-        return cache in self._held
+        if size_bytes:
+            self._held[cache] = size_bytes
 
-    def _make_room(self) -> None:
-        most_bytes = self.most_bytes - self.most_bytes // SPARE
-        for cache in sorted(self._held, key=self._held.__getitem__, reverse=True):
-            if self.held_bytes <= most_bytes:
+    def fits(self, cache: "PictureCache", size_bytes: int) -> bool:
+        """Whether the cache may hold so much as it is."""
+        return self._left(cache, size_bytes) >= 0
+
+    def make_room(self, cache: "PictureCache", size_bytes: int) -> bool:
+        """Have larger ones give way for the cache to hold so much. False: they are too few, and it gives way itself."""
+        left = self._left(cache, size_bytes)
+        if left >= 0:
+            return True
+        larger = [(held, each) for each, held in self._held.items() if held > size_bytes and each is not cache]
+        if left + sum(held for held, _ in larger) < 0:
+            self.dropped += 1
+            return False
+        for held, each in sorted(larger, key=itemgetter(0), reverse=True):
+            if left >= self.most_bytes // SPARE:
                 break
             self.dropped += 1
-            cache.clear()
+            left += held
+            each.clear()
+        return True
+
+    def _left(self, cache: "PictureCache", size_bytes: int) -> int:
+        return self.most_bytes - self.held_bytes + self._held.get(cache, 0) - size_bytes
 
 
 class HeaderCache:
@@ -134,13 +150,15 @@ class PictureCache:
         self._made: list[SharedMessage] = []
         """The first ones as messages, and where in the buffer those end."""
         self._made_end = 0
+        self._made_bytes = 0
+        """What these may come to hold."""
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def messages(self) -> list[SharedMessage]:
-        """All of them, each made once: the players that join share their bytes."""
+        """All of them, each made once if there is room for that: the players that join share their bytes."""
         made, at = self._made, self._made_end
         if at == self._end:
             return made
@@ -150,10 +168,15 @@ class PictureCache:
                 kind, is_frame, is_keyframe, timestamp, arrived, size = _record.unpack_from(view, at)
                 at += _record.size
                 payload = view[at : at + size].tobytes()
-                made.append(make(KINDS[kind], timestamp, payload, arrived, is_frame, is_keyframe))
+                message = make(KINDS[kind], timestamp, payload, arrived, is_frame, is_keyframe)
+                made.append(message)
+                self._made_bytes += FORMS * message.variants * size
                 at += size
         self._made_end = at
-        self._memory.hold(self, len(self._buffer) + at)
+        if self._memory.fits(self, self._size_bytes):
+            self._hold()
+        else:
+            self._forget_made()
         return made
 
     @property
@@ -195,26 +218,40 @@ class PictureCache:
         """False: there is no room in the node, and all of it has gone."""
         former = len(self._buffer)
         size = max(least, former + max(former // 2, SMALLEST_BUFFER))
-        if not self._memory.hold(self, size + self._made_end):
-            return False
+        if not self._memory.fits(self, size + self._made_bytes):
+            self._forget_made()
+            if not self._memory.make_room(self, size):
+                self.clear()
+                return False
         self._buffer += bytes(size - former)
+        self._hold()
         return True
 
     def _begin(self) -> None:
         """Another group of pictures, in the buffer of the last one unless that was far smaller than the buffer."""
-        is_too_large = len(self._buffer) > max(4 * self._end, 2 * SMALLEST_BUFFER)
-        self._end = self._count = self._made_end = 0
-        if is_too_large or self._made:
-            self._made = []
-            if is_too_large:
-                self._buffer = bytearray()
-            self._memory.hold(self, len(self._buffer))
+        if len(self._buffer) > max(4 * self._end, 2 * SMALLEST_BUFFER):
+            self._buffer = bytearray()
+            self._hold()
+        self._end = self._count = 0
+        if self._made:
+            self._forget_made()
 
     def clear(self) -> None:
-        self._end = self._count = self._made_end = 0
-        self._made = []
         self._buffer = bytearray()
-        self._memory.hold(self, 0)
+        self._end = self._count = 0
+        self._forget_made()
+
+    def _forget_made(self) -> None:
+        self._made = []
+        self._made_end = self._made_bytes = 0
+        self._hold()
+
+    @property
+    def _size_bytes(self) -> int:
+        return len(self._buffer) + self._made_bytes
+
+    def _hold(self) -> None:
+        self._memory.hold(self, self._size_bytes)
 
 
 class Keyframe(NamedTuple):

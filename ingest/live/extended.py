@@ -39,6 +39,10 @@ class ExtendedMessage(SharedMessage):
         self.needs = needs
         self._plain: tuple[int, SharedMessage | None] | None = None
 
+    @property
+    def variants(self) -> int:
+        return 1 << self.needs.bit_count()
+
     def plain(self, track: int) -> SharedMessage | None:
         """The track alone, for all who take no more; None: there is nothing of it in the message."""
         if self._plain is None or self._plain[0] != track:

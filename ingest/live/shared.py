@@ -90,6 +90,11 @@ class SharedMessage:
         return self.kind == "data" and self.is_header and self.slot == METADATA_SLOT
 
     @property
+    def variants(self) -> int:
+        """How many messages may be sent in its place, itself included."""
+        return 1
+
+    @property
     def is_disposable(self) -> bool:
         """A frame that no other refers to. Found out once, and only if some player is slow."""
         found = self._disposable
