@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.utils import timezone
-
 from dashboard.streams import Now
 from dashboard.system.judge import NODE_LATE
+from ingest import sharedclock
 from ingest.contracts import NodeFigures
 from ingest.models import Node
 from ingest.services import nodes as service
@@ -74,7 +73,7 @@ def read(*, name: str | None = None) -> list[NodeNow]:
     if name is not None:
         rows = rows.filter(name=name)
     figures = {node["node"]: node for node in Now.read().nodes}
-    now = timezone.now()
+    now = sharedclock.look()
     found = [_now(row, figures.get(row.name), row.publishers, row.players, now) for row in rows]
     return sorted(found, key=lambda node: (ORDER[node.state], node.name))
 

@@ -307,7 +307,7 @@ class NodeAdmin(ReadOnlyAdmin):
         self._ask(
             request,
             queryset,
-            partial(acts.drain_node, grace_s=DRAIN_GRACE_S, now=timezone.now()),
+            partial(acts.drain_node, grace_s=DRAIN_GRACE_S),
             f"is drained: it takes nothing new, and what is live there ends after {DRAIN_GRACE_S} s.",
         )
 

@@ -1,8 +1,8 @@
 """The time of day as a media node goes by: by the machine's clock, but without its leaps.
 
 A machine's clock is corrected now and then, and may be an hour off for a while: samples that lie in it would leave a
-hole, and leases of others seem to have run out. So this one goes on with the time that passes. It follows the machine's
-slowly where that is off by seconds, and takes a leap over only once it has lasted.
+hole. So this one goes on with the time that passes. It follows the machine's slowly where that is off by seconds, and
+takes a leap over only once it has lasted. What nodes compare with one another goes by `ingest.sharedclock`.
 """
 
 import logging
@@ -29,13 +29,18 @@ PASSING: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """The clock of the time that passes. While the machine sleeps, time passes, too."""
 
 
+def passing() -> float:
+    """Seconds that only grow."""
+    return time.clock_gettime(PASSING)
+
+
 class SteadyClock:
     """Any thread may ask."""
 
     def __init__(
         self,
         clock: Callable[[], float] = lambda: time.time(),
-        passing: Callable[[], float] = lambda: time.clock_gettime(PASSING),
+        passing: Callable[[], float] = passing,
     ) -> None:
         """`clock`: seconds since the epoch, as the machine has them. `passing`: seconds that only grow."""
         self._clock = clock

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from django.http import Http404, HttpRequest
-from django.utils import timezone
 from ninja import Body, Field, Query, Router, Schema, Status
 
 from dashboard import nodes as service
@@ -124,7 +123,7 @@ def node(request: HttpRequest, name: str) -> NodeOut:
 def drain(request: HttpRequest, name: str, wish: Body[DrainIn | None] = None) -> Status[NodeOut | Problem]:
     """Have the node take nothing new and, after `grace_s`, end what is left. 409 for a node that is down."""
     grace_s = wish.grace_s if wish else service.USUAL_GRACE_S
-    return _ask(request, name, partial(acts.drain_node, grace_s=grace_s, now=timezone.now()))
+    return _ask(request, name, partial(acts.drain_node, grace_s=grace_s))
 
 
 @router.post(

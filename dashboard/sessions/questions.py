@@ -16,6 +16,7 @@ from dashboard.sessions import measured
 from dashboard.sessions.lastminute import LastMinute, look
 from dashboard.streams import Now
 from dashboard.templatetags.ui import END_WORDS, HEALTH_WORDS, lasted, reason_words
+from ingest import sharedclock
 from ingest.contracts import Issue, NodeFigures, StreamSnapshot
 from ingest.models import Attempt, Node, Session
 
@@ -152,7 +153,7 @@ class Questions:
         if node is None:
             return "unknown"
         ticks = any(figures["node"] == node.name for figures in self._now.nodes)  # Though it can't write, perhaps.
-        if node.state == Node.State.DOWN or (node.seen_at < self.at - NODE_SILENT and not ticks):
+        if node.state == Node.State.DOWN or (node.seen_at < sharedclock.utc_now() - NODE_SILENT and not ticks):
             return "down"
         return "draining" if node.state == Node.State.DRAINING else "up"
 

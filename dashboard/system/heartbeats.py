@@ -1,4 +1,7 @@
-"""Signs of life of processes: of Celery's, written to the database by a thread in each, and of the web processes."""
+"""Signs of life of processes: of Celery's, written to the database by a thread in each, and of the web processes.
+
+Times are by the clock that all share (ingest.sharedclock).
+"""
 
 import logging
 import threading
@@ -11,6 +14,7 @@ from django.db import Error, close_old_connections, connections
 from django.utils import timezone
 
 from dashboard.models import Heartbeat
+from ingest import sharedclock
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +63,7 @@ class Pulse:
 
     def _run(self) -> None:
         detail = self._detail()
-        self._write(lambda: forget(now=timezone.now()))
+        self._write(lambda: forget(now=sharedclock.look()))
         while True:
             self._write(
                 lambda: beat(
@@ -67,12 +71,12 @@ class Pulse:
                     name=self._name,
                     started_at=self._started_at,
                     detail=detail,
-                    now=timezone.now(),
+                    now=sharedclock.look(),
                 )
             )
             if self._ending.wait(settings.PROCESS_BEAT_S):
                 break
-        self._write(lambda: stopped(kinds=self._kinds, name=self._name, now=timezone.now()))
+        self._write(lambda: stopped(kinds=self._kinds, name=self._name, now=sharedclock.look()))
 
     def _write(self, work: Callable[[], None]) -> None:
         try:

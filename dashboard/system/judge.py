@@ -82,10 +82,12 @@ def _processes(found: Found, kind: str, former: Part | None) -> Part:
         return _unheard(kind, former)
     limit = timedelta(seconds=settings.PROCESS_LATE_S)
     rows = [row for row in found.rows.heartbeats if row.kind == kind]
-    alive = [row for row in rows if row.stopped_at is None and found.now - row.seen_at <= limit]
+    alive = [row for row in rows if row.stopped_at is None and found.rows.at - row.seen_at <= limit]
     if alive:
         late = [
-            row for row in rows if row.stopped_at is None and limit < found.now - row.seen_at <= limit + MISSING_WORKER
+            row
+            for row in rows
+            if row.stopped_at is None and limit < found.rows.at - row.seen_at <= limit + MISSING_WORKER
         ]
         if late:
             return failing(
@@ -126,8 +128,8 @@ def _nodes(found: Found, kind: str, former: Part | None) -> Part:
     if found.rows is None or found.database.state != State.OK:
         return as_told if told else _unheard(kind, former)
     running = [node for node in found.rows.nodes if node.stopped_at is None]
-    alive = [node for node in running if found.now - node.seen_at <= NODE_LATE]
-    silent = [node for node in running if NODE_LATE < found.now - node.seen_at <= MISSING_NODE]
+    alive = [node for node in running if found.rows.at - node.seen_at <= NODE_LATE]
+    silent = [node for node in running if NODE_LATE < found.rows.at - node.seen_at <= MISSING_NODE]
     if alive and not silent:
         busy = [
             (figures["node"], issue)
@@ -205,7 +207,9 @@ def _media(found: Found, kind: str, former: Part | None) -> Part:
         return in_order(kind, None, "Off: RTMPWEB_MEDIA turns on previews, players in browsers and downloads.")
     if found.rows is None or found.database.state != State.OK:
         return _unheard(kind, former)
-    running = [node for node in found.rows.nodes if node.stopped_at is None and found.now - node.seen_at <= NODE_LATE]
+    running = [
+        node for node in found.rows.nodes if node.stopped_at is None and found.rows.at - node.seen_at <= NODE_LATE
+    ]
     open_ = [node for node in running if MEDIA_MARK in node.address]
     if open_:
         told = [part for node in open_ for part in node.address.split(", ") if MEDIA_MARK in part]

@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
 from dashboard.system import heartbeats
-from ingest import migrated, readonly
+from ingest import clock, migrated, readonly, sharedclock
 from ingest.livestore import LiveView, get_livestore
 from ingest.models import Node
 
@@ -133,18 +133,24 @@ class Rows:
     nodes: list[Node]
     run: AnalyticsRun | None
     """The last one that has ended."""
+    at: datetime
+    """By the clock that all who write them share,"""
+    ahead_s: float
+    """which was ahead of the time that passes by so much."""
 
 
 def read_rows() -> Rows:
     ended = AnalyticsRun.objects.filter(ended_at__isnull=False).order_by("-ended_at")
     try:
-        rows = Rows(list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first())
+        heartbeats, nodes, run = list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first()
+        at = sharedclock.look()
     except DatabaseError as error:
         if migrated.lacks_tables(error):
             raise NotMigrated(migrated.reason(error)) from error
         raise
+    ahead_s = at.timestamp() - clock.passing()
     _connect_anew()
-    return rows
+    return Rows(heartbeats, nodes, run, at, ahead_s)
 
 
 def _connect_anew() -> None:

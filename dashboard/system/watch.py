@@ -1,6 +1,7 @@
 """One look at all parts each LOOK_S, in a thread of every web process, so that pages only read what it saw."""
 
 import logging
+import math
 import threading
 import time
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ FIRST_S = 4.0
 DISK_S = 0.5
 """For the answer of a disk, which others don't wait for."""
 HURRY_S = 1.0
+LEAP_S = 4.0
+"""Of the clock of the signs of life: more, and who is seen each 3 s would be late."""
 
 LOCKED = timedelta(seconds=4)
 """Others may keep the database locked for so long. With the next look signs of life would be missed."""
@@ -77,6 +80,8 @@ class Watch:
         self._live: Probe[LiveView] = Probe("Redis" if settings.REDIS_URL else "LiveStore", read_live)
         self._disk = DiskSpace(settings.DATA_DIR)
         self._began = timezone.now()
+        self._leapt_at, self._ahead_s = self._began, math.nan
+        """When the clock that all signs of life go by was set; and how far it was ahead of the time that passes."""
         self._report = Report(self._began)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -146,6 +151,7 @@ class Watch:
         self._disk.wait(DISK_S)
         view = self._live.found if self._live.up else None
         former = {part.kind: part for part in self._report.parts}
+        self._look_for_a_leap(now)
         found = Found(
             now=now,
             database=self._database_part(now),
@@ -154,6 +160,7 @@ class Watch:
             nodes=view.nodes if view is not None else None,
             hearing_until=max(
                 self._began + timedelta(seconds=settings.STARTING_S),
+                self._leapt_at + timedelta(seconds=settings.HEARING_S),
                 *(
                     (probe.since or self._began) + timedelta(seconds=settings.HEARING_S)
                     for probe in (self._database, self._writes)
@@ -170,6 +177,13 @@ class Watch:
             return Report(now, parts)
         bad = sum(stream["health"] == "bad" for stream in by_stream(view.streams).values())
         return Report(now, parts, list(view.nodes), bad)
+
+    def _look_for_a_leap(self, now: datetime) -> None:
+        """After one, all are heard anew: what they wrote before seems to be old."""
+        if self._database.up and self._database.found is not None:
+            former, self._ahead_s = self._ahead_s, self._database.found.ahead_s
+            if abs(self._ahead_s - former) > LEAP_S:
+                self._leapt_at = now
 
     def _database_part(self, now: datetime) -> Part:
         """One that only answers works in part: whoever writes that he lives can't be heard then."""

@@ -21,6 +21,7 @@ from dashboard.permissions import Ability
 from dashboard.system.parts import State as PartState
 from dashboard.system.watch import get_watch
 from dashboard.views.access import require_ability
+from ingest import sharedclock
 from ingest.services import audit
 
 PAGE_SIZE = 25
@@ -66,7 +67,7 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
         "bars": strip.BARS,
         "partitions": partitions.filter(grain=Grain.HOUR, start__gt=now - timedelta(days=days))[:MOST_PARTITIONS],
         "failed": partitions.filter(state=Partition.State.FAILED).order_by("-start", "grain")[:MOST_PARTITIONS],
-        "places": where.places(now),
+        "places": where.places(sharedclock.utc_now()),
         "is_written": get_watch().report().state("database") is PartState.OK,
         "form": form,
     }

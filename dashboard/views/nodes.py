@@ -7,7 +7,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import nodes as service
@@ -58,7 +57,7 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
     given = request.POST.get("grace_s", "")
     grace_s = int(given) if given.isdecimal() and len(given) < 9 else service.USUAL_GRACE_S
     grace_s = min(grace_s, service.MOST_GRACE_S)
-    act = partial(acts.drain_node, grace_s=grace_s, now=timezone.now())
+    act = partial(acts.drain_node, grace_s=grace_s)
     return _ask(request, name, act, f"{name} takes nothing new; what is still live there ends after {grace_s} s.")
 
 

@@ -33,7 +33,7 @@ class ActiveSession:
     """Of its last event."""
     metadata_changes: int = 0
     silent_since: datetime | None = None
-    """Without audio and video, as the last second told."""
+    """Without audio and video, as the last second told; by the shared clock."""
     issues: dict[str, Issue] = field(default_factory=dict)
     """The open health issues by check, as they were told last,"""
     media: MediaInfo = field(default_factory=MediaInfo)
@@ -110,14 +110,17 @@ expires before its node has written again."""
 
 
 class Reach:
-    """Since when this process could write to the database without a break. Reads don't count: a standby takes them."""
+    """Since when this process could write to the database without a break. Reads don't count: a standby takes them.
+
+    By the shared clock. A leap of that is a break: until all have written again, what they wrote tells nothing.
+    """
 
     def __init__(self) -> None:
-        self._since = self._last = datetime.min.replace(tzinfo=UTC)
+        self._since = self._last = datetime.fromtimestamp(0, UTC)
 
     def reached(self, now: datetime) -> None:
         """Something was written."""
-        self._since = self.since(now)
+        self._since = self.since(now) if now > self._last - BREAK else now
         self._last = now
 
     def since(self, now: datetime) -> datetime:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from channels.exceptions import StopConsumer
 
-from ingest import clean, clock
+from ingest import clean, clock, sharedclock
 from ingest.consumers import database, deciding, guarding, recorder, recordings
 from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, REACH, ActiveSession, join_stream, standing
 from ingest.consumers.asking import Permission
@@ -113,29 +113,31 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         peer = self.peer
         session_id = uuid.uuid4()
         permission = Permission(peer, session_id)
-        asked_at = clock.utc_now()
+        asked_at = sharedclock.utc_now()
 
         def check() -> Question | None:
-            now = clock.utc_now()
+            shared = sharedclock.look()
             return admission.check_publish(
                 request=request,
                 address=peer.address,
-                now=now,
+                now=clock.utc_now(),
                 asked_at=asked_at,
                 standing=standing,
-                reached_since=REACH.since(now),
+                reached_since=REACH.since(shared),
+                shared_now=shared,
             )
 
         def admit() -> Grant:
-            now = clock.utc_now()
+            shared = sharedclock.look()
             return admission.admit_publish(
                 session=session_id,
                 request=request,
                 peer=peer,
-                now=now,
+                now=clock.utc_now(),
                 asked_at=asked_at,
                 standing=standing,
-                reached_since=REACH.since(now),
+                reached_since=REACH.since(shared),
+                shared_now=shared,
             )
 
         async def decide(deadline: float) -> Grant:
@@ -147,7 +149,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
                 grant = await self._decided("publish", decide)
                 break
             except NotYet as later:
-                await asyncio.sleep((later.at - clock.utc_now()).total_seconds())
+                await asyncio.sleep((later.at - sharedclock.utc_now()).total_seconds())
             except Refused as refused:
                 await self._reject(event, refused)
                 return
@@ -188,7 +190,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             now = clock.utc_now()
             found = playable.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
             if wanted != "recorded":
-                elsewhere.refuse(found=found, node=node, now=now)
+                elsewhere.refuse(found=found, node=node, now=sharedclock.utc_now())
             return found
 
         async def decide(deadline: float) -> Playable:

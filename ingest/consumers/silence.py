@@ -3,8 +3,9 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from ingest import sharedclock
 from ingest.consumers.active import ACTIVE
 from ingest.contracts import Sample
 
@@ -58,4 +59,4 @@ class Silences:
 def _since(sample: Sample) -> datetime | None:
     if sample.idle_ms < SILENT_MS:
         return None
-    return datetime.fromtimestamp(sample.at_us / 1e6 - sample.idle_ms / 1000, UTC)
+    return sharedclock.of(sample.at_us / 1e6 - sample.idle_ms / 1000)

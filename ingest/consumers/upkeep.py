@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from django.db import Error as AnyDatabaseError
 from django.db import transaction
 
-from ingest import clock, migrated
+from ingest import clock, migrated, sharedclock
 from ingest.consumers import database, recorder
 from ingest.consumers.active import REACH, leased, must_end, of_node, published
 from ingest.consumers.silence import Change, Silences
 from ingest.contracts import EndReason, Issue, Sample
+from ingest.models import Session
 from ingest.services import bans, elsewhere, installation, judging, leases, nodes, revocation
 from ingest.services.guard import get_guard
 from ingest.services.installation import StartError
@@ -30,7 +31,7 @@ T = TypeVar("T")
 REVOCATIONS_S = 0.9
 """Less than a tick, so that each tick asks."""
 
-PROCESS_BEGAN = clock.utc_now()
+PROCESS_BEGAN = clock.now()
 
 LEASES_S = leases.RENEW_S - 0.1
 """Likewise, so that it is each third tick."""
@@ -157,10 +158,10 @@ class Upkeep:
                 name=self.node,
                 address=self._address,
                 url=self._url,
-                now=clock.utc_now(),
+                now=sharedclock.look(),
                 since=self._began,
                 alive=alive,
-                process_since=PROCESS_BEGAN,
+                process_since=sharedclock.of(PROCESS_BEGAN),
             )
             leases.forget_silences(node=started.node.pk)
             self._read_bans()
@@ -173,7 +174,7 @@ class Upkeep:
             return
         if started is None:
             return  # Another process may still have the name: that shows with the next ticks.
-        REACH.reached(clock.utc_now())
+        REACH.reached(sharedclock.utc_now())
         if self._refused:
             logger.info("The node takes connections again.")
         self._row, self._refused = started.node.pk, ""
@@ -204,9 +205,10 @@ class Upkeep:
             list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, judging.Rules], dict[str, str]
         ]:
             self._read_bans()
+            shared = sharedclock.look()
             due = revocation.due(node=self.node, now=clock.utc_now())
             rules = judging.rules(streams=set(streams.values())) if streams else {}
-            gone = elsewhere.told(paths=waiting, node=self.node, now=clock.utc_now()) if waiting else {}
+            gone = elsewhere.told(paths=waiting, node=self.node, now=shared) if waiting else {}
             return due, nodes.drain(name=self.node), rules, gone
 
         due, drain, rules, gone = await database.run(read, executor=database.READ)
@@ -220,7 +222,7 @@ class Upkeep:
         if gone:
             await self._send_away(gone)
         if drain is not None and drain != self._drain_told:
-            await self._drain(drain.left_s(clock.utc_now()))
+            await self._drain(drain.left_s(sharedclock.utc_now()))
         elif drain is None and self._drains:
             await self._drain(None)
         self._drain_told = drain
@@ -236,7 +238,7 @@ class Upkeep:
         alive = of_node(self.node)
 
         def renew() -> list[tuple[uuid.UUID, EndReason]]:
-            now = clock.utc_now()
+            now = sharedclock.look()
             with transaction.atomic():
                 back = nodes.seen(name=self.node, now=now, issues=self.issues)
                 if state is not None:
@@ -250,7 +252,7 @@ class Upkeep:
         except StartError as error:
             await self._stand_back(error)
             return
-        REACH.reached(clock.utc_now())
+        REACH.reached(sharedclock.utc_now())
         self._doubtful = False
         if self._state is state:
             self._state = None
@@ -267,13 +269,16 @@ class Upkeep:
 
     async def _sweep(self) -> None:
         """Clears what dead nodes left, once this node could write for long enough to judge them."""
-        now = clock.utc_now()
-        if now - REACH.since(now) > nodes.LOST_AFTER:
-            ended = await database.run(lambda: nodes.sweep(now=clock.utc_now()), executor=database.WRITE)
-            for session in ended:
-                recorder.lost(session)
-            if ended:
-                logger.warning("Ended %d sessions of nodes that were lost.", len(ended))
+
+        def sweep() -> list[Session]:
+            now = sharedclock.look()
+            return nodes.sweep(now=now) if now - REACH.since(now) > nodes.LOST_AFTER else []
+
+        ended = await database.run(sweep, executor=database.WRITE)
+        for session in ended:
+            recorder.lost(session)
+        if ended:
+            logger.warning("Ended %d sessions of nodes that were lost.", len(ended))
 
     async def draining(self) -> None:
         self._drains = True
@@ -296,7 +301,7 @@ class Upkeep:
         loop = asyncio.get_running_loop()
         try:
             await database.decide(
-                lambda: say(name=self.node, now=clock.utc_now()),
+                lambda: say(name=self.node, now=sharedclock.look()),
                 executor=database.WRITE,
                 deadline=loop.time() + database.LIMIT_S,
             )

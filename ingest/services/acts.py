@@ -4,13 +4,14 @@ Keys have theirs in `keyacts`; what is changed in a form of the admin, in `inges
 """
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
+from ingest import sharedclock
 from ingest.models import Application, Ban, EncoderLogin, Node, Recording, Session, Stream
 from ingest.services import (
     audit,
@@ -118,10 +119,10 @@ def name_of(recording: Recording) -> str:
 # --- Nodes ---
 
 
-def drain_node(actor: Actor, name: str, *, grace_s: int, now: datetime) -> Node:
+def drain_node(actor: Actor, name: str, *, grace_s: int) -> Node:
     """Raises NodeError, as all of a node do."""
     with transaction.atomic():
-        node = nodes.request_drain(name=name, grace_s=grace_s, now=now)
+        node = nodes.request_drain(name=name, grace_s=grace_s, now=sharedclock.look())
         audit.record(actor, "node.drain", name, grace_s=grace_s)
     return node
 

@@ -253,17 +253,20 @@ def check_publish(
     asked_at: datetime,
     standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
     reached_since: datetime | None = None,
+    shared_now: datetime | None = None,
 ) -> Question | None:
     """All that can be refused without writing; what another service is still to be asked. `asked_at`: when it was asked
     for the first time.
 
-    Raises NotYet for a stream that its publisher may have left. `standing`, `reached_since`: as in `leases.take`.
+    Raises NotYet for a stream that its publisher may have left. `standing`, `reached_since`: as in `leases.take`. These
+    times and NotYet's are by the clock that nodes share, which shows `shared_now`; None: as `now`, the node's own.
     """
     target = _publish_target(request, address, now)
     if target.stream is not None and not target.is_trial:
         with _unless_busy(target.stream, target.key):
             claim = _claim(target, target.stream, address, asked_at)
-            leases.check(stream=target.stream.pk, claim=claim, now=now, standing=standing, reached_since=reached_since)
+            known: dict[str, Any] = {"standing": standing, "reached_since": reached_since}
+            leases.check(stream=target.stream.pk, claim=claim, now=shared_now or now, **known)
     about: dict[str, Any] = {"stream": target.stream, "key": target.key, "login": target.login}
     return question("publish", target.application, name=target.name, **about)
 
@@ -338,8 +341,10 @@ def admit_publish(
     asked_at: datetime,
     standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
     reached_since: datetime | None = None,
+    shared_now: datetime | None = None,
 ) -> Grant:
-    """Makes the session and takes the stream's lease, both or neither. Raises NotYet as `check_publish`."""
+    """Makes the session and takes the stream's lease, both or neither. Takes times and raises NotYet as
+    `check_publish`."""
     with transaction.atomic():
         target = _publish_target(request, peer.address, now)
         stream, key = target.stream, target.key
@@ -371,11 +376,11 @@ def admit_publish(
                 session=session,
                 node=node.pk,
                 claim=claim,
-                now=now,
+                now=shared_now or now,
                 standing=standing,
                 reached_since=reached_since,
             )
-        lost, replaced = _former(taken, peer, now)
+        lost, replaced = _former(taken, peer, shared_now or now)
         if key is not None:
             StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
         if target.login is not None:

@@ -6,6 +6,8 @@ refusal as final: so whoever shows the holder's key is told when to ask again, u
 
 While the database is away no lease is renewed, and all of them expire. So one that has expired says that its node is
 gone only to a process that could write for long enough since: until then, whoever asks is told to ask again.
+
+All times are by the clock that nodes share (ingest.sharedclock).
 """
 
 import uuid

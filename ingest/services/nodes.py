@@ -1,4 +1,7 @@
-"""Media nodes: up, seen, down, and what the death of one leaves to clear."""
+"""Media nodes: up, seen, down, and what the death of one leaves to clear.
+
+Their times are by the clock that all share (ingest.sharedclock).
+"""
 
 import socket
 import time
@@ -13,7 +16,7 @@ from django.db import transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from ingest import clean, clock
+from ingest import clean, sharedclock
 from ingest.contracts import Issue
 from ingest.models import Node, Session
 from ingest.services import processes, sessions
@@ -65,7 +68,7 @@ class Claim:
 
     def take(self) -> bool:
         """False: it is not known yet, ask again in a while. Raises NameTaken."""
-        own, now = str(processes.own()), clock.utc_now()
+        own, now = str(processes.own()), sharedclock.look()
         absent = {"state": Node.State.DOWN, "started_at": now, "seen_at": now, "stopped_at": now, "process": own}
         node, _ = Node.objects.get_or_create(name=self.name, defaults=absent)
         if node.process == own:

@@ -12,7 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.utils import timezone
 
-from ingest import clean
+from ingest import clean, sharedclock
 from ingest.contracts import EndReason, Totals
 from ingest.live.metadata import encoder_name
 from ingest.models import EncoderLogin, Session, StatusEvent, Stream, StreamKey
@@ -114,7 +114,7 @@ def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None
         if former is None:
             leases.release(session=session)
         else:
-            given = leases.give_back(session=session, former=former, silent_since=silent_since, now=timezone.now())
+            given = leases.give_back(session=session, former=former, silent_since=silent_since, now=sharedclock.look())
             if given and not _unmark_replaced(session=former.pk):
                 leases.release(session=former.pk)
         Session.objects.filter(pk=session).delete()

@@ -18,6 +18,7 @@ from dashboard.models import Heartbeat
 from dashboard.system.asgi import Watched
 from dashboard.system.heartbeats import Pulse
 from dashboard.system.probes import Probe
+from dashboard.system.watch import Watch
 from ingest import livestore
 from ingest.contracts import NodeFigures
 from ingest.livestore import get_livestore
@@ -152,6 +153,24 @@ def test_media_nodes(client: Client, settled: None, db: None) -> None:
     nodes.seen(name="lost", now=timezone.now())
     found = parts(client, "key manager")["nodes"]
     assert (found["state"], found["detail"]) == ("ok", "a (draining), lost")
+
+
+@pytest.mark.parametrize("leap", [timedelta(hours=1), timedelta(hours=-1)])
+def test_a_clock_that_leaps_makes_nobody_late(
+    db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch, leap: timedelta
+) -> None:
+    """What was written before it says nothing: all are heard anew."""
+    settings.STARTING_S = 0.0
+    watch = Watch()
+    node("a")
+    alive(DEFAULT)
+    assert {watch.report().state(kind) for kind in ("nodes", "worker_default")} == {"ok"}
+    real = timezone.now
+    monkeypatch.setattr(timezone, "now", lambda: real() + leap)
+    found = watch.report()
+    assert {found.state(kind) for kind in ("nodes", "worker_default")} <= {"ok", "unknown"}
+    nodes.seen(name="a", now=timezone.now())
+    assert watch.report().state("nodes") == "ok"
 
 
 def test_a_failed_run_is_told_until_the_next_succeeds(client: Client, db: None) -> None:

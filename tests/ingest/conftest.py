@@ -50,7 +50,8 @@ def process(
     ACTIVE.clear()
     DRAINING.clear()
     AWAITED.clear()
-    active.REACH._last = timezone.now() + timedelta(hours=1)
+    monkeypatch.setattr(active, "BREAK", timedelta(hours=1))
+    active.REACH._last = timezone.now()
     active.REACH._since = timezone.now() - timedelta(hours=1)
     yield writer
     ACTIVE.clear()

@@ -101,13 +101,24 @@ def test_since_when_a_process_could_write() -> None:
     assert found.since(at(25)) == at(24)
 
 
+def test_a_clock_that_leaps_is_a_break() -> None:
+    """For all that others wrote before, it tells nothing of them."""
+    found = Reach()
+    for second in (0, 3, 6, 3606, 3609):
+        found.reached(at(second))
+    assert found.since(at(3612)) == at(3606)
+    found.reached(at(12))
+    found.reached(at(15))
+    assert found.since(at(18)) == at(12)
+
+
 @pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 async def test_a_node_that_finds_the_database_again_takes_no_lease_for_expired(
     process: HistoryWriter, stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does one that just started: the outage may have been before."""
-    monkeypatch.setattr("ingest.consumers.active.REACH._last", timezone.now() - timedelta(minutes=1))
+    monkeypatch.setattr("ingest.consumers.active.REACH._last", timezone.now() - timedelta(hours=2))
     other = await Node.objects.acreate(name="node-b")
     live = await Session.objects.acreate(
         kind="publish", app="live", name="cam1", stream=stream, key=key.key, node=other, address="192.0.2.7"

@@ -5,7 +5,6 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from ingest.management import arguments
 from ingest.models import Node
@@ -60,7 +59,7 @@ class Command(BaseCommand):
     def _drain(self, *, name: str, grace: int, wait: bool, json: bool, **options: Any) -> None:
         if not 0 <= grace <= MOST_GRACE_S:
             raise CommandError(f"--grace is {grace}: expected 0 to {MOST_GRACE_S} seconds.")
-        acts.drain_node(audit.command("node"), name, grace_s=grace, now=timezone.now())
+        acts.drain_node(audit.command("node"), name, grace_s=grace)
         if wait:
             self._wait(name, grace)
         self._show(name, json)
