@@ -10,7 +10,7 @@ from typing import Any
 from celery import Celery, Task
 from celery.signals import beat_embedded_init, beat_init, celeryd_init, setup_logging, worker_ready
 from django.conf import settings
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, OperationalError, connections
 
 from ingest import private
 from ingest.readonly import PASSING
@@ -25,10 +25,29 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
 warnings.filterwarnings("ignore", message="You're running the worker with superuser")
 
 
+_to_check = False
+"""Whether the database was away when this worker started: its processes look before their first task."""
+
+
 class PatientTask(Task):  # type: ignore[type-arg]
     """A database that is away, or takes no writes, is told of in one line: whatever is sent here is sent again."""
 
     throws = PASSING
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _to_check:
+            _check()
+        return super().__call__(*args, **kwargs)
+
+
+def _check() -> None:
+    """A database that is none to work with is, for a task, one that is away."""
+    from ingest.services import installation
+
+    try:
+        installation.check_once()
+    except installation.StartError as error:
+        raise OperationalError(str(error)) from error
 
 
 broker.use()
@@ -62,6 +81,7 @@ def log_as_the_others_do(**_: Any) -> None:
 @beat_init.connect
 def look_before_the_work(**_: Any) -> None:
     """As every process does. A database that is away is waited for; and the embedded server has looked already."""
+    global _to_check
     from ingest.services import installation
 
     private.restrict_new_files()
@@ -73,6 +93,7 @@ def look_before_the_work(**_: Any) -> None:
         raise SystemExit(str(error)) from None
     except DatabaseError as error:
         logger.warning("The database does not answer yet: %s", error)
+        _to_check = True
     finally:
         connections.close_all()  # The processes that are forked make their own.
 

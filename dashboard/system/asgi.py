@@ -1,5 +1,6 @@
 """Around the applications that answer HTTP and WebSocket: starts the watch, and refuses a WebSocket in order."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -23,7 +24,10 @@ class Watched:
         get_watch()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        get_watch().start()
+        watch = get_watch()
+        watch.start()
+        if not watch.has_looked:  # Nothing is served from a database that nobody has looked at.
+            await asyncio.to_thread(watch.report)
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send)
         else:

@@ -24,6 +24,7 @@ from dashboard.system import heartbeats
 from ingest import clock, migrated, readonly, sharedclock
 from ingest.livestore import LiveView, get_livestore
 from ingest.models import Node
+from ingest.services import installation
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,10 @@ LIMIT_S = 3.0
 
 AWAY = (OperationalError, InterfaceError, RedisError)
 """What is raised while the database or Redis does not answer."""
+
+NO_ROOM = ("53300", "53400")
+"""PostgreSQL's codes: too_many_connections, configuration_limit_exceeded."""
+NO_ROOM_SAYS = ("too many clients", "too many connections", "remaining connection slots")
 
 T = TypeVar("T")
 
@@ -42,6 +47,10 @@ class NotMigrated(OperationalError):  # noqa: N818
 
 class NoRoom(OperationalError):  # noqa: N818
     """The database answers who is connected, and takes no more connections."""
+
+
+class Unfit(OperationalError):  # noqa: N818
+    """The database answers, and this process may not serve with it: it is of another version or pepper."""
 
 
 class NoWrites(OperationalError):  # noqa: N818
@@ -110,13 +119,18 @@ class Probe(Generic[T]):
     def hangs(self) -> bool:
         return self._pending is not None
 
+    @property
+    def detail(self) -> str:
+        """What the database said, if it is the database that did not answer."""
+        return migrated.reason(self.error) if isinstance(self.error, Error) else ""
+
     def _note(self, at: datetime, error: Exception | None = None) -> bool:
         up, self.error = error is None, error
         if self.up != up:
-            if isinstance(error, NotMigrated | NoRoom | NoWrites):
+            if isinstance(error, NotMigrated | NoRoom | NoWrites | Unfit):
                 logger.error("%s", error)
             elif error is not None:
-                why = "no answer in time" if self.hangs else type(error).__name__
+                why = "no answer in time" if self.hangs else self.detail or type(error).__name__
                 logger.error("%s does not answer: %s", self.name, why)
             elif self.up is False:
                 logger.info("%s answers again.", self.name)
@@ -149,8 +163,26 @@ def read_rows() -> Rows:
             raise NotMigrated(migrated.reason(error)) from error
         raise
     ahead_s = at.timestamp() - clock.passing()
+    _check()
     _connect_anew()
     return Rows(heartbeats, nodes, run, at, ahead_s)
+
+
+def has_no_room(error: OperationalError) -> bool:
+    """Whether PostgreSQL refuses a connection for want of room. Of one that was never made its driver has no code."""
+    if getattr(error.__cause__, "sqlstate", None) in NO_ROOM:
+        return True
+    return any(words in str(error) for words in NO_ROOM_SAYS)
+
+
+def _check() -> None:
+    """What processes look at when they start, if the database was away then, or nobody looked."""
+    try:
+        installation.check_once()
+    except installation.StartError as error:
+        raise Unfit(str(error)) from error
+    except DatabaseError as error:  # It takes no writes, which is told of elsewhere: the next look asks again.
+        logger.debug("The installation can't be checked: %s", migrated.reason(error))
 
 
 def _connect_anew() -> None:
@@ -161,7 +193,9 @@ def _connect_anew() -> None:
     try:
         another.ensure_connection()
     except OperationalError as error:
-        raise NoRoom(f"The database takes no more connections: {error}") from error
+        if has_no_room(error):
+            raise NoRoom(f"The database takes no more connections: {error}") from error
+        raise
     finally:
         another.close()
 

@@ -21,6 +21,7 @@ from dashboard.system.probes import (
     NoWrites,
     Probe,
     Rows,
+    Unfit,
     read_live,
     read_rows,
     write_sign,
@@ -84,6 +85,7 @@ class Watch:
         """When the clock that all signs of life go by was set; and how far it was ahead of the time that passes."""
         self._report = Report(self._began)
         self._thread: threading.Thread | None = None
+        self._started_s = 0.0
         self._lock = threading.Lock()
         self._looked = threading.Event()
         self._hurry = threading.Event()
@@ -93,6 +95,7 @@ class Watch:
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
+                    self._started_s = time.monotonic()
                     self._thread = threading.Thread(target=self._run, name="rtmpweb-watch", daemon=True)
                     self._thread.start()
 
@@ -107,6 +110,11 @@ class Watch:
         else:
             self._looked.wait(FIRST_S)
         return self._report
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether there was a first look. One that takes longer than FIRST_S is not waited for."""
+        return self._looked.is_set() or time.monotonic() - self._started_s > FIRST_S
 
     def hurry(self) -> None:
         """Somebody met an error: looks at once, rather than when it is due. Returns after HURRY_S at the latest."""
@@ -228,7 +236,16 @@ def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:
             what="The database takes no more connections",
             advice="Look who holds them (pg_stat_activity), and end what is not needed, or raise its max_connections.",
         )
-    return failing(kind, probe.since, embedded=not settings.DATABASE_URL)
+    if isinstance(probe.error, Unfit):
+        return failing(
+            kind,
+            probe.since,
+            embedded=False,
+            what="The database does not fit this server",
+            advice="The server's log says why, and what to do.",
+            detail=str(probe.error),
+        )
+    return failing(kind, probe.since, embedded=not settings.DATABASE_URL, detail=probe.detail)
 
 
 @cache

@@ -22,6 +22,7 @@ from dashboard.views.metrics import exposition
 from ingest import livestore
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.models import Application, Node, Session, Stream
+from ingest.services import installation
 from ingest.services.audit import Actor
 
 PASSWORD = "horse-battery-staple"
@@ -29,8 +30,11 @@ PASSWORD = "horse-battery-staple"
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process without memory of other tests, and without the thread that watches: it looks when it is asked."""
+    """A process without memory of other tests, and without the thread that watches: it looks when it is asked. It has
+    found the installation in order when it started.
+    """
     monkeypatch.setattr(Watch, "start", lambda watch: None)
+    monkeypatch.setattr(installation, "_checked", True)
     cache.clear()
     livestore._store = None
     channel_layers.backends.clear()

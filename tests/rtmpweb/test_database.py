@@ -6,6 +6,8 @@ import os
 import sqlite3
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from psycopg import errors
 from rtmpweb.database import explain
 from tests.background import free_port
 from tests.postgres_server import PostgresServer
+from tests.production.parts import Daphne
 from tests.server_process import Installation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,6 +138,26 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path, command: li
     with contextlib.closing(sqlite3.connect(installation.database)) as database:
         assert database.execute("SELECT count(*) FROM auth_user").fetchone() == (0,), "nothing was made"
         assert database.execute("SELECT count(*) FROM ingest_node").fetchone() == (0,)
+
+
+def test_a_web_process_that_looked_at_nothing_serves_nothing_of_a_newer_version(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / "var")
+    installation.put_tables()
+    with contextlib.closing(sqlite3.connect(installation.database)) as database, database:
+        database.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('ingest', '9999_later', '2030-01-01')"
+        )
+    web = Daphne(tmp_path, installation.environment)
+    web.start()
+    try:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{web.url}/login/", timeout=10)  # noqa: S310 - its own address
+        with refused.value as answer:
+            assert answer.status == 503
+            assert "The database does not fit this server" in answer.read().decode()
+        assert web.log.count("The database is of a newer version: it has ingest.9999_later") == 1
+    finally:
+        web.stop()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
