@@ -33,7 +33,7 @@ from ingest.contracts.recording import RecordEvent
 from ingest.models import Session, StatusEvent, Stream
 from ingest.objectchanges import Key, ObjectRow
 from ingest.objectchanges import Waiting as WaitingObjects
-from ingest.services import bans, nodes, objects, outbox, recordings, sessions
+from ingest.services import bans, leases, nodes, objects, outbox, recordings, sessions
 
 logger = logging.getLogger(__name__)
 
@@ -303,8 +303,17 @@ def write(batch: Sequence[Operation], attempts: Attempts) -> dict[Key, int]:
     """Writes the operations in order; neighbouring events in one statement. Repeating a batch changes nothing.
 
     Sessions begin first, all in one statement: nothing that is told of one comes before its begin. Attempts and
-    shared objects belong to none. Returns the bytes of each object that was written.
+    shared objects belong to none. The streams of all of which others are told are held before anything is written (see
+    `outbox`), and then the leases of all that end. Returns the bytes of each object that was written.
     """
+    telling = (
+        operation.session
+        for operation in batch
+        if isinstance(operation, EndRow | RecordRow)
+        or (isinstance(operation, EventRow) and outbox.tells(operation.kind, operation.code))
+    )
+    outbox.hold_of(set(telling))
+    leases.hold(sessions={operation.session for operation in batch if isinstance(operation, ENDS)})
     _begin([operation for operation in batch if isinstance(operation, BeginRow)])
     attempts.write([operation for operation in batch if isinstance(operation, AttemptRow)])
     sizes = objects.save(operation for operation in batch if isinstance(operation, ObjectRow))

@@ -83,6 +83,8 @@ class Upkeep:
         self._address = address
         self._drop = drop
         self._began = clock.utc_now()
+        self._left: list[Session] = []
+        """Sessions of a former process that ended, until the start is written."""
         self._claim = nodes.Claim(node)
         self._refused = ""
         """Why this node may not serve."""
@@ -162,6 +164,7 @@ class Upkeep:
                 since=self._began,
                 alive=alive,
                 process_since=sharedclock.of(PROCESS_BEGAN),
+                left=self._left,
             )
             leases.forget_silences(node=started.node.pk)
             self._read_bans()
@@ -180,10 +183,11 @@ class Upkeep:
         self._row, self._refused = started.node.pk, ""
         if self._drains:
             self._state = nodes.draining
-        for session in started.left:
+        for session in self._left:
             recorder.lost(session)
-        if started.left:
-            logger.warning("Closed %d sessions that a former process of this node left open.", len(started.left))
+        if self._left:
+            logger.warning("Closed %d sessions that a former process of this node left open.", len(self._left))
+        self._left = []
 
     async def _stand_back(self, error: StartError) -> None:
         """Takes no connections and ends those that there are, until this node may serve: it is tried again and again.

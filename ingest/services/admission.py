@@ -5,6 +5,7 @@
 writes; `admit_publish` checks again and writes, in one transaction: the session, its lease, and the key's last use.
 """
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 
 from ingest import clean, trials
@@ -24,6 +25,8 @@ from ingest.services import encoderlogin, instances, judging, keys, leases, node
 from ingest.services.callback import Question, question
 from ingest.services.refusals import Action, Refused
 from ingest.validators import instance_of, is_stream_name
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +390,8 @@ def admit_publish(
             EncoderLogin.objects.filter(pk=target.login.pk).update(last_used_at=now)
         record = recordings.order(application=target.application, stream=stream, publish_type=request.publish_type)
     grant = _grant(session, target.application, stream, key, taken.fencing, now)
-    return replace(grant, lost=lost, replaced=replaced, record=record)
+    ended = _end_lost(lost, shared_now or now) if lost is not None else None
+    return replace(grant, lost=ended, replaced=replaced, record=record)
 
 
 def _try_out(session: uuid.UUID, application: Application, stream: Stream, key: StreamKey, now: datetime) -> Grant:
@@ -400,17 +404,28 @@ def _try_out(session: uuid.UUID, application: Application, stream: Stream, key: 
 
 
 def _former(taken: leases.Taken, peer: Peer, now: datetime) -> tuple[Session | None, Replaced | None]:
-    """Has the session end that the lease was taken from: here if its node is gone, else by its node."""
+    """Whom the lease was taken from: who is to be ended here, as its node is gone; and who ends by its node."""
     former = taken.former
     if former is None:
         return None, None
     if taken.why == "expired":
-        ended = sessions.end(session=former.pk, reason="node_lost", description="Its node stopped renewing it.", at=now)
-        return Session.objects.select_related("node").get(pk=former.pk) if ended else None, None
+        return former, None
     silent_s = (now - taken.silent_since).total_seconds() if taken.silent_since is not None else None
     after = f" after {silent_s:.1f} s of silence" if silent_s is not None else ""
     sessions.mark_replaced(session=former.pk, note=f"Taken over from {peer.address}{after}.")
     return None, Replaced(former.pk, former.address, former.channel, taken.why, silent_s, taken.silent_since)
+
+
+def _end_lost(former: Session, at: datetime) -> Session | None:
+    """Once the admission is written: this waits for whoever writes what others are told of the stream, while the lease
+    is not to be held. What fails here is left to the sweep of lost nodes.
+    """
+    try:
+        ended = sessions.end(session=former.pk, reason="node_lost", description="Its node stopped renewing it.", at=at)
+    except DatabaseError as error:
+        logger.warning("The end of the lost session %s was not written: %s", former.pk, type(error).__name__)
+        return None
+    return Session.objects.select_related("node").get(pk=former.pk) if ended else None
 
 
 def _grant(

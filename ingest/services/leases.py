@@ -195,6 +195,12 @@ def _again(held: Lease, known: Standing, claim: Claim, now: datetime) -> datetim
     return at if now < at <= claim.asked_at + TTL else None
 
 
+def hold(*, sessions: Collection[uuid.UUID]) -> None:
+    """Nobody else takes the leases of these sessions, or renews them, before the transaction has ended."""
+    if sessions:
+        list(Lease.objects.select_for_update().filter(session_id__in=sessions).order_by("pk").values_list("pk"))
+
+
 def release(*, session: uuid.UUID) -> None:
     """Frees the lease if the session still holds it. The row stays, for its fencing number."""
     Lease.objects.filter(session_id=session).update(session_id=None, node_id=None, silent_since=None)

@@ -3,6 +3,7 @@
 Their times are by the clock that all share (ingest.sharedclock).
 """
 
+import logging
 import socket
 import time
 import uuid
@@ -12,8 +13,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db import DatabaseError, transaction
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from ingest import clean, sharedclock
@@ -21,6 +22,8 @@ from ingest.contracts import Issue
 from ingest.models import Node, Session
 from ingest.services import processes, sessions
 from ingest.services.installation import StartError
+
+logger = logging.getLogger(__name__)
 
 LOST_AFTER = timedelta(seconds=30)
 """A node that was not seen for so long is down."""
@@ -111,17 +114,21 @@ def started(
     since: datetime | None = None,
     alive: Collection[uuid.UUID] = (),
     process_since: datetime | None = None,
+    left: list[Session] | None = None,
 ) -> Started:
     """The node, whose name this process has, is up. Sessions that its former process left open end as node_lost, when
-    it was last seen.
+    it was last seen: each by itself, and before the node is up, so that what fails half-way goes on when it is tried
+    again. `left` keeps those that ended until then.
 
     `since` is when the node's application began, `alive` are its own sessions: what is one of these or began later is
     left alone. A drain that was asked for before `process_since` (None: before now) was meant for a former process.
     """
+    left = [] if left is None else left
+    seen_at = Node.objects.filter(name=name).values_list("seen_at", flat=True).first()
+    _close(name, seen_at or now, before=since or now, alive=alive, ended=left)
     with transaction.atomic():
         former = Node.objects.filter(name=name).first()
         asked = former.drain_requested_at if former else None
-        left = _close(name, former.seen_at if former else now, before=since or now, alive=alive)
         node, _ = Node.objects.update_or_create(
             name=name,
             defaults={
@@ -252,24 +259,31 @@ def _running(name: str) -> Node:
 
 
 def sweep(*, now: datetime) -> list[Session]:
-    """Marks nodes down that were not seen for LOST_AFTER and ends their sessions, which it returns.
+    """Ends the sessions of nodes that were not seen for LOST_AFTER, which it returns, and marks these nodes down.
+
+    Each session by itself: while hundreds end, others write as well. What fails half-way goes on with the next sweep,
+    as the node is not down before all have ended. One that is seen again meanwhile is down too: so it learns of those.
 
     Called only by a node that has itself reached the database for as long, or an outage would look like a death.
     """
     ended: list[Session] = []
     for node in Node.objects.filter(seen_at__lt=now - LOST_AFTER).exclude(state=Node.State.DOWN):
-        with transaction.atomic():
-            if Node.objects.filter(pk=node.pk, seen_at=node.seen_at).update(state=Node.State.DOWN):
-                ended += _close(node.name, node.seen_at, before=now, alive=())
+        before = len(ended)
+        try:
+            _close(node.name, node.seen_at, before=now, alive=(), ended=ended)
+            is_down = Q(pk=node.pk) if len(ended) > before else Q(pk=node.pk, seen_at=node.seen_at)
+            Node.objects.filter(is_down).update(state=Node.State.DOWN)
+        except DatabaseError as error:
+            if not ended:
+                raise
+            logger.warning("Sessions of the lost node %s are left for later: %s", node.name, type(error).__name__)
+            break
     return ended
 
 
-def _close(name: str, at: datetime, *, before: datetime, alive: Collection[uuid.UUID]) -> list[Session]:
-    """Ends the node's sessions that began until `before`, and returns them."""
+def _close(name: str, at: datetime, *, before: datetime, alive: Collection[uuid.UUID], ended: list[Session]) -> None:
+    """Ends the node's sessions that began until `before`, one by one, and adds each to those that have ended."""
     left = Session.objects.filter(node__name=name, ended_at__isnull=True, started_at__lte=before)
-    ended = [
-        session
-        for session in left.exclude(pk__in=list(alive)).values_list("pk", flat=True)
-        if sessions.end(session=session, reason="node_lost", description="The node stopped unexpectedly.", at=at)
-    ]
-    return list(Session.objects.select_related("node").filter(pk__in=ended))
+    for session in list(left.exclude(pk__in=list(alive)).values_list("pk", flat=True)):
+        if sessions.end(session=session, reason="node_lost", description="The node stopped unexpectedly.", at=at):
+            ended += Session.objects.select_related("node").filter(pk=session)

@@ -9,18 +9,25 @@ Who is told of a stream hears of one publisher at a time: the begin of one that 
 one before, which its own node may write later, and is written with that. All of a stream's events have numbers that
 grow by one. Whoever writes one holds the stream's `StreamTold` until it is committed, and looks at what there is then.
 
+These are held before anything else that others may wait for (leases, sessions, recordings, the stream itself), and
+those of several streams all at once: so of two that write at the same moment one waits, and never each for the other.
+
 Webhooks are told so many issues of a session a minute. Of the others alerts hear how each check stands: one row of a
 session and check, which the next such event writes anew. So a check that flaps fills no table, and no issue that lasts
 is missed.
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet, Window
+from django.db.models.fields.json import KT
+from django.db.models.functions import RowNumber
 
 from ingest import clean
 from ingest.models import OutboxEvent, Recording, Session, StatusEvent, StreamTold
@@ -30,26 +37,58 @@ Kind = OutboxEvent.Kind
 HEALTH = (Kind.HEALTH_OPENED, Kind.HEALTH_CLEARED)
 MAX_OPENED_A_MINUTE = 10
 """Issues of one session that webhooks are told to have opened within a minute. What wasn't told isn't told to clear."""
+MINUTE = timedelta(minutes=1)
 STANDING = "standing:"
 """How `once` begins of what alerts alone hear."""
+
+Held = Mapping[int, StreamTold]
+"""What each stream was told last, by the streams' ids. Nobody else writes an event of them meanwhile."""
 
 
 def is_for_webhooks(event: OutboxEvent) -> bool:
     return not event.once.startswith(STANDING)
 
 
+def hold(streams: Iterable[int | None]) -> Held:
+    """Nobody else writes an event of them before the transaction has ended."""
+    wanted = sorted({stream for stream in streams if stream is not None})
+    if not wanted:
+        return {}
+    StreamTold.objects.bulk_create([StreamTold(stream_id=stream) for stream in wanted], ignore_conflicts=True)
+    rows = StreamTold.objects.select_for_update().filter(pk__in=wanted).order_by("pk")
+    return {row.stream_id: row for row in rows}
+
+
+def hold_of(sessions: Collection[uuid.UUID]) -> Held:
+    """The streams of those that are publishers."""
+    return hold(_told_of(sessions).values_list("stream_id", flat=True)) if sessions else {}
+
+
+def tells(kind: str, code: str) -> bool:
+    """Whether such an event of a session may be one that others are told."""
+    return kind in HEALTH or (kind == "session.started" and code == Session.Kind.PUBLISH)
+
+
 def told(events: Sequence[StatusEvent]) -> None:
-    """What of these events of sessions, which are just being written, others are told. Again changes nothing."""
-    started = [event for event in events if event.kind == "session.started" and event.code == Session.Kind.PUBLISH]
-    if started:
-        _published(started)
-    health = [event for event in events if event.kind in HEALTH]
-    if health:
-        _judged(health)
+    """What of these events of sessions, which are just being written, others are told. Again changes nothing.
+
+    So many statements, however many events there are.
+    """
+    telling = [event for event in events if tells(event.kind, event.code)]
+    about = {event.session_id for event in telling}
+    if not about:
+        return
+    with transaction.atomic():
+        held = hold_of(about)
+        # Locked, so that whoever ends one of no stream meanwhile sees that its begin was told.
+        rows = _told_of(about).select_for_update(of=("self",), no_key=True).select_related("node").order_by("pk")
+        _tell({session.pk: session for session in rows}, telling, held)
 
 
-def unpublished(session: Session) -> None:
-    """The end of a publisher, in the transaction that wrote it: `session` has its end."""
+def unpublished(session: Session, held: Held) -> None:
+    """The end of a publisher, in the transaction that wrote it: `session` has its end. Its stream is held since before
+    that.
+    """
     if not OutboxEvent.objects.filter(once=_once(Kind.PUBLISH, session.pk)).exists():
         return
     lasted = (session.ended_at - session.started_at).total_seconds() if session.ended_at else 0.0
@@ -61,8 +100,8 @@ def unpublished(session: Session) -> None:
         **{name: session.total(name) for name in ("bytes_in", "video_frames", "audio_frames", "keyframes")},
     }
     at = session.ended_at or session.started_at
-    _write([_event(Kind.UNPUBLISH, session, at, _once(Kind.UNPUBLISH, session.pk), end=end)])
-    _tell_next(session.stream_id)
+    over = _event(Kind.UNPUBLISH, session, at, _once(Kind.UNPUBLISH, session.pk), end=end)
+    _write([over, *_next(session.stream_id)], held)
 
 
 def recorded(recording: Recording, session: Session, at: datetime) -> None:
@@ -83,38 +122,159 @@ def recorded(recording: Recording, session: Session, at: datetime) -> None:
     _write([_event(Kind.RECORDING_DONE, session, at, once, recording=about)])
 
 
-def _published(started: Sequence[StatusEvent]) -> None:
-    """Their rows are locked, so that whoever ends one meanwhile sees that its begin was told."""
-    open_ = Session.objects.filter(
-        pk__in=[event.session_id for event in started],
-        kind=Session.Kind.PUBLISH,
-        ended_at__isnull=True,
-        is_test=False,
+# --- What is told, in one transaction ---
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Events that are written together, under the next numbers of their streams. What there is already stays as it was.
+
+    `there`: when those were that there are, by `once`, of all that may be told.
+    """
+
+    held: Held
+    there: dict[str, datetime]
+    fresh: list[OutboxEvent] = field(default_factory=list)
+
+    def tell(self, event: OutboxEvent) -> None:
+        if event.once in self.there:
+            return
+        latest = self.held.get(event.stream_id or 0)
+        if latest is not None:
+            latest.sequence += 1
+            latest.at = event.at = max(event.at, latest.at or event.at)
+            event.sequence = event.payload["sequence"] = latest.sequence
+        self.there[event.once] = event.at
+        self.fresh.append(event)
+
+    def write(self) -> None:
+        if not self.fresh:
+            return
+        OutboxEvent.objects.bulk_create(self.fresh, ignore_conflicts=True)
+        grown = self.held.keys() & {event.stream_id for event in self.fresh}
+        StreamTold.objects.bulk_update([self.held[stream] for stream in sorted(grown)], ["sequence", "at"])
+
+
+def _write(events: Iterable[OutboxEvent], held: Held | None = None) -> None:
+    several = list(events)
+    with transaction.atomic():
+        held = hold(event.stream_id for event in several) if held is None else held
+        batch = _Batch(held, _there(event.once for event in several))
+        for event in several:
+            batch.tell(event)
+        batch.write()
+
+
+def _there(onces: Iterable[str]) -> dict[str, datetime]:
+    return dict(OutboxEvent.objects.filter(once__in=set(onces)).values_list("once", "at"))
+
+
+def _tell(sessions: Mapping[uuid.UUID, Session], events: Sequence[StatusEvent], held: Held) -> None:
+    """`sessions`: those of the events of which others are told anything."""
+    health = [event for event in events if event.kind in HEALTH and event.session_id in sessions]
+    of_streams: dict[int, set[str]] = defaultdict(set)
+    """The begins of each stream's open publishers."""
+    for stream, pk in _publishers(held).values_list("stream_id", "pk"):
+        of_streams[stream or 0].add(_once(Kind.PUBLISH, pk))
+    onces = {once for begins in of_streams.values() for once in begins}
+    onces |= {_once(Kind.PUBLISH, pk) for pk in sessions}
+    onces |= {_once_of(event) for event in health} | {_standing(event) for event in health}
+    batch = _Batch(held, _there(onces))
+
+    def waits(session: Session) -> bool:
+        """Whether another publisher of its stream was told to have begun, and not to have ended."""
+        once = _once(Kind.PUBLISH, session.pk)
+        return once not in batch.there and any(
+            other in batch.there for other in of_streams[session.stream_id or 0] - {once}
+        )
+
+    began = {event.session_id for event in events if event.kind not in HEALTH}
+    for session in sorted(sessions.values(), key=lambda session: (session.started_at, session.pk)):
+        if session.pk in began and session.ended_at is None and not waits(session):
+            batch.tell(_begin(session))
+    fresh = [event for event in health if _once_of(event) not in batch.there]
+    standing = _judge(batch, fresh, sessions, waiting={pk for pk, session in sessions.items() if waits(session)})
+    batch.write()
+    OutboxEvent.objects.bulk_create(
+        standing, update_conflicts=True, unique_fields=["once"], update_fields=["kind", "at", "payload", "taken_at"]
     )
-    sessions = list(open_.select_for_update(of=("self",)).select_related("node").order_by("pk"))
-    _lock(session.stream_id for session in sessions)
-    for session in sorted(sessions, key=lambda session: session.started_at):
-        if session.stream_id is None or not _told_to_be_live(session.stream_id, besides=session):
-            _write([_begin(session)])
 
 
-def _told_to_be_live(stream: int, *, besides: Session) -> bool:
-    """Whether another publisher of the stream was told to have begun, and not to have ended."""
-    others = _publishers(stream).exclude(pk=besides.pk).values_list("pk", flat=True)
-    return OutboxEvent.objects.filter(once__in=[_once(Kind.PUBLISH, pk) for pk in others]).exists()
+def _judge(
+    batch: _Batch, health: Sequence[StatusEvent], sessions: Mapping[uuid.UUID, Session], waiting: Collection[uuid.UUID]
+) -> list[OutboxEvent]:
+    """Tells webhooks; returns how the checks stand of which they are not told, each as it was last. What is older than
+    what there is, or the same again, changes nothing. `waiting`: those whose begin is not told yet.
+    """
+    stands: dict[str, OutboxEvent] = {}
+    opened, latest = _opened(health), _latest(health)
+    for event in health:
+        session, check = sessions[event.session_id], (event.session_id, event.code)
+        issue = {"check": event.code, "level": event.level, "title": event.description, **event.detail}
+        if event.kind == Kind.HEALTH_OPENED:
+            lately = [at for at in opened[session.pk] if at > event.at - MINUTE]
+            is_told = len(lately) < MAX_OPENED_A_MINUTE
+        else:
+            is_told = latest.get(check) == Kind.HEALTH_OPENED
+        if is_told and session.pk not in waiting:
+            if _once_of(event) in batch.there:
+                continue
+            made = _event(Kind(event.kind), session, event.at, _once_of(event), health=issue)
+            batch.tell(made)
+            latest[check] = event.kind
+            if event.kind == Kind.HEALTH_OPENED:
+                opened[session.pk].append(made.at)
+            continue
+        once = _standing(event)
+        stood_at = stands[once].at if once in stands else batch.there.get(once)
+        if stood_at is None or stood_at < event.at:
+            stands[once] = _event(Kind(event.kind), session, event.at, once, health=issue)
+    return list(stands.values())
 
 
-def _tell_next(stream: int | None) -> None:
+def _opened(health: Sequence[StatusEvent]) -> dict[uuid.UUID, list[datetime]]:
+    """When webhooks were told of issues of these sessions, since a minute before the first of the events."""
+    found: dict[uuid.UUID, list[datetime]] = defaultdict(list)
+    ats = [event.at for event in health if event.kind == Kind.HEALTH_OPENED]
+    if ats:
+        rows = _of_webhooks(health).filter(kind=Kind.HEALTH_OPENED, at__gt=min(ats) - MINUTE)
+        for session, at in rows.values_list("session_id", "at"):
+            found[session].append(at)
+    return found
+
+
+def _latest(health: Sequence[StatusEvent]) -> dict[tuple[uuid.UUID, str], str]:
+    """What webhooks were told last of each session's check that these events clear."""
+    codes = {event.code for event in health if event.kind == Kind.HEALTH_CLEARED}
+    if not codes:
+        return {}
+    place = Window(
+        RowNumber(),
+        partition_by=[F("session"), F("code")],
+        order_by=[F("at").desc(), F("sequence").desc(nulls_last=True)],
+    )
+    rows = _of_webhooks(health).filter(payload__health__check__in=codes).annotate(code=KT("payload__health__check"))
+    newest = rows.annotate(place=place).filter(place=1).values_list("session_id", "code", "kind")
+    return {(session, code): kind for session, code, kind in newest}
+
+
+def _of_webhooks(health: Sequence[StatusEvent]) -> "QuerySet[OutboxEvent]":
+    """What webhooks were told of the checks of these events' sessions."""
+    of = {event.session_id for event in health}
+    return OutboxEvent.objects.filter(session__in=of, kind__in=HEALTH).exclude(once__startswith=STANDING).order_by()
+
+
+def _next(stream: int | None) -> list[OutboxEvent]:
     """The stream's publisher has ended: who came before that begins now, to those who are told."""
     if stream is None:
-        return
-    for session in _publishers(stream).select_related("node").order_by("started_at", "pk"):
-        has_begun = StatusEvent.objects.filter(session=session, kind="session.started")
-        if OutboxEvent.objects.filter(once=_once(Kind.PUBLISH, session.pk)).exists():
-            return
-        if has_begun.exists():
-            _write([_begin(session), *_found_meanwhile(session)])
-            return
+        return []
+    open_ = list(_publishers([stream]).select_related("node").order_by("started_at", "pk"))
+    if not open_ or _there(_once(Kind.PUBLISH, session.pk) for session in open_):
+        return []
+    started = StatusEvent.objects.filter(session__in=open_, kind="session.started")
+    begun = set(started.values_list("session_id", flat=True))
+    session = next((session for session in open_ if session.pk in begun), None)
+    return [_begin(session), *_found_meanwhile(session)] if session is not None else []
 
 
 def _found_meanwhile(session: Session) -> Iterator[OutboxEvent]:
@@ -126,60 +286,32 @@ def _found_meanwhile(session: Session) -> Iterator[OutboxEvent]:
         yield _event(Kind.HEALTH_OPENED, session, event.at, once, health=health)
 
 
-def _begin_waits(session: Session) -> bool:
-    if session.stream_id is None or OutboxEvent.objects.filter(once=_once(Kind.PUBLISH, session.pk)).exists():
-        return False
-    return _told_to_be_live(session.stream_id, besides=session)
+def _told_of(sessions: Collection[uuid.UUID]) -> "QuerySet[Session]":
+    """Those of which others are told."""
+    return Session.objects.filter(pk__in=sessions, kind=Session.Kind.PUBLISH, is_test=False)
 
 
-def _publishers(stream: int) -> "QuerySet[Session]":
+def _publishers(streams: Iterable[int]) -> "QuerySet[Session]":
     """Those that are open."""
-    return Session.objects.filter(stream=stream, kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
+    return Session.objects.filter(
+        stream__in=list(streams), kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False
+    )
 
 
 def _begin(session: Session) -> OutboxEvent:
     return _event(Kind.PUBLISH, session, session.started_at, _once(Kind.PUBLISH, session.pk))
 
 
-def _judged(health: Sequence[StatusEvent]) -> None:
-    of = {event.session_id for event in health}
-    found = Session.objects.filter(pk__in=of, kind=Session.Kind.PUBLISH, is_test=False)
-    sessions = {session.pk: session for session in found.select_related("node")}
-    for event in health:
-        session = sessions.get(event.session_id)
-        once = f"{event.kind}:{event.session_id}:{event.sequence}"
-        if session is None or OutboxEvent.objects.filter(once=once).exists():
-            continue
-        issue = {"check": event.code, "level": event.level, "title": event.description, **event.detail}
-        if _is_to_be_told(event) and not _begin_waits(session):
-            _write([_event(Kind(event.kind), session, event.at, once, health=issue)])
-        else:
-            _stands(_event(Kind(event.kind), session, event.at, f"{STANDING}{session.pk}:{event.code}", health=issue))
-
-
-def _is_to_be_told(event: StatusEvent) -> bool:
-    """To webhooks."""
-    of_session = OutboxEvent.objects.filter(session=event.session_id, kind__in=HEALTH).exclude(
-        once__startswith=STANDING
-    )
-    if event.kind == Kind.HEALTH_OPENED:
-        minute = of_session.filter(kind=Kind.HEALTH_OPENED, at__gt=event.at - timedelta(minutes=1))
-        return minute.count() < MAX_OPENED_A_MINUTE
-    latest = of_session.filter(payload__health__check=event.code).order_by("-at", "-pk").first()
-    return latest is not None and latest.kind == Kind.HEALTH_OPENED
-
-
-def _stands(event: OutboxEvent) -> None:
-    """How the check stands, in place of how it stood. What is older, or the same again, changes nothing."""
-    if OutboxEvent.objects.filter(once=event.once, at__gte=event.at).exists():
-        return
-    OutboxEvent.objects.bulk_create(
-        [event], update_conflicts=True, unique_fields=["once"], update_fields=["kind", "at", "payload", "taken_at"]
-    )
-
-
 def _once(kind: OutboxEvent.Kind, session: uuid.UUID) -> str:
     return f"{kind}:{session}"
+
+
+def _once_of(event: StatusEvent) -> str:
+    return f"{event.kind}:{event.session_id}:{event.sequence}"
+
+
+def _standing(event: StatusEvent) -> str:
+    return f"{STANDING}{event.session_id}:{event.code}"
 
 
 def _event(kind: OutboxEvent.Kind, session: Session, at: datetime, once: str, **about: dict[str, Any]) -> OutboxEvent:
@@ -203,32 +335,3 @@ def _event(kind: OutboxEvent.Kind, session: Session, at: datetime, once: str, **
 
 def _time(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
-
-
-def _write(events: Iterable[OutboxEvent]) -> None:
-    """Under the next numbers of their streams. What there is already stays as it was."""
-    several = list(events)
-    with transaction.atomic():
-        streams = _lock(event.stream_id for event in several)
-        there = OutboxEvent.objects.filter(once__in=[event.once for event in several])
-        known = set(there.values_list("once", flat=True))
-        fresh = [event for event in several if event.once not in known]
-        for event in fresh:
-            latest = streams.get(event.stream_id or 0)
-            if latest is not None:
-                latest.sequence += 1
-                latest.at = event.at = max(event.at, latest.at or event.at)
-                event.sequence = event.payload["sequence"] = latest.sequence
-        OutboxEvent.objects.bulk_create(fresh, ignore_conflicts=True)
-        for latest in streams.values():
-            latest.save(update_fields=["sequence", "at"])
-
-
-def _lock(streams: Iterable[int | None]) -> dict[int, StreamTold]:
-    """Nobody else writes an event of them before the transaction has ended. What each was told last, by their ids."""
-    wanted = {stream for stream in streams if stream is not None}
-    if not wanted:
-        return {}
-    StreamTold.objects.bulk_create([StreamTold(stream_id=stream) for stream in sorted(wanted)], ignore_conflicts=True)
-    rows = StreamTold.objects.select_for_update().filter(pk__in=wanted).order_by("pk")
-    return {row.stream_id: row for row in rows}

@@ -175,6 +175,7 @@ def recover(recording: Recording, *, for_good: bool = False) -> bool:
         fields = {"state": Recording.State.FAILED, "description": clean.text(f"It could not be closed: {text}", 255)}
     still = Recording.objects.filter(pk=recording.pk, state=Recording.State.RECORDING, session=session)
     with transaction.atomic():
+        outbox.hold_of([session] if session is not None else [])
         now = timezone.now()
         if not still.update(ended_at=max(recording.started_at, min(ended_at or now, now)), **fields):
             return False

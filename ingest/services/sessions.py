@@ -39,8 +39,12 @@ def end(
     """Ends the session and frees its lease. False: it had ended already, and stays as it was.
 
     Where it ends as it was asked to, what was noted with the request stands in for the `description`.
+
+    What others may wait for is held in one order, here and in admission: what the stream was told, its lease, the
+    session, its key.
     """
     with transaction.atomic():
+        held = outbox.hold_of([session])
         row = Session.objects.select_related("stop_by", "node").filter(pk=session, ended_at__isnull=True).first()
         if row is None or row.kind == Session.Kind.PUBLISH:
             leases.release(session=session)
@@ -56,16 +60,16 @@ def end(
         if totals is not None:
             fields |= {name: value for name, value in totals.items() if name in TOTALS}
             fields["summary"] = row.summary | {name: value for name, value in totals.items() if name in SUMMARY}
+        if not Session.objects.filter(pk=session, ended_at__isnull=True).update(**fields):
+            return False
         if row.key_id is not None:
             StreamKey.objects.filter(pk=row.key_id).update(last_used_at=fields["ended_at"])
         if row.login_id is not None:
             EncoderLogin.objects.filter(pk=row.login_id).update(last_used_at=fields["ended_at"])
-        if not Session.objects.filter(pk=session, ended_at__isnull=True).update(**fields):
-            return False
         if row.kind == Session.Kind.PUBLISH:
             for name, value in fields.items():
                 setattr(row, name, value)
-            outbox.unpublished(row)
+            outbox.unpublished(row, held)
         return True
 
 

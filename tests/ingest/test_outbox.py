@@ -1,19 +1,17 @@
 """What others are told: exactly one end for each begin, whoever ends the session, and nothing of what never was."""
 
-import threading
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
-from django.db import connections
 
 from ingest.consumers import database
 from ingest.history import DiscardRow, EndRow, EventRow, HistoryWriter
 from ingest.models import Lease, Node, OutboxEvent, Session, Stream
 from ingest.services import outbox, recordings, sessions
 from tests.ingest.control import TOTALS, Connection
+from tests.ingest.simultaneous import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -122,24 +120,6 @@ def test_a_node_that_died_before_it_told_a_begin_tells_no_end(process: HistoryWr
     assert sessions.end(session=session.pk, reason="node_lost")
     write(process, started(session))  # Had it waited for the database.
     assert told() == []
-
-
-def at_once(*works: Callable[[], object]) -> None:
-    """Runs all of them at the same moment, each on a connection of its own."""
-    barrier = threading.Barrier(len(works))
-
-    def run(work: Callable[[], object]) -> None:
-        barrier.wait(5)
-        try:
-            work()
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
 
 
 @pytest.mark.both_forms

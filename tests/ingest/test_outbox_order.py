@@ -1,17 +1,15 @@
 """Who is told of a stream hears of one publisher at a time, in order, and of each event by a number that grows."""
 
-import threading
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
 import pytest
-from django.db import connections
 
 from ingest.history import EndRow, HistoryWriter
 from ingest.models import OutboxEvent, Session, Stream
 from ingest.services import sessions
 from tests.ingest.control import TOTALS
+from tests.ingest.simultaneous import at_once
 from tests.ingest.test_outbox import NOW, judged, make_session, started, write
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
@@ -102,23 +100,6 @@ def test_a_clock_that_is_set_back_moves_nothing(process: HistoryWriter, stream: 
     first = session_at(stream, 0)
     write(process, started(first), judged(first, 2, at_s=3600), judged(first, 3, "cleared", at_s=30), ended(first, 60))
     assert [kind for kind, _ in told(stream)] == ["publish", "health.opened", "health.cleared", "unpublish"]
-
-
-def at_once(*works: Callable[[], object]) -> None:
-    barrier = threading.Barrier(len(works))
-
-    def run(work: Callable[[], object]) -> None:
-        barrier.wait(5)
-        try:
-            work()
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
 
 
 def test_an_end_and_the_next_begin_at_once_are_both_told(process: HistoryWriter, stream: Stream) -> None:
