@@ -67,8 +67,10 @@ def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: alarms.Rules,
 
 
 def _has_earlier(event: OutboxEvent) -> bool:
-    """Whether one of its stream comes first that another worker is about to take."""
-    if event.sequence is None:
+    """Whether one of its stream comes first that another worker is about to take. Numbers are a stream's: those of
+    streams that are gone say nothing of one another.
+    """
+    if event.sequence is None or event.stream_id is None:
         return False
     earlier = OutboxEvent.objects.filter(stream=event.stream_id, sequence__lt=event.sequence)
     return earlier.filter(taken_at__isnull=True).exists()

@@ -1,5 +1,5 @@
-"""A stream's history is found by its stream and a node's by its node, and what is open without either's history. Groups
-are changed by superusers only.
+"""A stream's history is found by its stream and a node's by its node, and what is open without either's history. What
+waits to be told of a stream is found without what was told. Groups are changed by superusers only.
 """
 
 from django.db import migrations, models
@@ -45,6 +45,14 @@ class Migration(migrations.Migration):
         AddIndexWhileWritten(
             model_name="session",
             index=models.Index(fields=["node", "-started_at"], name="session_node_started"),
+        ),
+        AddIndexWhileWritten(
+            model_name="outboxevent",
+            index=models.Index(
+                fields=["stream", "sequence"],
+                name="outbox_waiting_of_stream",
+                condition=models.Q(("taken_at__isnull", True)),
+            ),
         ),
         AddIndexWhileWritten(
             model_name="attempt",

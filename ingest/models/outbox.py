@@ -42,6 +42,9 @@ class OutboxEvent(models.Model):
         indexes = [
             models.Index(fields=["at"], name="outbox_waiting", condition=models.Q(taken_at__isnull=True)),
             models.Index(fields=["-at"], name="outbox_at"),
+            models.Index(
+                fields=["stream", "sequence"], name="outbox_waiting_of_stream", condition=models.Q(taken_at__isnull=True)
+            ),
         ]
 
     def __str__(self) -> str:
