@@ -128,6 +128,12 @@ NODE_FIGURES = (
         "node_cpu_ratio", "Processor time of the node's process; 1: one core.", lambda n: _times(n["cpu_percent"], 0.01)
     ),
     Figure("node_disk_free_ratio", "Of the data folder's disk.", lambda n: _times(n["disk_free_percent"], 0.01)),
+    Figure("node_cache_bytes", "Groups of pictures that are kept for late players.", _get("caches_bytes")),
+    Figure(
+        "node_cache_drops_total",
+        "Groups of pictures that were dropped, as there was no room for them.",
+        _get("caches_dropped_in_all"),
+    ),
     Figure("node_last_tick_timestamp_seconds", "When the node told these figures.", lambda n: n["at"]),
 )
 """By the label node."""

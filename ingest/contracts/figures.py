@@ -207,7 +207,8 @@ class NodeFigures(TypedDict):
     disk_free_percent: float | None
     disk_hangs_s: NotRequired[float]  # For how long the data folder's disk has owed an answer.
     caches_bytes: NotRequired[int]  # Kept for late players of all streams,
-    caches_dropped: NotRequired[int]  # and how many groups of pictures gave way for others in the last minute.
+    caches_dropped: NotRequired[int]  # how many groups of pictures gave way for others in the last minute,
+    caches_dropped_in_all: NotRequired[int]  # and since the start.
     issues: NotRequired[list[Issue]]  # Of the node: ingest.live.health.NODE_CHECK_CODES; earlier versions tell none.
     draining: NotRequired[bool]  # It takes nothing new.
     recordings_failing: NotRequired[int]  # Publishers that are to be recorded, and are not just now.

@@ -247,6 +247,7 @@ class Node:
             "disk_hangs_s": round(disk.hangs_s(now), 1) if disk else 0.0,
             "caches_bytes": caches.held_bytes,
             "caches_dropped": self._dropped.sum,
+            "caches_dropped_in_all": caches.dropped,
             "draining": server.draining,
             "recordings_failing": sum(
                 1 for session in server.sessions.values() if isinstance(session, Publishing) and session.is_unrecorded

@@ -36,6 +36,8 @@ def counted() -> dict[str, Any]:
     return {
         "draining": True,
         "recordings_failing": 3,
+        "caches_bytes": 4_000_000,
+        "caches_dropped_in_all": 12,
         "counters": COUNTERS,
         "counts": counts.figures,
         "loop_delays": {"bounds_s": [0.001, 0.1], "counts": [90, 9, 1], "sum_s": 0.75},
@@ -66,6 +68,9 @@ def test_what_a_node_counted(client: Client, stream: Stream) -> None:
     assert values(found, "rtmpweb_node_process_open_fds") == {("n1",): 120.0}
     assert values(found, "rtmpweb_node_draining") == {("n1",): 1.0}
     assert values(found, "rtmpweb_node_recordings_failing") == {("n1",): 3.0}
+    assert values(found, "rtmpweb_node_cache_bytes") == {("n1",): 4_000_000.0}
+    assert found["rtmpweb_node_cache_drops"].type == "counter"
+    assert values(found, "rtmpweb_node_cache_drops") == {("n1",): 12.0}
 
 
 def test_how_late_the_loop_was_is_a_histogram(client: Client, stream: Stream) -> None:
@@ -105,6 +110,8 @@ def test_a_node_of_an_earlier_version_counts_nothing(client: Client, stream: Str
         "stream_sent_bytes",
         "node_loop_delay_seconds",
         "node_draining",
+        "node_cache_bytes",
+        "node_cache_drops",
     ):
         assert values(found, f"rtmpweb_{name}") == {}
 

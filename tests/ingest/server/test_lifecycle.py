@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingest.contracts import Sample
-from ingest.live import QueueLimits
+from ingest.live import LiveSettings, QueueLimits
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
 from tests.ingest.hangingdisk import HangingDisk
@@ -35,6 +35,18 @@ async def test_the_node_starts_ticks_and_stops(app: ScriptedApplication) -> None
     assert (kinds[0], kinds[-3:]) == ("node.started", ["node.draining", "node.tick", "node.stopped"])
     with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await RtmpClient(port=server.addresses[0][1]).open()
+
+
+async def test_a_tick_tells_of_caches_that_had_no_room(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve(config={"live": LiveSettings(caches_bytes=100)})
+    async with RtmpClient(port=server.addresses[0][1]) as publisher:
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        for number in range(3):
+            await publisher.send_video(stream_id, number * 40, key_frame(number))
+        await app.wait_until(lambda: bool(ticks(app)) and ticks(app)[-1]["figures"]["caches_dropped_in_all"] == 3)
+    figures = ticks(app)[-1]["figures"]
+    assert (figures["caches_bytes"], figures["caches_dropped"]) == (0, 3)
 
 
 async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, serve: Serve) -> None:
