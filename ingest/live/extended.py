@@ -1,7 +1,7 @@
 """Messages that not every player takes: of several tracks, or with extensions (Enhanced RTMP v2, `capsEx`).
 
-Who did not say that it understands them is sent their plain form: the stream's main track alone, without extensions, as
-a message of one track has it. That is made once, when the first such player needs it.
+Who did not say that it understands one of the two is sent them without that: the stream's main track alone, as a
+message of one track has it, or no extensions. Each such form is made once, when the first player needs it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ EVERYTHING: Final = int(CapsEx.MULTITRACK | CapsEx.MOD_EX)
 class ExtendedMessage(SharedMessage):
     """`needs`: flags of CapsEx, which a player has to have said."""
 
-    __slots__ = ("_plain", "needs")
+    __slots__ = ("_plain", "_track", "needs")
 
     def __init__(
         self,
@@ -37,20 +37,26 @@ class ExtendedMessage(SharedMessage):
     ) -> None:
         super().__init__(kind, timestamp, payload, arrived, is_frame, is_keyframe, is_header, slot)
         self.needs = needs
-        self._plain: tuple[int, SharedMessage | None] | None = None
+        self._plain: dict[int, SharedMessage | None] = {}
+        self._track = -1
+        """Of which they are."""
 
     @property
     def variants(self) -> int:
         return 1 << self.needs.bit_count()
 
-    def plain(self, track: int) -> SharedMessage | None:
-        """The track alone, for all who take no more; None: there is nothing of it in the message."""
-        if self._plain is None or self._plain[0] != track:
-            payload = plain_payload(self.kind, self.payload, track)
-            self._plain = (track, None if payload is None else self._with(payload))
-        return self._plain[1]
+    def plain(self, lacking: int, track: int) -> SharedMessage | None:
+        """For all who lack these of the flags; `track`: the main one. None: there is nothing of it for them."""
+        if not lacking:
+            return self
+        if track != self._track:
+            self._plain, self._track = {}, track
+        if lacking not in self._plain:
+            payload = plain_payload(self.kind, self.payload, lacking, track)
+            self._plain[lacking] = None if payload is None else self._with(payload, lacking)
+        return self._plain[lacking]
 
-    def _with(self, payload: bytes) -> SharedMessage:
+    def _with(self, payload: bytes, lacking: int) -> SharedMessage:
         return SharedMessage(
             self.kind,
             self.timestamp,
@@ -59,7 +65,7 @@ class ExtendedMessage(SharedMessage):
             is_frame=self.is_frame,
             is_keyframe=self.is_keyframe,
             is_header=self.is_header,
-            slot=self.slot & PACKET_TYPE,
+            slot=self.slot & PACKET_TYPE if lacking & CapsEx.MULTITRACK else self.slot,
         )
 
     def at(self, timestamp: int) -> "ExtendedMessage":
@@ -80,18 +86,21 @@ PACKET_TYPE: Final = 15
 """Of a header's slot: what is left without its track (`ingest.live.media`)."""
 
 
-def plain_payload(kind: Kind, payload: bytes, track: int) -> bytes | None:
-    """The track of an extended message as a message of its own, without extensions; None: it isn't there."""
+def plain_payload(kind: Kind, payload: bytes, lacking: int, track: int) -> bytes | None:
+    """An extended message without what is lacking: as one of the track alone, or without extensions. None: the track
+    isn't there, or the message can't be read.
+    """
     message = read_video(payload) if kind == "video" else read_audio(payload)
-    if isinstance(message, ExtendedVideo):
-        if message.command is not None:
-            return write_video(replace(message, mod_ex=()))
-        tracks = tuple(each for each in message.tracks if each.track_id == track)[:1]
-        return write_video(replace(message, tracks=tracks, multitrack=None, mod_ex=())) if tracks else None
+    if not isinstance(message, ExtendedVideo | ExtendedAudio):
+        return None
+    if lacking & CapsEx.MULTITRACK:
+        alone = tuple(each for each in message.tracks if each.track_id == track)[:1]
+        message = replace(message, tracks=alone, multitrack=None)
+    if lacking & CapsEx.MOD_EX:
+        message = replace(message, mod_ex=())
     if isinstance(message, ExtendedAudio):
-        tracks = tuple(each for each in message.tracks if each.track_id == track)[:1]
-        return write_audio(replace(message, tracks=tracks, multitrack=None, mod_ex=())) if tracks else None
-    return None
+        return write_audio(message) if message.tracks else None
+    return write_video(message) if message.tracks or message.command is not None else None
 
 
 def message_of(
@@ -106,11 +115,8 @@ def message_of(
 
 def fitting(messages: Iterable[SharedMessage], takes: int, main: Mapping[Kind, int]) -> list[SharedMessage]:
     """What a player is sent of them that takes no more than these flags. `main`: the main tracks."""
-    found = []
-    for message in messages:
-        fit: SharedMessage | None = message
-        if isinstance(message, ExtendedMessage) and message.needs & ~takes:
-            fit = message.plain(main[message.kind])
-        if fit is not None:
-            found.append(fit)
-    return found
+    found = (
+        message.plain(message.needs & ~takes, main[message.kind]) if isinstance(message, ExtendedMessage) else message
+        for message in messages
+    )
+    return [message for message in found if message is not None]

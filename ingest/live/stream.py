@@ -169,13 +169,13 @@ class LiveStream:
             self._description.video(tag, payload, now)
         if tag.is_notable:
             self._note("video", tag, payload, now)
-            if tag.needs:
-                self._extended("video", tag, timestamp, payload, now, is_frame, is_keyframe)
-                return
         at = self._video_time.at(timestamp, now) if is_frame else self._time_beside("video", tag, timestamp, now)
         self._pictures.add("video", at, payload, now, is_frame, is_keyframe)
         if self._takers.video:
-            offer(SharedMessage("video", at, payload, now, is_frame, is_keyframe), self._takers.video)
+            if tag.needs:
+                self._offer(ExtendedMessage("video", at, payload, now, is_frame, is_keyframe, needs=tag.needs))
+            else:
+                offer(SharedMessage("video", at, payload, now, is_frame, is_keyframe), self._takers.video)
 
     def audio(self, timestamp: int, payload: bytes, now: float) -> None:
         """A message of type 8. An empty one is relayed: it stands for silence."""
@@ -196,13 +196,13 @@ class LiveStream:
             self._description.audio(tag, payload, now)
         if tag.is_notable:
             self._note("audio", tag, payload, now)
-            if tag.needs:
-                self._extended("audio", tag, timestamp, payload, now, is_frame)
-                return
         at = self._audio_time.at(timestamp, now) if is_frame else self._time_beside("audio", tag, timestamp, now)
         self._pictures.add("audio", at, payload, now, is_frame)
         if self._takers.audio:
-            offer(SharedMessage("audio", at, payload, now, is_frame), self._takers.audio)
+            if tag.needs:
+                self._offer(ExtendedMessage("audio", at, payload, now, is_frame, needs=tag.needs))
+            else:
+                offer(SharedMessage("audio", at, payload, now, is_frame), self._takers.audio)
 
     def data(
         self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float, *, kept: bool = False
@@ -250,29 +250,12 @@ class LiveStream:
         self._tell_tracks()
         return True
 
-    def _extended(
-        self,
-        kind: MediaKind,
-        tag: Tag,
-        timestamp: int,
-        payload: bytes,
-        now: float,
-        is_frame: bool,
-        is_keyframe: bool = False,
-    ) -> None:
-        """One that not every player takes, and no header."""
-        time = self._video_time if kind == "video" else self._audio_time
-        at = time.at(timestamp, now) if is_frame else self._time_beside(kind, tag, timestamp, now)
-        self._pictures.add(kind, at, payload, now, is_frame, is_keyframe)
-        self._pictures.is_extended = True
-        self._offer(ExtendedMessage(kind, at, payload, now, is_frame, is_keyframe, needs=tag.needs))
-
     def _offer(self, message: ExtendedMessage) -> None:
-        """To those who take it; its plain form to the others."""
-        able, others = self._takers.split(message.kind, message.needs)
-        offer(message, able)
-        if others and (plain := message.plain(self._main[message.kind])) is not None:
-            offer(plain, others)
+        """To each as it takes it."""
+        track = self._main[message.kind]
+        for lacking, takers in self._takers.parted(message.kind, message.needs).items():
+            if (sent := message.plain(lacking, track)) is not None:
+                offer(sent, takers)
 
     @property
     def _main(self) -> dict[Kind, int]:
@@ -280,7 +263,9 @@ class LiveStream:
         return {"video": self._video_track, "audio": self._audio_track}
 
     def _note(self, kind: MediaKind, tag: Tag, payload: bytes, now: float) -> None:
-        """A faulty message, or one of several tracks."""
+        """A faulty message, one of several tracks, or with extensions."""
+        if tag.needs:
+            self._pictures.is_extended = True
         if tag.is_faulty and self.meter is not None:
             self.meter.fault()
         if self._description.several(kind, tag, payload, now):
@@ -307,7 +292,6 @@ class LiveStream:
             # The cached group of pictures was coded under the former header.
             self._pictures.clear()
         if isinstance(message, ExtendedMessage):
-            self._pictures.is_extended = True
             self._offer(message)
         else:
             offer(message, self._takers.of(kind))

@@ -19,7 +19,7 @@ class Takers:
     as they like between two messages.
     """
 
-    __slots__ = ("_departed", "_muted", "_players", "_several", "_split", "_taps", "_unmade", "audio", "data", "video")
+    __slots__ = ("_departed", "_muted", "_parted", "_players", "_several", "_taps", "_unmade", "audio", "data", "video")
 
     video: Iterable[Subscriber]
     audio: Iterable[Subscriber]
@@ -35,7 +35,7 @@ class Takers:
         self._taps: dict[Subscriber, None] = {}
         self._muted: dict[Kind, set[Subscriber]] = {kind: set() for kind in ALL_KINDS}
         """The players that are not sent a kind of message."""
-        self._split: dict[tuple[Kind, int], tuple[Several, Several]] = {}
+        self._parted: dict[tuple[Kind, int], dict[int, Several]] = {}
         self._unmade = {kind: Unmade(self, kind) for kind in ALL_KINDS}
         self.video = self.audio = self.data = ()
 
@@ -66,14 +66,14 @@ class Takers:
         setattr(self, kind, made)
         return made
 
-    def split(self, kind: Kind, needs: int) -> tuple[Several, Several]:
-        """Those of them who take what a message needs (flags of CapsEx), and the others; until something changes."""
-        found = self._split.get((kind, needs))
+    def parted(self, kind: Kind, needs: int) -> dict[int, Several]:
+        """Them by what they lack of a message's needs (flags of CapsEx; 0: nothing), until something changes."""
+        found = self._parted.get((kind, needs))
         if found is None:
-            takers = tuple(self.of(kind))
-            able = tuple(taker for taker in takers if not needs & ~taker.takes)
-            found = able, tuple(taker for taker in takers if needs & ~taker.takes)
-            self._split[kind, needs] = found
+            parts: dict[int, list[Subscriber]] = {}
+            for taker in self.of(kind):
+                parts.setdefault(needs & ~taker.takes, []).append(taker)
+            found = self._parted[kind, needs] = {lacking: tuple(part) for lacking, part in parts.items()}
         return found
 
     def join(self, player: Subscriber) -> None:
@@ -118,7 +118,7 @@ class Takers:
         return _joined(self._departed, self.players, count=self.count, slow=slow)
 
     def _forget(self, kinds: Collection[Kind]) -> None:
-        self._split.clear()
+        self._parted.clear()
         for kind in kinds:
             setattr(self, kind, self._unmade[kind])
 

@@ -6,6 +6,7 @@ from ingest.contracts import EndReason, PlayAccept, Totals
 from ingest.live import LiveStream, Passage, Subscriber
 from ingest.live.passage import MASK
 from ingest.live.shared import Kind, SharedMessage
+from ingest.live.takers import ALL_KINDS
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.rtmp.status import (
     PAUSE_NOTIFY,
@@ -22,7 +23,6 @@ from ingest.server.flusher import flush_one
 from ingest.server.player import Finished, Player
 from ingest.server.ports import Link
 
-EVERYTHING: Final[frozenset[Kind]] = frozenset(("video", "audio", "data"))
 MOST_AWAY_MS: Final = 60_000
 """By which the client's time goes on at most when it was sent nothing for long, and then something else."""
 
@@ -84,7 +84,7 @@ class Playing(Player):
         return True
 
     def _mute(self, now: float) -> None:
-        self.live.mute(self.subscriber, EVERYTHING if self.paused else self.unwanted, now)
+        self.live.mute(self.subscriber, ALL_KINDS if self.paused else self.unwanted, now)
 
     # --- What time brings about ---
 

@@ -19,6 +19,7 @@ from ingest.flv.metadata import OF_A_FILE, encode_metadata
 from ingest.flv.tags import DATA
 from ingest.live import media
 from ingest.live.extended import EVERYTHING, plain_payload
+from ingest.live.shared import Kind
 from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.media.kinds import NO_TRACK
@@ -213,9 +214,11 @@ class Tape:
         """The message as the player takes it, as in `ingest.live.extended`; None: it has nothing for it."""
         if not told.is_faulty and told.track < self._main[tag.type_id]:
             self._main[tag.type_id] = told.track
-        if not told.needs & ~self._takes:
+        lacking = told.needs & ~self._takes
+        if not lacking:
             return tag.payload
-        return plain_payload("video" if tag.type_id == VIDEO else "audio", tag.payload, self._main[tag.type_id])
+        kind: Kind = "video" if tag.type_id == VIDEO else "audio"
+        return plain_payload(kind, tag.payload, lacking, self._main[tag.type_id])
 
     # --- What follows ---
 
@@ -257,13 +260,15 @@ class Tape:
             self._is_over = True
             return None
         told = _told(tag)
-        payload = self._fitting(tag, told)
-        if payload is None or tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=told.is_frame):
+        if tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=told.is_frame):
             return None
-        if span.is_single:
-            if not told.is_frame or tag.type_id != (VIDEO if self.leaf.index.marks.has_video else AUDIO):
-                return None
-            self._is_over = True
+        is_wanted = told.is_frame and tag.type_id == (VIDEO if self.leaf.index.marks.has_video else AUDIO)
+        if span.is_single and not is_wanted:
+            return None
+        payload = self._fitting(tag, told)
+        if payload is None:
+            return None
+        self._is_over = span.is_single
         return Piece(tag.type_id, max(time_ms, span.floor_ms), payload, told.is_frame, told.is_keyframe)
 
     def _data(self, tag: Tag) -> Piece | None:

@@ -11,7 +11,20 @@ from ingest.live.extended import EVERYTHING, plain_payload
 from ingest.live.media import audio_tag, video_tag
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, Track, write_audio, write_video
 from ingest.rtmp.media.kinds import AudioPacket
-from tests.ingest.live.extended import MANY, MOD_EX, MULTITRACK, ONE, SENT, delayed, expected, header, picture, together
+from ingest.rtmp.media.modex import timestamp_offset
+from tests.ingest.live.extended import (
+    CODECS,
+    MANY,
+    MOD_EX,
+    MULTITRACK,
+    ONE,
+    SENT,
+    delayed,
+    expected,
+    header,
+    picture,
+    together,
+)
 from tests.ingest.live.payloads import Player, make_stream, publisher
 
 
@@ -69,11 +82,16 @@ def test_the_lowest_track_stands_for_the_stream() -> None:
 
 def test_sound() -> None:
     sound = ExtendedAudio(AudioPacket.CODED_FRAMES, (Track(b"Opus", b"one", 0), Track(b"Opus", b"two", 1)), MANY)
+    both = replace(sound, mod_ex=(timestamp_offset(500),))
+    alone = replace(sound, tracks=sound.tracks[:1], multitrack=None)
     stream = on_air()
-    plain, able = Player(stream, takes=0), Player(stream)
-    stream.audio(0, write_audio(sound), 0.0)
-    assert plain.payloads() == [write_audio(replace(sound, tracks=sound.tracks[:1], multitrack=None))]
-    assert able.payloads() == [write_audio(sound)]
+    plain, tracks, extensions, able = (Player(stream, takes=takes) for takes in (0, MULTITRACK, MOD_EX, EVERYTHING))
+    for message in (sound, both):
+        stream.audio(0, write_audio(message), 0.0)
+    assert plain.payloads() == [write_audio(alone)] * 2
+    assert tracks.payloads() == [write_audio(sound)] * 2
+    assert extensions.payloads() == [write_audio(alone), write_audio(replace(alone, mod_ex=both.mod_ex))]
+    assert able.payloads() == [write_audio(sound), write_audio(both)]
 
 
 def test_another_publishers_messages_are_as_they_are() -> None:
@@ -85,10 +103,30 @@ def test_another_publishers_messages_are_as_they_are() -> None:
     assert Player(stream, takes=0).payloads() == [write_video(header()), write_video(picture(1, key=True))]
 
 
+@pytest.mark.parametrize(
+    ("payload", "track", "lacking", "expected"),
+    [
+        (write_video(together(MANY, picture(1), picture(2, 1))), 1, MULTITRACK, write_video(picture(2))),
+        (write_video(together(CODECS, picture(1, 2), picture(2, 3))), 3, MULTITRACK, write_video(picture(2))),
+        (write_video(together(ONE, picture(1, 1))), 0, MULTITRACK, None),
+        (write_video(together(ONE, header())), 0, MULTITRACK, write_video(header())),
+        (write_video(delayed(picture(1)))[:4], 0, MOD_EX, None),
+        (write_video(together(MANY, picture(1), picture(2, 1)))[:5], 0, MULTITRACK, None),
+        (bytes.fromhex("d7 02 000001 00 01"), 0, MOD_EX, bytes.fromhex("d0 01")),
+        (bytes.fromhex("d7 02 000001 00 01"), 0, EVERYTHING, bytes.fromhex("d0 01")),
+    ],
+)
+def test_what_is_left_of_a_message(payload: bytes, track: int, lacking: int, expected: bytes | None) -> None:
+    """Nothing, where the track isn't in it, and of one that can't be read; a command has no track."""
+    assert plain_payload("video", payload, lacking, track) == expected
+
+
 @given(st.binary(max_size=60), st.sampled_from([b"", b"\x96", b"\x97", b"\x95", b"\x97\x00\x00\x06\x10avc1", b"\xd6"]))
 def test_no_payload_is_too_strange(rest: bytes, start: bytes) -> None:
     payload = start + rest
     for track in (0, 1):
-        video, audio = plain_payload("video", payload, track), plain_payload("audio", payload, track)
-        assert video is None or not video_tag(video).needs
-        assert audio is None or not audio_tag(audio).needs
+        for lacking in (MULTITRACK, MOD_EX, EVERYTHING):
+            video = plain_payload("video", payload, lacking, track)
+            audio = plain_payload("audio", payload, lacking, track)
+            assert video is None or not video_tag(video).needs & lacking
+            assert audio is None or not audio_tag(audio).needs & lacking

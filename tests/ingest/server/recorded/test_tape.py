@@ -18,7 +18,7 @@ from ingest.rtmp.media import write_video
 from ingest.server.recorded import tape
 from ingest.server.recorded.span import Span, asked_span
 from ingest.server.recorded.tape import Piece, Tape, read_leaf
-from tests.ingest.live.extended import MOD_EX, MULTITRACK, SENT, expected
+from tests.ingest.live.extended import MOD_EX, MULTITRACK, ONE, SENT, expected, picture, together
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.recorded.files import AUDIO, DATA, VIDEO, Made, made, write
 
@@ -152,6 +152,17 @@ def test_tracks_and_extensions_for_who_understands_them(tmp_path: Path, takes: i
     sent = [(VIDEO, 40 * number, write_video(message)) for number, (message, _, _) in enumerate(SENT)]
     path = write(tmp_path / "clip.flv", sent)
     assert [piece.payload for piece in all_of(path, Span(start_ms), takes)] == expected(takes)
+
+
+def test_what_is_encrypted_says_nothing_of_tracks(tmp_path: Path) -> None:
+    """Of which the lowest stands for the others."""
+    pictures = [picture(0, 1, key=True), picture(1), picture(2, 1), picture(3, 1)]
+    payloads = [write_video(together(ONE, each)) for each in pictures]
+    path = write(tmp_path / "clip.flv", [(VIDEO, 40 * number, payload) for number, payload in enumerate(payloads)])
+    file = bytearray(path.read_bytes())
+    file[file.index(payloads[1]) - 11] |= 0x20
+    path.write_bytes(file)
+    assert [piece.payload for piece in all_of(path, Span(), 0)] == [write_video(pictures[at]) for at in (0, 2, 3)]
 
 
 def test_the_metadata_that_players_are_sent(tmp_path: Path) -> None:
