@@ -19,7 +19,9 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]
     """WhiteNoise, but native to both kinds of server.
 
     WhiteNoise's own class is synchronous, so under ASGI every request would take a detour over a thread, and a file
-    would be streamed by an iterator that Django then has to collect, with a warning. The files here are small.
+    would be streamed by an iterator that Django then has to collect, with a warning. The files here are small, as they
+    are read in the event loop and stand in memory for each who asks: `ninja` is no installed application for its 8 MiB
+    of scripts, which the API's own page does not need.
     """
 
     sync_capable = True

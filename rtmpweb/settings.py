@@ -89,7 +89,6 @@ INSTALLED_APPS = [
     "csp",
     "django_celery_beat",
     "django_htmx",
-    "ninja",
     "ingest",
     "analytics",
     "dashboard",

@@ -1,8 +1,13 @@
 """Static files, as both kinds of server ask for them."""
 
+import os
+
 import pytest
 from django.contrib.staticfiles import finders
+from django.http import HttpResponse
 from django.test import AsyncClient, Client
+
+from rtmpweb.middleware import StaticFilesMiddleware
 
 PATH = "/static/admin/css/base.css"
 
@@ -51,6 +56,13 @@ async def test_the_head_alone() -> None:
 async def test_files_can_only_be_read() -> None:
     answer = await AsyncClient().post(PATH)
     assert answer.status_code == 405
+
+
+def test_all_are_small() -> None:
+    served = StaticFilesMiddleware(lambda request: HttpResponse()).files
+    assert PATH in served
+    sizes = {path: os.stat(found.alternatives[-1][1]).st_size for path, found in served.items()}
+    assert not [path for path, size in sizes.items() if size > 400 * 1024 or path.endswith(".map")]
 
 
 async def test_what_is_not_there() -> None:
