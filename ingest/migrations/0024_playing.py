@@ -1,6 +1,17 @@
 """Playing: how a node is reached, the end of who asked another, who may play recordings, a start's unit; instances."""
 
 from django.db import migrations, models
+from django.db.models.functions import Left, Replace, StrIndex
+
+
+def instance_column() -> models.GeneratedField:
+    """What is in it already is filled in with it."""
+    before_slash = Left("name", StrIndex("name", models.Value("/")))
+    return models.GeneratedField(
+        expression=Replace(before_slash, models.Value("/")),
+        output_field=models.CharField(max_length=255),
+        db_persist=True,
+    )
 
 
 class Migration(migrations.Migration):
@@ -18,6 +29,14 @@ class Migration(migrations.Migration):
                 help_text="Namespaces of its streams, between its name and theirs in a URL. 0: none.",
                 verbose_name="most instances",
             ),
+        ),
+        migrations.AddField(model_name="recording", name="instance", field=instance_column()),
+        migrations.AddField(model_name="stream", name="instance", field=instance_column()),
+        migrations.AddIndex(
+            model_name="recording", index=models.Index(fields=["application", "instance"], name="recording_instance")
+        ),
+        migrations.AddIndex(
+            model_name="stream", index=models.Index(fields=["application", "instance"], name="stream_instance")
         ),
         migrations.AddField(
             model_name="sharedobject",

@@ -3,7 +3,8 @@
 from django.conf import settings
 from django.core.validators import MinValueValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import Left, Replace, StrIndex
 from django.utils import timezone
 
 from ingest.validators import validate_app_name, validate_encoder_user, validate_networks, validate_stream_name
@@ -113,6 +114,14 @@ class Application(models.Model):
         return self.callback == self.Callback.ALL or action in self.callback.split("_")
 
 
+def instance_column() -> models.GeneratedField:
+    """As `validators.instance_of` has it: what `name` begins with, or "". The database fills it in."""
+    before_slash = Left("name", StrIndex("name", Value("/")))
+    return models.GeneratedField(
+        expression=Replace(before_slash, Value("/")), output_field=models.CharField(max_length=255), db_persist=True
+    )
+
+
 class Stream(models.Model):
     """A stream by its public name, under which players ask for it."""
 
@@ -123,6 +132,7 @@ class Stream(models.Model):
 
     application = models.ForeignKey(Application, on_delete=models.CASCADE, related_name="streams")
     name = models.CharField(max_length=255, validators=[validate_stream_name])
+    instance = instance_column()
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="streams"
     )
@@ -147,6 +157,7 @@ class Stream(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["application", "name"], name="stream_name_unique_in_application")
         ]
+        indexes = [models.Index(fields=["application", "instance"], name="stream_instance")]
 
     def __str__(self) -> str:
         return self.path

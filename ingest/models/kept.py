@@ -3,7 +3,7 @@
 from django.db import models
 from django.utils import timezone
 
-from ingest.models.access import Application, Stream
+from ingest.models.access import Application, Stream, instance_column
 from ingest.models.sessions import Node, Session
 from ingest.validators import validate_stream_name
 
@@ -35,6 +35,7 @@ class Recording(models.Model):
         Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="recordings", editable=False
     )
     name = models.CharField(max_length=255, validators=[validate_stream_name])
+    instance = instance_column()
     file = models.CharField(max_length=1024, editable=False, help_text="Its path in the folder of recordings.")
     state = models.CharField(max_length=16, choices=State, default=State.RECORDING)
     description = models.CharField(max_length=255, blank=True, help_text="Why it failed, or where it came from.")
@@ -56,6 +57,7 @@ class Recording(models.Model):
         indexes = [
             models.Index(fields=["application", "name", "-started_at"], name="recording_name_started"),
             models.Index(fields=["-started_at"], name="recording_started"),
+            models.Index(fields=["application", "instance"], name="recording_instance"),
         ]
 
     def __str__(self) -> str:

@@ -5,11 +5,10 @@ How many an application may have is said by the application. In one that is open
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from django.core.exceptions import ValidationError
-from django.db.models import F, QuerySet, Value
-from django.db.models.functions import Left, StrIndex
+from django.db.models import QuerySet
 
 from ingest.models import Application, Recording, Stream
 from ingest.server.credentials import is_masked, looks_like_key
@@ -29,21 +28,18 @@ def full_name(instance: str, name: str) -> str:
 
 
 def is_known(*, application: Application, instance: str) -> bool:
-    return any(_of(each, application, instance).exists() for each in (Stream, Recording))
-
-
-def _of(model: type[Stream] | type[Recording], application: Application, instance: str) -> QuerySet[Any]:
-    """SQLite tells no capital letters apart by their beginnings alone."""
-    start = f"{instance}/"
-    rows = model._default_manager.filter(application=application, name__startswith=start)
-    return rows.annotate(start=Left("name", len(start))).filter(start=start)
+    return any(each.filter(instance=instance).exists() for each in _within(application))
 
 
 def names(*, application: Application) -> set[str]:
-    """Of those that its streams have."""
-    within = Stream.objects.filter(application=application, name__contains="/")
-    starts = within.annotate(start=Left("name", StrIndex(F("name"), Value("/")))).order_by()
-    return {start.rstrip("/") for start in starts.values_list("start", flat=True).distinct()}
+    """Of those that its streams and recordings have."""
+    streams, recordings = (each.filter(instance__gt="").values_list("instance") for each in _within(application))
+    return {name for (name,) in streams.union(recordings)}
+
+
+def _within(application: Application) -> tuple[QuerySet[Stream], QuerySet[Recording]]:
+    of = {"application": application}
+    return Stream.objects.filter(**of).order_by(), Recording.objects.filter(**of).order_by()
 
 
 def why_not(*, application: Application, instance: str) -> Literal["", "instance_unknown", "too_many_instances"]:

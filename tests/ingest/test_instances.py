@@ -13,7 +13,8 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Recording, Session, Stream
@@ -135,6 +136,40 @@ def test_a_key_is_never_made_one(open_app: Application) -> None:
         assert refusal(partial(publish, "bench", f"room/{secret}")) == "Denied key_other_stream"
     assert refusal(partial(publish, "bench", f"room/{keys.generate()}")) == "Denied key_unknown"
     assert [each.name for each in Stream.objects.all()] == ["cam1"]
+
+
+def test_those_of_recordings_count_and_capital_letters_tell_apart(open_app: Application) -> None:
+    Recording.objects.create(application=open_app, name="two/film", file="film.flv")
+    Stream.objects.bulk_create(Stream(application=open_app, name=name) for name in ("one/cam", "onetwo"))
+    assert instances.names(application=open_app) == {"one", "two"}
+    connect("bench/two")
+    for name in ("three", "One", "on", "onetwo"):
+        assert refusal(partial(connect, f"bench/{name}")) == "Rejected too_many_instances"
+    Stream.objects.filter(name="one/cam").update(name="three/cam")
+    connect("bench/three")
+    assert refusal(partial(connect, "bench/one")) == "Rejected too_many_instances"
+
+
+@pytest.mark.both_forms
+def test_one_is_looked_up_by_an_index(open_app: Application) -> None:
+    """Anybody may ask, for any name."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET enable_seqscan = off")  # Which a table of few rows is read by.
+    with CaptureQueriesContext(connection) as captured:
+        connect("bench/room-1234")
+        publish("bench", "cam", instance="one")
+    said = [each["sql"] for each in captured]
+    looked_up = [sql for sql in said if '."instance" = ' in sql or " UNION " in sql]
+    assert len(looked_up) >= 3
+    for sql in looked_up:
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
+            plan = str(cursor.fetchall())
+        assert "stream_instance" in plan or "recording_instance" in plan, plan
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("RESET enable_seqscan")
 
 
 # --- Where operators make them ---
