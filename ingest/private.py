@@ -12,19 +12,30 @@ FILE = 0o600
 OTHERS = 0o077
 """The rights of the group and of everybody: what a folder or file has none of, and the umask."""
 
-FOLDERS = {"broker", "copies", "lake", "recordings", "spark", "static", "bench", "fuzz", "tests", "lost+found"}
-"""What folders a data folder has: also of the project's own tests and measurements, and that of a disk of its own."""
+OWN = {"broker", "copies", "lake", "recordings", "spark"}
+"""Folders of a data folder with what is nobody else's business,"""
+FOLDERS = {*OWN, "static", "bench", "fuzz", "tests", "lost+found"}
+"""and all that it may have: also of the project's own tests and measurements, and that of a disk of its own."""
+FILES = "rtmpweb"
+"""With which the names of its files begin: the database's, and the secrets'."""
 
 
 def make_folder(path: Path) -> None:
     """The folder, and those above it, unless it is there; then it is closed to others. Raises OSError.
 
-    One that is for more than an installation, such as /srv or a home, is left as it is: see `is_open`.
+    Of one that is for more than an installation, such as /srv or a home, only what is an installation's is closed: the
+    rest of the machine may need what else is there. See `is_open`.
     """
     path.mkdir(mode=FOLDER, parents=True, exist_ok=True)
     with suppress(OSError):
-        if is_open(path) and not any(_is_foreign(entry) for entry in path.iterdir()):
+        if not is_open(path):
+            return
+        entries = list(path.iterdir())
+        if not any(_is_foreign(entry) for entry in entries):
             close(path)
+        for entry in entries:
+            if not entry.is_symlink() and _is_own(entry):
+                close(entry)
 
 
 def close(path: Path) -> None:
@@ -52,6 +63,10 @@ def restrict_new_files() -> None:
     """
     if all(folder.is_relative_to(settings.DATA_DIR) for folder in (settings.LAKE_DIR, settings.RECORDINGS_DIR)):
         os.umask(OTHERS)
+
+
+def _is_own(entry: Path) -> bool:
+    return entry.name in OWN if entry.is_dir() else entry.name.startswith(FILES)
 
 
 def _is_foreign(entry: Path) -> bool:

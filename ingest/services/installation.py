@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
 from django.conf import settings
 from django.db import DatabaseError, models, transaction
 from django.utils.crypto import salted_hmac
 
-from ingest import migrated, sqlite
+from ingest import migrated, private, sqlite
 from ingest.models import Installation, StreamKey
 from ingest.pepper import keyed_hash
 from ingest.services import audit
@@ -40,6 +41,13 @@ def check() -> None:
             raise StartError(words) from error
         raise
     _checked = True
+    with suppress(OSError):
+        if private.is_open(settings.DATA_DIR):
+            logger.warning(
+                "Other users of this machine may look into the data folder, %s: it is not the server's alone. Give the "
+                "server a folder of its own (RTMPWEB_DATA_DIR), or close this one (chmod 700).",
+                settings.DATA_DIR,
+            )
 
 
 def check_once() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest import private
+from tests.production.parts import Web
 from tests.server_process import Installation
 
 UMASK = """
@@ -47,6 +48,34 @@ def test_a_folder_with_foreign_ones_in_it_is_left_to_them(tmp_path: Path, holds:
     folder.chmod(0o755)
     private.make_folder(folder)
     assert mode(folder) == after
+
+
+def test_what_is_ours_in_it_is_closed_all_the_same(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "var", tmp_path / "elsewhere"
+    for name in ("website/", "static/", "recordings/", "lake/"):
+        (folder / name).mkdir(parents=True)
+    for name in ("rtmpweb.sqlite3", "rtmpweb.sqlite3-wal", "notes.txt"):
+        (folder / name).touch()
+    elsewhere.mkdir()
+    (folder / "copies").symlink_to(elsewhere)
+    for entry in (folder, *folder.iterdir()):
+        entry.chmod(0o755)
+    private.make_folder(folder)
+    closed = {entry.name for entry in folder.iterdir() if not mode(entry) & 0o077}
+    assert closed == {"recordings", "lake", "rtmpweb.sqlite3", "rtmpweb.sqlite3-wal"}
+    assert mode(folder) == 0o755
+
+
+def test_each_start_warns_of_a_folder_that_others_may_look_into(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / "var")
+    installation.put_tables()
+    (installation.folder / "website").mkdir()
+    installation.folder.chmod(0o755)
+    for _ in range(2):
+        process = Web(tmp_path, installation.environment)
+        process.start()
+        process.stop()
+        assert process.log.count("Other users of this machine may look into the data folder") == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
