@@ -76,7 +76,7 @@ def published(node: str) -> dict[str, int]:
 
 
 def join_stream(app: str, name: str, stream: int) -> None:
-    """The stream may be new: who waits for its name here, plays it."""
+    """The stream may be newer than those who wait for its name here: they play it."""
     for session in ACTIVE.values():
         if session.kind == "play" and session.stream is None and (session.app, session.name) == (app, name):
             session.stream = stream

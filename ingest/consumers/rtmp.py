@@ -156,7 +156,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         if grant.lost is not None:
             recorder.lost(grant.lost)
         self.authenticated = self.authenticated or grant.labels["key"] is not None
-        if grant.labels["key"] is None:
+        if grant.trial is None:
             join_stream(grant.app, grant.name, grant.labels["stream"])
         session = self._open(event["stream_id"], "publish", grant)
         if grant.record is not None:

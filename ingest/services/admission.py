@@ -353,6 +353,7 @@ def admit_publish(
         stream, key = target.stream, target.key
         if stream is None:
             stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
+        if target.application.publish_policy == Application.PublishPolicy.OPEN and not target.is_trial:
             sessions.join_stream(stream=stream)
         node = nodes.row(name=peer.node)
         Session.objects.create(

@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from ingest import trials
 from ingest.contracts import END_REASONS, EndReason
-from ingest.models import Application, Recording, Session
+from ingest.models import Application, Recording, Session, Stream
 from ingest.services import encoderlogin
 
 ASKED_AT_ONCE = 1000
@@ -20,7 +20,8 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
 
     An explicit request comes first, then a trial that has lasted for as long as one may; else a key or a log-in that
     was revoked, disabled, deleted or has expired, or a stream or application that was disabled or deleted. Who plays a
-    recording that belongs to no stream may go on, and so may who waits for a name that anyone may come to publish.
+    recording that belongs to no stream may go on, and so may who waits for a name that anyone may come to publish,
+    unless a stream of that name is disabled.
     """
     key_gone = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
     key_deleted = Q(
@@ -35,7 +36,8 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
     of_open = Application.objects.filter(
         name=OuterRef("app"), enabled=True, publish_policy=Application.PublishPolicy.OPEN
     )
-    awaits = Q(kind=Session.Kind.PLAY) & Exists(of_open)
+    disabled = Stream.objects.filter(name=OuterRef("name"), application__name=OuterRef("app"), enabled=False)
+    awaits = Q(kind=Session.Kind.PLAY) & Exists(of_open) & ~Exists(disabled)
     test_over = now - trials.MOST
     rows = (
         Session.objects.filter(node__name=node, ended_at__isnull=True)

@@ -102,7 +102,7 @@ def fill_in(*, session: uuid.UUID, totals: Totals, last_at: datetime, now: datet
 
 
 def join_stream(*, stream: Stream) -> None:
-    """The stream is new: who waited for its name until now, plays it."""
+    """Whoever waited for the name before the stream was made, plays it from now on."""
     waiting = Session.objects.filter(kind=Session.Kind.PLAY, stream=None, ended_at__isnull=True)
     waiting.filter(app=stream.application.name, name=stream.name).update(stream=stream)
 

@@ -340,5 +340,8 @@ def test_who_waits_for_a_name_may_go_on_while_anyone_may_come(application: Appli
     assert due() == {player.pk, publisher.pk}
     Application.objects.update(publish_policy="open")
     assert due() == {publisher.pk}, "whose stream was deleted"
+    made = Stream.objects.create(application=application, name="next", enabled=False)
+    assert due() == {player.pk, publisher.pk}, "which an operator made"
+    made.delete()
     Application.objects.update(enabled=False)
     assert due() == {player.pk, publisher.pk}

@@ -19,7 +19,7 @@ from ingest.consumers.database import READ
 from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Session, StatusEvent, Stream
 from ingest.rtmp import events
-from ingest.services import playtokens, revocation, sessions
+from ingest.services import keys, playtokens, removal, revocation, sessions
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import held, limited, locked_database, until_queued
@@ -217,6 +217,24 @@ async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
         assert {session.stream for session in ACTIVE.values() if session.name == "next"} == {stream.pk}
         assert not other.of(events.VideoReceived)
         assert not other.closed
+
+
+async def test_who_waits_for_a_name_plays_the_stream_that_an_operator_makes_of_it(
+    process: HistoryWriter, application: Application
+) -> None:
+    """With the first to publish there, by a key as by none: it is disabled and deleted with its players."""
+    await Application.objects.aupdate(publish_policy="open")
+    player, encoder = await connected(2)
+    assert (await player.play("next"))["type"] == "rtmp.play.accept"
+    assert await asyncio.to_thread(process.flush, 5)
+    stream = await Stream.objects.acreate(application=application, name="next")
+    key = await sync_to_async(keys.create)(stream=stream)
+    assert (await encoder.publish(key.secret))["type"] == "rtmp.publish.accept"
+    assert (await Session.objects.aget(kind="play")).stream_id == stream.pk
+    assert {session.stream for session in ACTIVE.values()} == {stream.pk}
+    found = await sync_to_async(removal.of_streams)(Stream.objects.filter(pk=stream.pk))
+    assert (found.publishers, found.players) == (1, 1)
+    await disconnect(player, encoder)
 
 
 async def test_names_that_nobody_has_are_waited_for_in_some_number(
