@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
-from ingest.models import Lease
+from ingest.models import Lease, Node
 from ingest.services.playable import Playable
 from ingest.services.refusals import Refused, describe
 
@@ -35,13 +35,16 @@ def refuse(*, found: Playable, node: str, now: datetime) -> None:
         raise Refused("play", "elsewhere", stream=found.stream.pk, key=None, where=_where(*place))
 
 
-PLACE: Final = ("node__name", "node__url")
+PLACE: Final = ("node__name", "node__url", "shares_url")
 
 
-def _held(node: str, now: datetime) -> QuerySet[Lease]:
-    return Lease.objects.filter(session__isnull=False, expires_at__gt=now).exclude(node__name=node)
+def _held(node: str, now: datetime) -> QuerySet[Any]:
+    """Each with whether another node that runs has told the same URL as its own: that of a balancer, most likely."""
+    others = Node.objects.filter(url=OuterRef("node__url")).exclude(pk=OuterRef("node")).exclude(state=Node.State.DOWN)
+    held = Lease.objects.filter(session__isnull=False, expires_at__gt=now).exclude(node__name=node)
+    return held.annotate(shares_url=Exists(others))
 
 
-def _where(name: str | None, url: str | None) -> str:
-    """By its name alone, if it has not told how it is reached."""
-    return f"{url} ({name})" if url else str(name)
+def _where(name: str | None, url: str | None, shares_url: bool) -> str:
+    """By its name alone, if it has not told how it is reached and no other."""
+    return f"{url} ({name})" if url and not shares_url else str(name)

@@ -47,7 +47,7 @@ class Paste:
 def node_url(plain: Sequence[tuple[str, int]], tls: Sequence[tuple[str, int]]) -> str:
     """By which players reach a node with these listeners: RTMPWEB_NODE_URL, else by what is known; empty: by nothing.
 
-    A host that RTMPWEB_RTMP_HOST names may be that of several nodes.
+    A host that RTMPWEB_RTMP_HOST names may be that of several nodes: then it leads nobody to this one.
     """
     if settings.NODE_URL:
         return str(settings.NODE_URL)

@@ -42,6 +42,10 @@ def test_what_they_are_told(stream: Stream) -> None:
     words = "The stream is published on another node of this server. Play it from rtmp://b.example.net (node-b)."
     assert told("live/cam1", "live/cam2", "other/cam1", "live/never") == {"live/cam1": words}
     assert told("live/cam1", node=THERE) == {}
+    other = Node.objects.create(name=HERE, url="rtmp://b.example.net", state="up")
+    assert told("live/cam1")["live/cam1"].endswith("Play it from node-b."), "the URL leads here as well"
+    Node.objects.filter(pk=other.pk).update(state="down")
+    assert told("live/cam1") == {"live/cam1": words}, "it has been replaced"
     Node.objects.update(url="")
     assert told("live/cam1")["live/cam1"].endswith("Play it from node-b.")
     lease.expires_at = timezone.now()
