@@ -5,12 +5,12 @@ Each figure is defined where it is computed; `contracts.Sample` names the units.
 """
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ingest import clean
 from ingest.contracts import Health, MediaCounters, Sample, Totals
+from ingest.live.counted import COUNTED, NOTHING_COUNTED, Audience, Counters
 from ingest.live.metadata import MOST_ENCODER
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.timeline import Timeline
@@ -30,54 +30,6 @@ LACKING_S: Final = 10.0
 LONG_LACKING_S: Final = 30.0
 """Once two have come: for so long, and for twice as long as between any of the latest. Encoders that put keyframes
 where scenes change, as x264 does by default, let 250 frames go by in a still one."""
-
-
-@dataclass(slots=True)
-class Counters:
-    """What a sample holds the growth of; all since the session began."""
-
-    video_bytes: int = 0
-    audio_bytes: int = 0
-    data_bytes: int = 0
-    wire_bytes: int = 0
-    video_frames: int = 0
-    audio_frames: int = 0
-    keyframes: int = 0
-    ts_gap: int = 0
-    ts_regress: int = 0
-    missing_frames_est: int = 0
-    media_faults: int = 0
-    out_bytes: int = 0
-    dropped_frames: int = 0
-    elapsed_ms: int = 0
-
-
-COUNTED: Final = tuple(field.name for field in fields(Counters))
-
-
-@dataclass(frozen=True, slots=True)
-class Audience:
-    """A stream's players, counted since the stream was made."""
-
-    players: int = 0
-    slow_players: int = 0
-    out_bytes: int = 0
-    dropped_frames: int = 0
-
-
-NOTHING_COUNTED: Final = MediaCounters(received_bytes=0, sent_bytes=0, video_frames=0, audio_frames=0, dropped_frames=0)
-
-
-def added(counted: Iterable[MediaCounters]) -> MediaCounters:
-    """All of them together."""
-    several = list(counted)
-    return MediaCounters(
-        received_bytes=sum(each["received_bytes"] for each in several),
-        sent_bytes=sum(each["sent_bytes"] for each in several),
-        video_frames=sum(each["video_frames"] for each in several),
-        audio_frames=sum(each["audio_frames"] for each in several),
-        dropped_frames=sum(each["dropped_frames"] for each in several),
-    )
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from ingest.contracts import Labels
 from ingest.live.cache import CacheMemory
-from ingest.live.meter import NOTHING_COUNTED, added
+from ingest.live.counted import NOTHING_COUNTED, added
 from ingest.live.settings import LiveSettings
 from ingest.live.stream import LiveStream
 

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from ingest.contracts import Health, HealthRule, Issue, Labels, MediaCounters, MediaInfo, Sample, StreamState, Totals
 from ingest.live.cache import CacheMemory, HeaderCache, Keyframe, PictureCache, last_keyframe
+from ingest.live.counted import NOTHING_COUNTED, Audience, added
 from ingest.live.description import Description, MediaKind
 from ingest.live.extended import EVERYTHING, ExtendedMessage, fitting
 from ingest.live.headers import TOLD_BY_KEYFRAMES
 from ingest.live.judging import Judging
 from ingest.live.media import Tag, audio_tag, video_tag
 from ingest.live.metadata import METADATA, DataFrames, claimed, encoder_name, sanitise
-from ingest.live.meter import NOTHING_COUNTED, Audience, Meter, Second, added
+from ingest.live.meter import Meter, Second
 from ingest.live.publisher import Publisher
 from ingest.live.queue import offer
 from ingest.live.repair import PlayersTime

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from ingest.live.meter import Audience
+from ingest.live.counted import Audience
 from ingest.live.shared import Kind
 from ingest.live.subscriber import Subscriber
 

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ingest.contracts import MediaCounters, PlayerSample, Sample, StreamSnapshot
-from ingest.live.meter import added
+from ingest.live.counted import added
 from ingest.live.registry import Registry
 from ingest.live.snapshot import snapshot
 from ingest.live.stream import LiveStream
