@@ -24,6 +24,11 @@ class ApplicationOut(Schema):
     encoder_login: bool = Field(description="Encoders are asked for a user and password.")
     shared_objects: str = Field(description="none, temporary, or persistent.")
     callback: str = Field(description="About whom the authorisation service is asked.")
+    play_recordings: str = Field(
+        description="signed: by a signed link or token. as_live: whoever may play what is live."
+    )
+    play_start_unit: str = Field(description="ms or s: the unit of the start and duration that players give.")
+    max_instances: int = Field(description="Of namespaces of its streams, rtmp://host/NAME/INSTANCE; 0: none.")
 
 
 @router.get("/applications", response=ListOf[ApplicationOut], auth=allow(Ability.VIEW), url_name="applications")

@@ -47,6 +47,9 @@ def test_an_application_tells_its_policies(token: dict[str, str]) -> None:
         "play": "token",
         "record": "all",
         "encoder_login": False,
+        "play_recordings": "signed",
+        "play_start_unit": "ms",
+        "max_instances": 16,
         "shared_objects": "none",
         "callback": "none",
     }
