@@ -5,7 +5,7 @@ import logging
 import uuid
 from collections import Counter
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from django.conf import settings
@@ -20,9 +20,10 @@ from ingest.contracts import StatusSend
 from ingest.contracts.recording import RecordEvent
 from ingest.history import RecordRow, get_history
 from ingest.logcontext import about
+from ingest.models import Session
 from ingest.server.recording.writers import Writers
 from ingest.services import recordings, sessions
-from ingest.telemetry.reading import read_totals
+from ingest.telemetry.reading import Sampled, read_totals
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,10 @@ TIDY_S = 60.0
 
 READ_S = 10.0
 """For the samples of one session."""
+AFTER = timedelta(minutes=2)
+"""They are looked for until so long after the end: that is when the node was last seen to write to the database."""
+CLOSE = timedelta(minutes=1)
+"""Samples that come as near to where they are looked for go on behind it."""
 MOST_TRIES = 3
 """So often they are looked for. A lake that isn't shared has none of another node's."""
 
@@ -119,6 +124,7 @@ class Care:
         self._has_recovered = False
         self._tried: Counter[uuid.UUID] = Counter()
         """How often samples were looked for in vain, by session."""
+        self._is_ending = False
         self._thread = Writers(1)
         self._idle = asyncio.Event()
         self._idle.set()
@@ -136,6 +142,7 @@ class Care:
 
     async def stop(self, timeout_s: float) -> None:
         """Waits for the round that is under way, for so long at most."""
+        self._is_ending = True
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), timeout_s)
         self._thread.close()
@@ -175,17 +182,31 @@ class Care:
         self._fill_in()
 
     def _fill_in(self) -> None:
-        now = clock.utc_now()
-        given_up = [session for session, times in self._tried.items() if times >= MOST_TRIES]
-        filled = 0
-        for row in sessions.uncounted(now=now, besides=given_up):
-            node = row.node.name if row.node is not None else ""
-            since_us, until_us = (int(at.timestamp() * 1e6) for at in (row.started_at, now))
-            found = read_totals(settings.LAKE_DIR, str(row.pk), since_us, until_us, node=node, budget_s=READ_S)
-            if found is None:
-                self._tried[row.pk] += 1
-                continue
-            last_at = datetime.fromtimestamp(found.last_at, UTC)
-            filled += sessions.fill_in(session=row.pk, totals=found.totals, last_at=last_at, now=now)
+        """However many there are, each is looked for once a round."""
+        now, filled = clock.utc_now(), 0
+        done = {session for session, times in self._tried.items() if times >= MOST_TRIES}
+        while rows := sessions.uncounted(now=now, besides=done, node=self._node):
+            for row in rows:
+                if self._is_ending:
+                    return
+                filled += self._fill(row, now)
+                done.add(row.pk)
         if filled:
             logger.info("Filled in what %d sessions of dead nodes had counted, from their samples.", filled)
+
+    def _fill(self, row: Session, now: datetime) -> bool:
+        until = min((row.ended_at or now) + AFTER, now)
+        found = _sampled(row, until)
+        if found is not None and found.last_at > (until - CLOSE).timestamp():
+            found = _sampled(row, now)  # It went on while the database was away that has its end.
+        if found is None:
+            self._tried[row.pk] += 1
+            return False
+        last_at = datetime.fromtimestamp(found.last_at, UTC)
+        return sessions.fill_in(session=row.pk, totals=found.totals, last_at=last_at, now=now)
+
+
+def _sampled(row: Session, until: datetime) -> Sampled | None:
+    node = row.node.name if row.node is not None else ""
+    since_us, until_us = (int(at.timestamp() * 1e6) for at in (row.started_at, until))
+    return read_totals(settings.LAKE_DIR, str(row.pk), since_us, until_us, node=node, budget_s=READ_S)

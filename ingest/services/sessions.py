@@ -10,6 +10,7 @@ from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
+from django.db.models import Case, When
 from django.utils import timezone
 
 from ingest import clean, sharedclock
@@ -78,13 +79,15 @@ LOOKED_BACK = timedelta(days=7)
 AT_ONCE = 20
 
 
-def uncounted(*, now: datetime, besides: Collection[uuid.UUID]) -> list[Session]:
-    """Publishers whose node died before it told what it had counted, the latest first. Players have no samples."""
+def uncounted(*, now: datetime, besides: Collection[uuid.UUID], node: str = "") -> list[Session]:
+    """Publishers whose node died before it told what it had counted: those of `node` first, then the latest. AT_ONCE at
+    most. Players have no samples."""
     lost = Session.objects.filter(
         kind=Session.Kind.PUBLISH, is_test=False, end_reason="node_lost", started_at__gt=now - LOOKED_BACK
     )
     rows = lost.exclude(summary__has_key="duration_ms").exclude(pk__in=list(besides))
-    return list(rows.select_related("node").order_by("-started_at")[:AT_ONCE])
+    own = Case(When(node__name=node, then=0), default=1)
+    return list(rows.select_related("node").order_by(own, "-started_at")[:AT_ONCE])
 
 
 def fill_in(*, session: uuid.UUID, totals: Totals, last_at: datetime, now: datetime) -> bool:

@@ -17,6 +17,7 @@ from ingest.history import HistoryWriter
 from ingest.models import Node, OutboxEvent, Session, Stream
 from ingest.services import sessions
 from ingest.telemetry import Rotation, TelemetryWriter
+from ingest.telemetry.reading import Sampled
 from tests.ingest.control import NODE, TOTALS, NodeApp
 from tests.ingest.telemetry import records
 
@@ -100,6 +101,51 @@ def test_an_end_without_totals_says_that_they_are_not_known(stream: Stream) -> N
     end = OutboxEvent.objects.get(kind="unpublish").payload["end"]
     names = ("bytes_in", "video_frames", "audio_frames", "keyframes")
     assert {name: end[name] for name in names} == dict.fromkeys(names)
+
+
+async def test_many_are_filled_in_in_one_round_each_where_its_samples_are(
+    process: HistoryWriter, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's own first, and of one that was lost days ago not what was measured since."""
+    now, looked = timezone.now(), list[tuple[str, float, float]]()
+
+    def read_totals(lake: Path, session: str, since_us: int, until_us: int, *, node: str, budget_s: float) -> Sampled:
+        looked.append((node, since_us / 1e6, until_us / 1e6))
+        return Sampled(TOTALS, since_us / 1e6 + 60)
+
+    monkeypatch.setattr(consumer, "read_totals", read_totals)
+    count = sessions.AT_ONCE + 5
+    for number in range(count):
+        began = now - timedelta(days=2, hours=number)
+        where = NODE if number == count - 1 else "node-z"
+        ended = began + timedelta(minutes=1)
+        await sync_to_async(left)(stream, node=where, end_reason="node_lost", started_at=began, ended_at=ended)
+    node = NodeApp()
+    await node.tell("node.started")
+    await ticking(node, lambda: Session.objects.filter(summary__from_samples=True).count() == count)
+    await node.stop()
+    assert looked[0][0] == NODE
+    assert len(looked) == count
+    assert all(until - since < 600 for _, since, until in looked)
+
+
+@pytest.mark.parametrize("seconds", [60, 400])
+async def test_one_that_went_on_while_the_database_was_away_has_all_its_samples(
+    process: HistoryWriter, stream: Stream, settings: Any, seconds: int
+) -> None:
+    """Its end is then that of the database's first absence."""
+    began = timezone.now() - timedelta(hours=3)
+    ended = began + timedelta(seconds=30)
+    session = await sync_to_async(left)(stream, end_reason="node_lost", started_at=began, ended_at=ended)
+    await asyncio.to_thread(sampled, settings.LAKE_DIR, session, seconds)
+    node = NodeApp()
+    await node.tell("node.started")
+    await ticking(node, lambda: Session.objects.filter(summary__from_samples=True).exists())
+    await node.stop()
+    row = await Session.objects.aget(pk=session.pk)
+    assert row.video_frames == seconds * 30
+    assert row.ended_at is not None
+    assert (row.ended_at - began).total_seconds() == pytest.approx(seconds, abs=0.01)
 
 
 async def test_samples_that_nobody_has_are_not_looked_for_again_and_again(
