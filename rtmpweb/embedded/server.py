@@ -5,8 +5,8 @@ import logging
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rtmpweb.embedded.reactor import loop, reactor  # isort: skip - before Daphne, which would install another.
@@ -16,11 +16,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from twisted.internet.defer import Deferred
 
+from ingest.consumers import beginning, database
 from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, RtmpServer, ServerConfig, favour_the_loop
 from ingest.server import ListenError as RtmpListenError
 from ingest.server.tls import load
-from ingest.services import installation, nodes, playlinks
+from ingest.services import installation, playlinks
 from rtmpweb.embedded import firststart, lock, workers
 from rtmpweb.embedded.children import Child
 from rtmpweb.embedded.http import HttpServer
@@ -102,7 +103,8 @@ class Embedded:
     def _start_rtmp(self, config: ServerConfig) -> None:
         if config.rtmp is None and config.rtmps is None:
             return
-        self._take_name(config.node)
+        with suppress(database.TooSlow):  # Then the node takes it once it can.
+            loop.run_until_complete(beginning.take_name(config.node, self._write))
         self._rtmp = RtmpServer(self._application, config)
         try:
             loop.run_until_complete(self._rtmp.start())
@@ -115,13 +117,6 @@ class Embedded:
             settings.RTMPS_ADDRESS = (config.rtmps[0], self._rtmp.tls_addresses[0][1])
         if config.media is not None:
             settings.MEDIA_ADDRESS = (config.media[0], self._rtmp.media_addresses[0][1])
-
-    def _take_name(self, node: str) -> None:
-        claim = nodes.Claim(node)
-        if not claim.take():
-            self._write(str(claim))
-            while not claim.take():
-                time.sleep(nodes.LOOK_S)
 
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]

@@ -1,6 +1,7 @@
 """`manage.py runweb` under clients that take more than their share."""
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -109,6 +110,27 @@ def test_it_serves_says_where_and_stops_in_order(installation: Installation) -> 
     assert "Traceback" not in process.log
 
 
+@pytest.mark.parametrize("stopped", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_is_in_order_though_nobody_reads_the_output(installation: Installation, stopped: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "runweb"],
+        cwd=ROOT,
+        env=installation.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        with process.stdout as output:
+            assert any("Ready: dashboard" in line for line in output)
+        process.send_signal(stopped)
+        assert process.wait(LONG_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_a_busy_port_is_named_in_one_sentence(installation: Installation) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
@@ -210,9 +232,14 @@ def upgraded(client: socket.socket, web: Web, session: str = "") -> bool:
 
 
 def test_a_websocket_gives_its_place_back(web: Web) -> None:
+    def is_let_in() -> bool:
+        """Those before it have ended, or do so soon."""
+        with connected(web) as client, suppress(ConnectionError):
+            return upgraded(client, web)
+        return False
+
     for _ in range(2 * PLACES):
-        with connected(web) as client:
-            assert upgraded(client, web)
+        wait_for(is_let_in, timeout_s=LONG_S, what="there is a place")
 
 
 def test_so_does_one_that_is_none(web: Web) -> None:

@@ -4,32 +4,26 @@ import asyncio
 import os
 import signal
 from argparse import ArgumentParser
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import uvloop
 from channels.routing import get_default_application
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError
 
-from ingest.consumers import database
+from ingest.consumers import beginning, database
+from ingest.management.foreground import ForegroundCommand
 from ingest.nodeconfig import SETTINGS, server_config
 from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, favour_the_loop
-from ingest.services import installation, nodes
-
-T = TypeVar("T")
+from ingest.services import installation
 
 GRACE_S = 5.0
 
-ASK_S = 15.0
-"""How long the start waits for an answer of the database: one that hangs gives up sooner by itself, so that only a busy
-machine takes so long."""
 
-
-class Command(BaseCommand):
+class Command(ForegroundCommand):
     help = (
         "Runs a media node: the listeners (RTMPWEB_RTMP, RTMPWEB_RTMPS, RTMPWEB_MEDIA) and nothing else. SIGTERM or "
         "Ctrl-C drains it for RTMPWEB_DRAIN_S seconds, ends what is left, writes what is known of it, and stops; once "
@@ -65,34 +59,25 @@ class Command(BaseCommand):
         favour_the_loop()
         for scheme, bound in server.bound.items():
             for host, port in bound:
-                self._say(f"Listening on {scheme}://{host}:{port}/ as node {config.node}.")
+                self.say(f"Listening on {scheme}://{host}:{port}/ as node {config.node}.")
         await self._stopping.wait()
         await self._drain(server)
-        self._say("Stopping.")
+        self.say("Stopping.")
         await server.stop(grace_s)
-        self._say("Stopped.")
+        self.say("Stopped.")
 
     async def _prepare(self, node: str) -> None:
         """Looks at the database, and takes the node's name. Raises StartError.
 
         A database that does not answer is no hindrance: the node waits for it, and takes its name then.
         """
-        claim = nodes.Claim(node)
         with suppress(DatabaseError, database.TooSlow):
-            await self._ask(installation.check)
-            if await self._ask(claim.take):
-                return
-            self._say(str(claim))
-            while not await self._ask(claim.take):  # noqa: ASYNC110 - another process may write.
-                await asyncio.sleep(nodes.LOOK_S)
-
-    async def _ask(self, work: Callable[[], T]) -> T:
-        deadline = asyncio.get_running_loop().time() + ASK_S
-        return await database.decide(work, executor=database.WRITE, deadline=deadline)
+            await beginning.ask(installation.check)
+            await beginning.take_name(node, self.say)
 
     async def _drain(self, server: RtmpServer) -> None:
         if settings.DRAIN_S and server.sessions:
-            self._say(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
+            self.say(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
             self._drained = asyncio.create_task(server.leave(settings.DRAIN_S))
             await asyncio.wait([self._drained])
 
@@ -103,9 +88,5 @@ class Command(BaseCommand):
         elif self._drained and not self._drained.done():
             self._drained.cancel()
         else:
-            self._say("Stopped at once.")
+            self.say("Stopped at once.")
             os._exit(1)
-
-    def _say(self, line: str) -> None:
-        self.stdout.write(line)
-        self.stdout.flush()

@@ -9,9 +9,10 @@ from typing import Any
 from rtmpweb.embedded.reactor import loop, reactor  # isort: skip - before Daphne, which would install another.
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 
+from ingest.management.foreground import ForegroundCommand
 from ingest.server import favour_the_loop
 from ingest.services import installation
 from rtmpweb.asgi import application
@@ -19,7 +20,7 @@ from rtmpweb.embedded.http import HttpServer
 from rtmpweb.embedded.listening import ListenError, listen, url_host
 
 
-class Command(BaseCommand):
+class Command(ForegroundCommand):
     help = (
         "Runs a web process: pages, API and WebSockets (RTMPWEB_HTTP) and nothing else, with bounds on what clients "
         "may take of it (RTMPWEB_HTTP_...). SIGTERM or Ctrl-C stops it; once more, and it does not wait."
@@ -43,22 +44,18 @@ class Command(BaseCommand):
         loop.call_soon(self._on_running, f"http://{url_host(host)}:{port}/")
         favour_the_loop()
         server.run()
-        self._say("Stopped.")
+        self.say("Stopped.")
 
     def _on_running(self, url: str) -> None:
         """Takes signals in the running loop: until it runs, uvloop drops one that has a handler."""
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
-        self._say(f"Ready: dashboard {url}")
+        self.say(f"Ready: dashboard {url}")
 
     def _on_signal(self) -> None:
         if self._stopping:
-            self._say("Stopped at once.")
+            self.say("Stopped at once.")
             os._exit(1)
         self._stopping = True
-        self._say("Stopping; once more to stop at once.")
+        self.say("Stopping; once more to stop at once.")
         reactor.stop()
-
-    def _say(self, line: str) -> None:
-        self.stdout.write(line)
-        self.stdout.flush()
