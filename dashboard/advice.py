@@ -228,6 +228,7 @@ CHECK_ACTS = {
     "rtt_high": "Use a nearer server, or a cable",
     "flapping": "Look at how its sessions ended",
     "drift": "Lower the bitrate",
+    "no_keyframes": "Turn the encoder's intra refresh off",
     "gop_long": "Set the keyframe interval to 2\u00a0s",
     "gop_short": "Set the keyframe interval to 2\u00a0s",
     "faster_than_realtime": "Send the file in real time",
