@@ -62,9 +62,11 @@ class Audited(AnyBase):
         return super().log_deletions(request, queryset)  # type: ignore[arg-type]
 
     def response_action(self, request: HttpRequest, queryset: "QuerySet[Model]", *args: Any) -> Any:
+        action = request.POST.get("action", "")
+        if action == "delete_selected" and "delete" in getattr(self, "records_itself", ()):
+            return super().response_action(request, queryset, *args)  # In transactions of its own.
         with transaction.atomic():
             answer = super().response_action(request, queryset, *args)
-            action = request.POST.get("action", "")
             if type(self).__module__.partition(".")[0] not in OWN and action not in ("", "delete_selected"):
                 for pk in request.POST.getlist("_selected_action")[:MOST_OF_ACTION]:
                     audit.record(actor_of(request), f"{subject(self.model)}.{action}"[:64], f"number {pk}")

@@ -1,11 +1,13 @@
 """Deleting streams and applications in the admin: what goes with them is said before, in figures, and what stays."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.decorators import method_decorator
+from django.views.decorators.csrf import csrf_protect
 
 from ingest.acting import actor_of
 from ingest.models import Application, Stream
@@ -24,7 +26,13 @@ DELETE: Mapping[type[Model], Callable[..., Removal]] = {
 DO_FIRST = "Disable it, or end its publisher, then delete it."
 
 
-class Removing:
+if TYPE_CHECKING:
+    AnyBase = admin.ModelAdmin[Any]
+else:
+    AnyBase = object
+
+
+class Removing(AnyBase):
     """Mixed into the admin of either. Whoever may delete it may delete what belongs to it: no further permission is
     asked for. Nothing that is live is deleted here.
     """
@@ -46,11 +54,26 @@ class Removing:
         why = removal.in_the_way(str(rows[0]) if len(rows) == 1 else "One of these, or more,", found)
         return [str(row) for row in rows], summary, set(), [f"{why} {DO_FIRST}"] if why else []
 
+    @method_decorator(csrf_protect)
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Not in one transaction, as Django's is: what goes on there has to be over first."""
+        return self._delete_view(request, object_id, extra_context)  # type: ignore[attr-defined, no-any-return]
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        """Once it is deleted: see `delete_model`."""
+
+    def message_user(self, request: HttpRequest, message: Any, level: int | str = messages.INFO, *args: Any) -> None:
+        if not (level == messages.SUCCESS and getattr(request, "in_the_way", False)):
+            super().message_user(request, message, level, *args)
+
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         try:
             DELETE[self.model](actor_of(request), obj)
         except InTheWay as problem:
+            request.in_the_way = True  # type: ignore[attr-defined]  # So nobody says that it was deleted.
             messages.error(request, str(problem))
+        else:
+            super().log_deletions(request, [obj])  # type: ignore[arg-type]
 
     def delete_queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> None:
         for row in queryset:

@@ -43,7 +43,9 @@ class OutboxEvent(models.Model):
             models.Index(fields=["at"], name="outbox_waiting", condition=models.Q(taken_at__isnull=True)),
             models.Index(fields=["-at"], name="outbox_at"),
             models.Index(
-                fields=["stream", "sequence"], name="outbox_waiting_of_stream", condition=models.Q(taken_at__isnull=True)
+                fields=["stream", "sequence"],
+                name="outbox_waiting_of_stream",
+                condition=models.Q(taken_at__isnull=True),
             ),
         ]
 

@@ -7,6 +7,7 @@ what is left of a deletion that broke off can be deleted again.
 
 import errno
 import logging
+import os
 import uuid
 from collections.abc import Collection
 from contextlib import suppress
@@ -217,6 +218,24 @@ def delete(recording: Recording, *, spare_kept: bool = False) -> None:
     except FileNotFoundError:
         _claim(recording, spare_kept)
     recording.delete()
+
+
+def check_deletable(recording: Recording) -> None:
+    """Raises RecordingProblem where it could not be deleted, as far as that shows before."""
+    path = path_of(recording)
+    if recording.state == Recording.State.RECORDING:
+        raise RecordingProblem(BEING_RECORDED)
+    try:
+        with held(path):
+            pass
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except BlockingIOError:
+        raise RecordingProblem(BEING_RECORDED) from None
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RecordingProblem(f"Its file can't be deleted: {error.strerror}.") from None
 
 
 def _claim(recording: Recording, spare_kept: bool) -> None:

@@ -4,22 +4,35 @@ With a stream goes what the database lets go with it: keys, log-ins, limits of h
 with an application its streams, with all that, its recordings with their files, and its shared objects. History stays,
 by the names that it copied. So does what was recorded of a stream, unless it is to go as well: it is its application's
 then.
+
+Whatever stands in the way is looked for before anything is lost. What goes on is ended first, and is over, with all
+that others are told of it, before the row goes: webhooks are chosen, and events numbered, by the stream. History lets
+go of it in pieces. So a deletion takes its time, and holds nothing meanwhile; one that breaks off leaves what is
+disabled, and can be asked for again.
 """
 
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import transaction
-from django.db.models import CASCADE, Model, QuerySet
+from django.db.models import CASCADE, SET_NULL, Model, QuerySet
+from django.db.models.deletion import get_candidate_relations_to_delete
 
 from ingest import clean
-from ingest.models import Application, Lease, Recording, Session, Stream
-from ingest.services import acts, audit
+from ingest.models import Application, Lease, Node, OutboxEvent, Recording, Session, Stream
+from ingest.services import acts, audit, outbox, recordings, retention
 from ingest.services.audit import Actor
 from ingest.services.counting import MOST, up_to
 from ingest.services.recordings import RecordingProblem
+
+WAIT_S = 15.0
+"""For what goes on to be over: nodes end it within 2 s, and what happened is told each 3 s."""
+LOOK_S = 0.1
+RUN_S = 60.0
+"""For history to let go of what is deleted."""
 
 
 class InTheWay(Exception):  # noqa: N818 - an answer, not an error.
@@ -80,36 +93,72 @@ def of_applications(applications: "QuerySet[Application]") -> Removal:
 
 
 def delete_stream(actor: Actor, stream: Stream, *, force: bool = False, with_recordings: bool = False) -> Removal:
-    """Raises InTheWay while somebody publishes it, unless it is forced: then its sessions end within 2 s; and for a
-    recording that can't be deleted.
+    """Raises InTheWay while somebody publishes it, unless it is forced: then its sessions end first. Also for a
+    recording that can't be deleted, and where what goes on is not over in WAIT_S.
     """
-    path, row = stream.path, Stream.objects.filter(pk=stream.pk)
-    refuse_live(path, of_streams(row), force)
-    if with_recordings:
-        _delete_recordings(actor, stream)
-    with transaction.atomic():
-        list(row.select_for_update())
-        removal = of_streams(row)
-        refuse_live(path, removal, force)
-        _end(actor, row, f"{path} was deleted")
-        audit.record(actor, "stream.delete", path, **removal.as_dict())
-        row.delete()
-    return removal
+    row, recorded = Stream.objects.filter(pk=stream.pk), Recording.objects.filter(stream=stream)
+    first = recorded if with_recordings else recorded.none()
+    return _delete(actor, _Doomed("stream", stream.path, row, row, of_streams, recorded, first), force)
 
 
 def delete_application(actor: Actor, application: Application, *, force: bool = False) -> Removal:
-    """As `delete_stream`, of all its streams."""
-    row = Application.objects.filter(pk=application.pk)
-    streams = Stream.objects.filter(application=application)
+    """As `delete_stream`, of all its streams. Its recordings go with it, whatever their state."""
+    row, streams = Application.objects.filter(pk=application.pk), Stream.objects.filter(application=application)
+    recorded = Recording.objects.filter(application=application)
+    doomed = _Doomed("application", application.name, row, streams, of_applications, recorded, recorded.none())
+    return _delete(actor, doomed, force)
+
+
+@dataclass(frozen=True, slots=True)
+class _Doomed:
+    """What is to be deleted. `recorded`: of its streams; `first`: recordings that go before it, each with an entry."""
+
+    kind: str
+    name: str
+    row: "QuerySet[Any]"
+    streams: "QuerySet[Stream]"
+    plan: Callable[["QuerySet[Any]"], Removal]
+    recorded: "QuerySet[Recording]"
+    first: "QuerySet[Recording]"
+
+    @property
+    def written(self) -> "QuerySet[Recording]":
+        """Recordings that go on, and are closed with their sessions."""
+        goes_on = {"session__isnull": False, "session__ended_at__isnull": True}
+        return self.recorded.filter(state=Recording.State.RECORDING, **goes_on)
+
+
+def _delete(actor: Actor, doomed: _Doomed, force: bool) -> Removal:
+    live = doomed.plan(doomed.row)
+    refuse_live(doomed.name, live, force)
+    written = list(doomed.written.values_list("pk", flat=True))
+    _refuse_recordings(doomed, besides=written)
+    changed = _disable(doomed, force)
+    try:
+        _end(actor, doomed)
+        _wait(doomed, written)
+        _refuse_recordings(doomed)
+        _delete_recordings(actor, doomed)
+        found = replace(doomed.plan(doomed.row), publishers=live.publishers, players=live.players)
+        _let_go(doomed)
+        _drop(actor, doomed, found)
+    except InTheWay:
+        if changed:
+            audit.record(actor, f"{doomed.kind}.disable", doomed.name, note="It was to be deleted.")
+        raise
+    return found
+
+
+def _drop(actor: Actor, doomed: _Doomed, found: Removal) -> None:
     with transaction.atomic():
-        list(row.select_for_update())
-        list(streams.select_for_update().values_list("pk"))
-        removal = of_applications(row)
-        refuse_live(application.name, removal, force)
-        _end(actor, streams, f"The application {application.name} was deleted")
-        audit.record(actor, "application.delete", application.name, **removal.as_dict())
-        row.delete()
-    return removal
+        outbox.hold(doomed.streams.values_list("pk", flat=True))
+        if not doomed.row.select_for_update():
+            return  # Somebody else has deleted it.
+        list(doomed.streams.select_for_update().values_list("pk"))
+        if left := _left(doomed, ()):
+            raise InTheWay(f"{doomed.name} is not deleted yet: it is disabled, but {left} Then delete it again.")
+        audit.record(actor, f"{doomed.kind}.delete", doomed.name, **found.as_dict())
+        doomed.row.delete()
 
 
 def in_the_way(name: str, removal: Removal) -> str:
@@ -126,20 +175,97 @@ def refuse_live(name: str, removal: Removal, force: bool) -> None:
         raise InTheWay(f"{why} Disable it first, or force it: then they are ended.")
 
 
-def _delete_recordings(actor: Actor, stream: Stream) -> None:
-    recordings = Recording.objects.select_related("application", "stream__application").filter(stream=stream)
-    for recording in list(recordings.order_by("started_at")):
+def _refuse_recordings(doomed: _Doomed, besides: Sequence[int] = ()) -> None:
+    """Raises InTheWay for the first that could not be deleted. `besides`: those that are closed by then."""
+    for recording in doomed.first.exclude(pk__in=besides).order_by("started_at"):
         try:
-            acts.delete_recording(actor, recording, note=f"With {stream.path}")
+            recordings.check_deletable(recording)
         except RecordingProblem as problem:
-            raise InTheWay(f"The recording {recording} can't be deleted, so {stream.path} stays. {problem}") from None
+            raise _keeps(recording, doomed, problem) from None
 
 
-def _end(actor: Actor, streams: "QuerySet[Stream]", what: str) -> None:
+def _delete_recordings(actor: Actor, doomed: _Doomed) -> None:
+    for recording in list(doomed.first.select_related("application", "stream__application").order_by("started_at")):
+        try:
+            acts.delete_recording(actor, recording, note=f"With {doomed.name}")
+        except RecordingProblem as problem:
+            raise _keeps(recording, doomed, problem) from None
+
+
+def _keeps(recording: Recording, doomed: _Doomed, problem: RecordingProblem) -> InTheWay:
+    return InTheWay(f"The recording {recording} can't be deleted, so {doomed.name} stays. {problem}")
+
+
+def _disable(doomed: _Doomed, force: bool) -> bool:
+    """Nobody begins any more. False: it was disabled. Raises InTheWay for who has just begun: it stays as it was."""
+    changed = bool(doomed.row.filter(enabled=True).update(enabled=False))
+    try:
+        refuse_live(doomed.name, doomed.plan(doomed.row), force)
+    except InTheWay:
+        if changed:
+            doomed.row.update(enabled=True)
+        raise
+    return changed
+
+
+def _end(actor: Actor, doomed: _Doomed) -> None:
     """Asks for the end of their sessions, with the reason; what was asked for before stays as it was."""
-    note = clean.text(f"{what} by {actor.name}.", 255)
-    rows = Session.objects.filter(stream__in=streams, ended_at__isnull=True, stop_requested="")
-    rows.update(stop_requested="kicked", stop_by=actor.user, stop_note=note)
+    what = doomed.name if doomed.kind == "stream" else f"The application {doomed.name}"
+    note = clean.text(f"{what} was deleted by {actor.name}.", 255)
+    with transaction.atomic():
+        outbox.hold(doomed.streams.values_list("pk", flat=True))
+        asked = Session.objects.filter(stream__in=doomed.streams, ended_at__isnull=True, stop_requested="")
+        asked.update(stop_requested="kicked", stop_by=actor.user, stop_note=note)
+
+
+def _wait(doomed: _Doomed, written: Sequence[int]) -> None:
+    """Until all is over. Raises InTheWay if that takes too long."""
+    ends = time.monotonic() + WAIT_S
+    while left := _left(doomed, written):
+        if time.monotonic() >= ends:
+            raise InTheWay(f"{doomed.name} is not deleted yet: it is disabled, but {left} Then delete it again.")
+        time.sleep(LOOK_S)
+
+
+def _left(doomed: _Doomed, written: Sequence[int]) -> str:
+    """What is not over yet, and what to do, as two sentences; "": all is."""
+    open_ = Session.objects.filter(stream__in=doomed.streams, ended_at__isnull=True).order_by()
+    if count := up_to(open_):
+        there = Node.objects.filter(pk__in=open_.values("node")).order_by("name")
+        where = ", ".join(f"{node.name} ({node.state})" for node in there) or "no node"
+        how_many = "one session has" if count == 1 else f"{count:,} sessions have"
+        return (
+            f"{how_many} not ended, on {where}. See that the node reaches the database; if it died, start it again: "
+            "what it left ends then."
+        )
+    if found := Recording.objects.filter(pk__in=written, state=Recording.State.RECORDING).first():
+        return f"the recording {found} is still being written. Its node closes it."
+    if count := up_to(OutboxEvent.objects.filter(stream__in=doomed.streams, taken_at__isnull=True)):
+        events = "one event waits" if count == 1 else f"{count:,} events wait"
+        return f"{events} to be handed to webhooks and alerts. See that a worker and the schedule run."
+    return ""
+
+
+def _let_go(doomed: _Doomed) -> None:
+    """What stays is not its any more. Raises InTheWay for a history that is too long for once."""
+    ends = time.monotonic() + RUN_S
+    for rows, name in _that_stay(doomed.row):
+        if not retention.set_in_pieces(rows, {name: None}, run_s=ends - time.monotonic()):
+            raise InTheWay(
+                f"{doomed.name} is not deleted yet: it is disabled, and its long history lets go of it in pieces. "
+                "Delete it again, and that goes on."
+            )
+
+
+def _that_stay(rows: "QuerySet[Any]") -> Iterator[tuple["QuerySet[Any]", str]]:
+    """Rows that outlive what goes with these, each with the field by which they belong to it."""
+    relations: Iterable[Any] = get_candidate_relations_to_delete(rows.model._meta)
+    for relation in relations:
+        those = relation.related_model._base_manager.filter(**{f"{relation.field.name}__in": rows})
+        if relation.on_delete is SET_NULL:
+            yield those, relation.field.name
+        elif relation.on_delete is CASCADE:
+            yield from _that_stay(those)
 
 
 def _going(rows: "QuerySet[Any]") -> Iterator[Part]:

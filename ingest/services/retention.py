@@ -4,6 +4,7 @@ In small pieces with pauses between them: encoders are admitted meanwhile, and o
 """
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +17,8 @@ PIECE_S = 0.05
 """How long one deletion should hold the database; the next one is made smaller if it took longer."""
 PAUSE_S = 0.05
 PIECE_ROWS = 500
+CHANGED_ROWS = 4000
+"""Of a piece whose rows stay."""
 SESSIONS_AT_ONCE = 50
 RUN_S = 600.0
 """What is left after so long is for the next run."""
@@ -37,6 +40,7 @@ class Pruned:
 class _Run:
     ends: float
     """Monotonic."""
+    most: int = PIECE_ROWS
     size: int = PIECE_ROWS // 4
     done: Pruned = field(default_factory=Pruned)
 
@@ -47,18 +51,22 @@ class _Run:
 
     def delete(self, rows: "QuerySet[Any]") -> int:
         """All the rows, or as many as the time allows; how many."""
-        gone = 0
+        return self.each(rows, lambda piece: piece.only("pk").delete())  # Their other columns may be long.
+
+    def each(self, rows: "QuerySet[Any]", act: Callable[["QuerySet[Any]"], object]) -> int:
+        """Does it to pieces of the rows until there are none any more, or the time is over; how many there were."""
+        done = 0
         while not self.is_over:
             found = list(rows.values_list("pk", flat=True)[: self.size])
             if not found:
                 break
             started = time.monotonic()
-            rows.model._default_manager.filter(pk__in=found).only("pk").delete()  # Their other columns may be long.
+            act(rows.model._default_manager.filter(pk__in=found))
             took = time.monotonic() - started
-            self.size = min(PIECE_ROWS, self.size * 2) if took < PIECE_S else max(1, self.size // 2)
-            gone += len(found)
+            self.size = min(self.most, self.size * 2) if took < PIECE_S else max(1, self.size // 2)
+            done += len(found)
             time.sleep(PAUSE_S)
-        return gone
+        return done
 
 
 def prune(
@@ -82,6 +90,13 @@ def in_pieces(*rows: "QuerySet[Any]", run_s: float = RUN_S) -> int:
     """Deletes rows of other kinds in the same way, for so long at most; how many went."""
     run = _Run(time.monotonic() + run_s)
     return sum(run.delete(each) for each in rows)
+
+
+def set_in_pieces(rows: "QuerySet[Any]", fields: Mapping[str, object], *, run_s: float = RUN_S) -> bool:
+    """Changes rows so that they are none of these any more, in the same way. False: the time was not enough."""
+    run = _Run(time.monotonic() + run_s, most=CHANGED_ROWS)
+    run.each(rows.order_by(), lambda piece: piece.update(**fields))
+    return run.done.finished
 
 
 def _sessions(run: _Run, before: datetime) -> None:

@@ -8,8 +8,9 @@ import pytest
 from django.test import Client
 
 from ingest.models import Application, AuditEntry, Recording, Session, Stream
-from ingest.services import keys
+from ingest.services import keys, removal
 from tests.dashboard.conftest import api_token, make_session
+from tests.ingest.removing import meanwhile
 
 STREAM = "/streams/live/cam-1"
 APPLICATION = "/applications/live"
@@ -67,15 +68,24 @@ def test_it_is_deleted_and_its_history_stays(token: dict[str, str], stream: Stre
 
 
 @pytest.mark.parametrize("path", [STREAM, APPLICATION])
-def test_while_it_is_live_it_is_deleted_only_by_force(token: dict[str, str], stream: Stream, path: str) -> None:
+def test_while_it_is_live_it_is_deleted_only_by_force(
+    token: dict[str, str], stream: Stream, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_session(stream)
     refused = ask(token, "DELETE", path)
     assert refused.status_code == 409
     assert "is live: 1 publishing, 0 playing." in refused.json()["detail"]
     assert Stream.objects.exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(removal, "WAIT_S", 0.0)
+        refused = ask(token, "DELETE", f"{path}?force=true")
+        assert refused.status_code == 409
+        assert "it is disabled, but one session has not ended" in refused.json()["detail"]
+    assert ask(token, "GET", path).json()["enabled"] is False
+    meanwhile(monkeypatch)
     assert ask(token, "DELETE", f"{path}?force=true").status_code == 204
     assert not Stream.objects.exists()
-    assert Session.objects.get().stop_requested == "kicked"
+    assert Session.objects.get().end_reason == "kicked"
 
 
 @pytest.mark.parametrize("path", [STREAM, APPLICATION])

@@ -1,6 +1,8 @@
 """Deleting streams and applications: what goes with them, what stays, and that nothing live goes unasked."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,12 @@ from ingest.models import (
     Stream,
     StreamKey,
 )
-from ingest.services import acts, encoderlogin, removal, revocation, sessions
+from ingest.services import acts, encoderlogin, removal, revocation
 from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
 from ingest.services.removal import InTheWay
 from tests.ingest.listener import listening
+from tests.ingest.removing import meanwhile, node_ends, worker_takes
 from tests.ingest.test_admin import member
 from tests.ingest.test_keys_live import all_ended, live
 from tests.ingest.ticks import until
@@ -156,21 +159,43 @@ def of_application(stream: Stream, force: bool) -> None:
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("delete", [of_stream, of_application])
-def test_what_is_live_goes_only_by_force(published: Stream, delete: Callable[[Stream, bool], None]) -> None:
+def test_what_is_live_goes_only_by_force(
+    published: Stream, delete: Callable[[Stream, bool], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     open_ = [session_of(published), session_of(published, kind="play")]
     with pytest.raises(InTheWay, match="is live: 1 publishing, 1 playing"):
         delete(published, False)
     assert revocation.due(node="node-a", now=timezone.now()) == []
+    due: list[tuple[object, str]] = []
+    meanwhile(
+        monkeypatch,
+        lambda: due.extend(revocation.due(node="node-a", now=timezone.now())),
+        lambda: refused.append(Stream.objects.filter(enabled=True, application__enabled=True).exists()),
+        node_ends,
+    )
+    refused: list[bool] = []
     delete(published, True)
-    due = dict(revocation.due(node="node-a", now=timezone.now()))
-    assert due == {session.pk: "kicked" for session in open_}
-    assert sessions.end(session=open_[0].pk, reason="kicked")
+    assert dict(due) == {session.pk: "kicked" for session in open_}
+    assert True not in refused, "nobody begins meanwhile"
     open_[0].refresh_from_db()
     assert open_[0].end_description.endswith("was deleted by mira.")
+    assert open_[0].stream is None
 
 
 def delete_it(stream: Stream) -> None:
     removal.delete_stream(MIRA, stream, force=True)
+
+
+@asynccontextmanager
+async def worker() -> AsyncIterator[None]:
+    async def run() -> None:
+        while True:
+            await sync_to_async(worker_takes, thread_sensitive=False)()
+            await asyncio.sleep(0.1)
+
+    running = asyncio.create_task(run())
+    yield
+    running.cancel()
 
 
 def disable_it(stream: Stream) -> None:
@@ -188,7 +213,7 @@ def disable_all(stream: Stream) -> None:
 async def test_an_encoder_that_is_live_is_ended(
     process: HistoryWriter, key: NewKey, act: Callable[[Stream], None], reason: str
 ) -> None:
-    async with listening() as port, RtmpClient(port=port) as encoder:
+    async with listening() as port, RtmpClient(port=port) as encoder, worker():
         await live(encoder, key.secret)
         await sync_to_async(act)(key.key.stream)
         await encoder.wait_closed(timeout_s=10)

@@ -7,7 +7,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from ingest.models import Application, Stream
+from ingest.services import removal
 from ingest.services.keys import NewKey
+from tests.ingest.removing import meanwhile
 from tests.ingest.test_commands import run, run_json
 from tests.ingest.test_removal import session_of
 
@@ -93,10 +95,17 @@ def test_what_goes_with_it_is_said_and_asked_for(
 
 
 @pytest.mark.parametrize(("kind", "path"), [("stream", "live/cam1"), ("application", "live")])
-def test_a_script_deletes_what_is_live_by_force(key: NewKey, kind: str, path: str) -> None:
+def test_a_script_deletes_what_is_live_by_force(
+    key: NewKey, kind: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session_of(key.key.stream)
     with pytest.raises(CommandError, match="is live: 1 publishing"):
         run(kind, "delete", path, "--yes")
+    with monkeypatch.context() as patched:
+        patched.setattr(removal, "WAIT_S", 0.0)
+        with pytest.raises(CommandError, match=r"is not deleted yet: .* one session has not ended, on node-a \(up\)"):
+            run(kind, "delete", path, "--yes", "--force")
+    meanwhile(monkeypatch)
     done = run_json(kind, "delete", path, "--yes", "--force")
     assert (done["deleted"], done["publishers"], done["goes"]["keys"]) == (path, 1, 1)
     assert not Stream.objects.exists()
