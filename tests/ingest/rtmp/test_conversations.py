@@ -19,11 +19,13 @@ from tests.ingest.rtmp.messages.vectors import COMMANDS, CONTROL, DATA
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, accept
 from tests.ingest.rtmp.replay import cut, outcome, play, play_a_stream
 from tests.ingest.rtmp.sessions import client_after, server_after, session
-from tests.ingest.rtmp.wire import Sent, type0
+from tests.ingest.rtmp.wire import Sent, set_chunk_size, type0
 from tests.recordings import NAMES, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
 AUDIO, VIDEO = 8, 9
+CHUNK_SIZE = 128
+"""Less than any that is in force: see `conversations`."""
 
 
 ENDS = {"server": server_after, "client": client_after}
@@ -52,10 +54,11 @@ anything = st.one_of(
 
 def one_by_one(messages: list[Raw]) -> list[bytes]:
     """Each whole, under a header that says all, on a chunk stream of its own."""
-    return [
-        encode_message(Message(type_id, timestamp, stream_id, payload), chunk_stream_id=40, chunk_size=128)
+    whole = (
+        encode_message(Message(type_id, timestamp, stream_id, payload), chunk_stream_id=40, chunk_size=CHUNK_SIZE)
         for type_id, timestamp, stream_id, payload in messages
-    ]
+    )
+    return [set_chunk_size(CHUNK_SIZE), *whole]
 
 
 @pytest.mark.parametrize("end", ENDS)
