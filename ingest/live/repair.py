@@ -57,6 +57,7 @@ class TrackTime:
     """One track: `at` gives the players' time of each of its frames."""
 
     __slots__ = (
+        "_behind_ms",
         "_follows_by",
         "_follows_until",
         "_held_at",
@@ -81,6 +82,8 @@ class TrackTime:
         self._held_at = 0
         """The players' time that was reached, while the latest timestamp doesn't tell it."""
         self._held_until: float | None = None
+        self._behind_ms = 0
+        """How far it had gone back when it began to be held."""
         self._settled_at: float | None = None
         self._follows_by = 0
         """What another track was set by, ms, while this one was not; 0: nothing to follow."""
@@ -122,6 +125,7 @@ class TrackTime:
         self._held_at = at
         if self._held_until is None:
             self._held_until = now + (behind_ms + HELD_MS) / 1000
+            self._behind_ms = behind_ms
         self._latest = UNSTEADY
         self.arrived = now
         return at
@@ -145,8 +149,9 @@ class TrackTime:
     def has_followed(self, timestamp: int, away_ms: int, now: float) -> bool:
         """Whether this frame shows that it was set with the other track: its shift is the new one then."""
         if self._follows_by and now <= self._follows_until:
-            step = difference(timestamp + self.shift, self.reached)
-            followed = difference(timestamp + self.shift + self._follows_by, self.reached)
+            # Of one that is held the timestamps come nearer all the time: what counts is the step by which it went back.
+            step = -self._behind_ms if self.is_held else difference(timestamp + self.shift, self.reached)
+            followed = step + self._follows_by
             if (_misfit(followed, away_ms), followed) >= (_misfit(step, away_ms), step):
                 return False
             self.shift += self._follows_by

@@ -82,6 +82,7 @@ ENCODERS = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(ENCODERS)
 @example(Encoder([1100], 200, 40, 20, True, [0]))
+@example(Encoder([0, -1021], 481, 40, 20, True, [0]))
 def test_whatever_the_steps_sound_and_picture_stay_together(encoder: Encoder) -> None:
     assert_together(encoder)
 
