@@ -6,7 +6,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from ingest.live.metadata import claimed
-from ingest.live.stream import MOST_KBPS
+from ingest.live.publication import MOST_KBPS
 from ingest.models import Session
 from ingest.telemetry.gathering import Series
 from ingest.telemetry.reading import read_session

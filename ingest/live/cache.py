@@ -261,9 +261,3 @@ class Keyframe(NamedTuple):
     headers: list[bytes]
     """Of all tracks, in no order."""
     payload: bytes
-
-
-def last_keyframe(headers: HeaderCache, pictures: PictureCache, after: float, most_bytes: int) -> Keyframe | None:
-    """As `PictureCache.keyframe`."""
-    found = pictures.keyframe(after, most_bytes)
-    return Keyframe(found[0], headers.of("video"), found[1]) if found else None

@@ -12,7 +12,8 @@ SLOWEST: Final = 5
 
 def snapshot(stream: LiveStream) -> StreamSnapshot:
     """As of the latest tick. Metrics are null unless the stream is live; bitrates and fps are 5 s means."""
-    publisher, meter = stream.publisher, stream.meter
+    publication = stream.publication
+    publisher, meter = (publication.publisher, publication.meter) if publication else (None, None)
     state = stream.state
     sample: Sample | None = meter.latest if meter is not None and state == "live" else None
     shown = meter.shown if meter is not None and sample is not None else None
@@ -21,15 +22,15 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         app=stream.app,
         name=stream.name,
         state=state,
-        health=stream.health_word,
-        issues=stream.issues,
+        health=publication.health if publication else "none",
+        issues=publication.issues if publication else [],
         players=stream.player_count,
         session_id=publisher.session_id if publisher else None,
         node=stream.node,
         since=publisher.started if publisher else None,
         address=publisher.address if publisher else "",
-        encoder=stream.encoder if publisher else "",
-        target_kbps=stream.target_kbps,
+        encoder=publication.encoder if publication else "",
+        target_kbps=publication.target_kbps if publication else None,
         video_kbps=shown.video.kbps if shown else None,
         audio_kbps=shown.audio.kbps if shown else None,
         wire_kbps=shown.wire.kbps if shown else None,
@@ -64,5 +65,5 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         ],
         counters=stream.counters,
         media=stream.media,
-        metadata=stream.metadata,
+        metadata=publication.metadata if publication else {},
     )

@@ -62,8 +62,9 @@ class Tick:
             )
             for subscriber in stream.subscribers
         )
-        if stream.publisher is not None and (breach := stream.breach(now)):
-            told.breaches.append((stream.publisher.session_id, breach))
+        publication = stream.publication
+        if publication is not None and (breach := publication.breach(now)):
+            told.breaches.append((publication.publisher.session_id, breach))
         shown = snapshot(stream)
         told.counted.append(shown["counters"])
         told.streams.append(shown)

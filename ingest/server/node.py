@@ -167,8 +167,9 @@ class Node:
 
     def _judge(self, session_id: str, rules: dict[str, HealthRule]) -> None:
         session = self._server.sessions.get(session_id)
-        if isinstance(session, Publishing):
-            session.live.judge_by(rules)
+        publication = session.live.publication if isinstance(session, Publishing) else None
+        if publication is not None:
+            publication.judge_by(rules)
 
     # --- The tick ---
 

@@ -6,6 +6,7 @@ from typing import Any
 from ingest.contracts import Labels, PublishLimits
 from ingest.live import LiveSettings, LiveStream, Publisher, QueueLimits, Registry, SocketFigures, Subscriber
 from ingest.live.extended import EVERYTHING
+from ingest.live.publication import Publication
 
 LABELS: Labels = {"stream": 7, "key": 9}
 PATH = "live/demo"
@@ -220,6 +221,12 @@ def on_air(settings: LiveSettings | None = None) -> LiveStream:
     stream.start(publisher(), 0.0)
     send_headers(stream)
     return stream
+
+
+def session(stream: LiveStream) -> Publication:
+    """Which publishes the stream now."""
+    assert stream.publication is not None
+    return stream.publication
 
 
 class Socket:

@@ -14,7 +14,17 @@ from ingest.live.headers import AUDIO_FIELDS, describe_audio, describe_video
 from ingest.live.media import audio_tag, video_tag
 from ingest.rtmp.media import ExtendedVideo, Track, write_video
 from ingest.rtmp.media.kinds import MultitrackType, VideoPacket
-from tests.ingest.live.payloads import AAC_HEADER, avc_header, inter, keyframe, make_stream, publisher, sound, sps
+from tests.ingest.live.payloads import (
+    AAC_HEADER,
+    avc_header,
+    inter,
+    keyframe,
+    make_stream,
+    publisher,
+    session,
+    sound,
+    sps,
+)
 from tests.ingest.rtmp.codecs.helpers import VECTORS, vector
 from tests.rtmpdecode import decode_stream
 
@@ -188,8 +198,7 @@ def test_the_tracks_of_a_recorded_session() -> None:
     told = {(found["kind"], found["track"]) for found in stream.media["tracks"]}
     assert told == kinds - {("audio", 0), ("video", 0)}
     assert told
-    assert stream.meter
-    assert stream.meter.media_faults == 0
+    assert session(stream).meter.media_faults == 0
 
 
 def test_another_publisher_has_tracks_of_its_own() -> None:

@@ -7,7 +7,7 @@ import pytest
 from ingest.contracts import Issue
 from ingest.live import SocketFigures
 from ingest.live.limit import BitrateLimit, LimitSettings
-from tests.ingest.live.payloads import START_WALL, Socket, make_stream, publisher
+from tests.ingest.live.payloads import START_WALL, Socket, make_stream, publisher, session
 
 S = "\u00a0"
 
@@ -74,7 +74,7 @@ def issues_by_second(kbps: list[int], **limits: Any) -> list[list[Issue]]:
     for second, rate in enumerate(kbps, 1):
         socket.figures = SocketFigures(socket.figures.bytes_received + rate * 125)
         stream.tick(float(second), START_WALL + second)
-        found.append([issue for issue in stream.issues if issue["check"] == "bitrate_high"])
+        found.append([issue for issue in session(stream).issues if issue["check"] == "bitrate_high"])
     return found
 
 

@@ -60,7 +60,7 @@ def test_after_a_publisher_nothing_of_it_is_given_to_new_players() -> None:
     stream = on_air()
     stream.video(0, keyframe(0), 0.0)
     stream.stop("session-1", 1.0)
-    assert (stream.metadata, dict(stream.media), stream.state) == ({}, {}, "offline")
+    assert (stream.publication, dict(stream.media), stream.state) == (None, {}, "offline")
     assert Player(stream).payloads() == []
 
 

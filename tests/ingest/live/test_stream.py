@@ -23,6 +23,7 @@ from tests.ingest.live.payloads import (
     on_air,
     publisher,
     send_headers,
+    session,
     sound,
     sps,
 )
@@ -188,7 +189,7 @@ def test_newer_headers_replace_the_cached_ones_and_reach_the_players() -> None:
     assert early.payloads() == [OTHER_METADATA, OTHER_AVC_HEADER, keyframe(2)]
     # The group of pictures under the former header is of no use under the new one.
     assert late.payloads() == [OTHER_METADATA, AAC_HEADER, OTHER_AVC_HEADER, keyframe(2)]
-    assert stream.metadata == {"width": 1280}
+    assert session(stream).metadata == {"width": 1280}
     assert (stream.media["width"], stream.media["height"]) == (1280, 720)
 
 
@@ -205,7 +206,7 @@ def test_cleared_metadata_is_gone() -> None:
     early = Player(stream)
     early.read()
     stream.data(10, "@clearDataFrame", ["onMetaData"], b"clear", 0.1)
-    assert stream.metadata == {}
+    assert session(stream).metadata == {}
     assert early.payloads() == []
     assert Player(stream).payloads() == [AAC_HEADER, AVC_HEADER]
 

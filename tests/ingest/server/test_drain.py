@@ -11,6 +11,7 @@ import pytest
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from tests.certificates import make_pair
+from tests.ingest.live.payloads import session
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
@@ -92,8 +93,7 @@ async def test_what_is_left_ends_after_the_grace_and_the_node_stays(app: Scripte
     assert await refused(server.addresses[0][1])
     stream_id = 1
     await client.send_video(stream_id, 40, key_frame(1))  # It goes on meanwhile.
-    meter = server.registry.streams["live/cam1"].meter
-    assert meter is not None
+    meter = session(server.registry.streams["live/cam1"]).meter
 
     async def frames() -> int:
         return meter.video_line.frames

@@ -8,6 +8,7 @@ import pytest
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.rests import Rests
+from tests.ingest.live.payloads import session
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
@@ -19,8 +20,7 @@ REST_S = READ_MS / 1000
 
 async def frames_read(server: RtmpServer, wanted: int) -> float:
     """Waits until the server has counted so many frames; gives the loop's time."""
-    meter = server.registry.streams["live/cam1"].meter
-    assert meter is not None
+    meter = session(server.registry.streams["live/cam1"]).meter
     async with asyncio.timeout(5):
         while meter.video_line.frames < wanted:  # noqa: ASYNC110 - nothing announces it.
             await asyncio.sleep(0.001)

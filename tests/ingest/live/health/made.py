@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ingest.contracts import Issue
 from ingest.live import LiveSettings, LiveStream, SocketFigures
 from tests.ingest.live.payloads import (
     AAC_HEADER,
@@ -14,6 +15,7 @@ from tests.ingest.live.payloads import (
     keyframe,
     make_stream,
     publisher,
+    session,
     sound,
 )
 
@@ -107,8 +109,13 @@ class Watched:
     def _tick_to(self, at: float) -> None:
         while self._next <= at:
             self.stream.tick(float(self._next), START_WALL + self._next)
-            self.seconds.append({issue["check"]: issue["level"] for issue in self.stream.issues})
+            self.seconds.append({issue["check"]: issue["level"] for issue in self.issues})
             self._next += 1
+
+    @property
+    def issues(self) -> list[Issue]:
+        """Those that are open now."""
+        return session(self.stream).issues
 
     @property
     def codes(self) -> set[str]:

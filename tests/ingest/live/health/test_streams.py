@@ -242,7 +242,7 @@ def test_pictures_without_keyframes(begins_with_one: bool) -> None:
     watched = Watched().play(messages)
     assert watched.opened("no_keyframes", "warning") == 11
     assert [code for second in watched.seconds[10:] for code in second] == ["no_keyframes"] * len(watched.seconds[10:])
-    issue = watched.stream.issues[0]
+    issue = watched.issues[0]
     assert issue["title"].endswith("players that come late begin with a broken picture.")
     assert "intra refresh" in issue["advice"]
     watched.play(video(20, start=41) + audio(20, start=41))
@@ -255,7 +255,7 @@ def test_an_encoder_that_leaves_frames_out() -> None:
     watched = Watched(metadata=metadata, target_kbps=800).play(few)
     assert watched.codes == {"fps_low"}
     assert watched.opened("fps_low") in range(40, 46)
-    issue = watched.stream.issues[0]
+    issue = watched.issues[0]
     assert issue["title"].startswith("24.0 frames a second, 80\u00a0% of the 30 expected, for ")
     assert issue["advice"].startswith("The encoder is overloaded")
 
@@ -268,7 +268,7 @@ def test_an_encoder_that_is_too_slow() -> None:
     ]
     watched = Watched(metadata={"framerate": 30.0}).play(slow)
     assert watched.codes == {"fps_low", "drift"}
-    assert "come late" in next(each["advice"] for each in watched.stream.issues if each["check"] == "fps_low")
+    assert "come late" in next(each["advice"] for each in watched.issues if each["check"] == "fps_low")
 
 
 def test_an_unpaced_file() -> None:
@@ -336,7 +336,7 @@ def test_a_quarter_of_the_players_may_be_slow() -> None:
             player.read()
     assert watched.codes == {"slow_players"}
     assert watched.opened("slow_players") in range(43, 46)
-    assert watched.stream.issues[0]["actual"] == "2 of 4 players (50\u00a0%)"
+    assert watched.issues[0]["actual"] == "2 of 4 players (50\u00a0%)"
 
 
 def test_one_player_that_can_not_keep_up_is_told_for_as_long_as_it_lasts() -> None:
@@ -353,4 +353,4 @@ def test_one_player_that_can_not_keep_up_is_told_for_as_long_as_it_lasts() -> No
     assert opened is not None
     assert opened < 25
     assert watched.cleared("slow_players") is None
-    assert "frames were dropped for them in the last minute." in watched.stream.issues[0]["title"]
+    assert "frames were dropped for them in the last minute." in watched.issues[0]["title"]

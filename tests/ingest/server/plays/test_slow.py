@@ -10,6 +10,7 @@ import pytest
 
 from ingest.live import QueueLimits, Subscriber
 from ingest.server import RtmpServer, ServerConfig
+from tests.ingest.live.payloads import session
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER
@@ -45,9 +46,8 @@ async def show(camera: Camera, count: int, *, gop: int = 10) -> None:
 
 async def taken(server: RtmpServer, camera: Camera) -> None:
     """What was shown so far: else it may come to the server in one burst that is more than a queue."""
-    live = server.registry.get("live/cam1")
-    assert live is not None
-    while live.meter is None or live.meter.video_line.frames < camera.number:  # noqa: ASYNC110 - a turn of its loop each.
+    meter = session(server.registry.streams["live/cam1"]).meter
+    while meter.video_line.frames < camera.number:  # noqa: ASYNC110 - a turn of its loop each.
         await asyncio.sleep(0)
 
 
