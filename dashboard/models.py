@@ -1,4 +1,6 @@
-"""What the dashboard itself keeps: API tokens, of which only an HMAC is stored, and signs of life of processes."""
+"""What the dashboard itself keeps: API tokens, of which only an HMAC is stored, signs of life of processes, muted
+alerts, and what accounts chose for their pages.
+"""
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -92,3 +94,18 @@ class Mute(models.Model):
 
     def __str__(self) -> str:
         return f"{self.stream}: {self.check_code or 'all'}"
+
+
+class Preferences(models.Model):
+    """What an account chose for its pages, whatever browser it uses."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    zone = models.CharField(max_length=64, blank=True, help_text="Empty: as the browser has it.")
+    shows_utc = models.BooleanField("UTC beside each time", default=False)
+
+    class Meta:
+        default_permissions = ()
+        verbose_name = verbose_name_plural = "preferences"
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.zone or 'as the browser has it'}"

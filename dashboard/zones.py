@@ -1,4 +1,4 @@
-"""The time zone of the pages: the one that an operator chose, else his browser's, else UTC.
+"""The time zone of the pages: the one that an account chose, else its browser's, else UTC.
 
 While a page is made it is Django's current zone, in which templates write times and forms read them. All else stays in
 UTC: the API, metrics, the admin, and what files, mails, logs and the database hold.
@@ -8,21 +8,25 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from functools import lru_cache
-from typing import Any, Literal
-from zoneinfo import ZoneInfo
+from functools import cache, lru_cache
+from typing import Any, Literal, cast
+from zoneinfo import ZoneInfo, available_timezones
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.db import Error as DatabaseError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from analytics.reports import periods
+from dashboard.models import Preferences
 
 CHOSEN = "zone"
 BROWSERS = "browser_zone"
-"""Cookies. The latter is set by each page's script."""
+"""Cookies: what was chosen in this browser the last time, for pages of nobody (the log-in's, and those of an outage);
+the browser's own, set by each page's script.
+"""
 
 UTC_PATHS = ("/api/", "/admin/", "/metrics", "/healthz")
 
@@ -34,6 +38,8 @@ class Zone:
     zone: ZoneInfo
     by: Literal["choice", "browser", "nobody"]
     """Who named it."""
+    shows_utc: bool = False
+    """Whether each time has UTC beside it, where it would else be seen by pointing at it alone."""
 
     @property
     def name(self) -> str:
@@ -52,7 +58,7 @@ class Zone:
         return self.name if self.name == self.offset else f"{self.name}, now {self.offset}"
 
 
-UNKNOWN = Zone(ZoneInfo("UTC"), "nobody")
+UTC_ZONE = ZoneInfo("UTC")
 
 
 @lru_cache(maxsize=512)
@@ -66,17 +72,29 @@ def named(name: str) -> ZoneInfo | None:
         return None
 
 
+@cache
+def names() -> tuple[str, ...]:
+    """To choose from; those of a place, and UTC."""
+    places = (name for name in available_timezones() if "/" in name and not name.startswith("Etc/"))
+    return ("UTC", *sorted(places))
+
+
 def of(request: HttpRequest) -> Zone:
     """The zone of a request's page. What can't be understood is as if it were not there."""
-    if chosen := named(request.COOKIES.get(CHOSEN, "")):
-        return Zone(chosen, "choice")
+    found = getattr(request, "_zone", None)
+    return cast(Zone, found) if found is not None else _of(request, request.COOKIES.get(CHOSEN, ""))
+
+
+def _of(request: HttpRequest, choice: str, *, shows_utc: bool = False) -> Zone:
+    if chosen := named(choice):
+        return Zone(chosen, "choice", shows_utc)
     if browsers := named(request.COOKIES.get(BROWSERS, "")):
-        return Zone(browsers, "browser")
-    return UNKNOWN
+        return Zone(browsers, "browser", shows_utc)
+    return Zone(UTC_ZONE, "nobody", shows_utc)
 
 
 class ZoneMiddleware:
-    """A page is made in its zone."""
+    """A page is made in its zone: that of the cookies, until it is known who asks; then that of the account."""
 
     sync_capable = True
     async_capable = True
@@ -88,7 +106,7 @@ class ZoneMiddleware:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        zone: tzinfo = UTC if request.path_info.startswith(UTC_PATHS) else of(request).zone
+        zone: tzinfo = UTC if _is_in_utc(request) else of(request).zone
         if self.is_async:
             return self._later(request, zone)
         with timezone.override(zone):
@@ -100,6 +118,30 @@ class ZoneMiddleware:
             response: HttpResponseBase = await self.get_response(request)
         return response
 
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> None:
+        """What it sets holds until `__call__` is done."""
+        if _is_in_utc(request):
+            return
+        try:
+            kept = _kept(request)
+        except DatabaseError:
+            return  # A view that needs it meets the same, and pages that don't are shown.
+        if kept is None:
+            return
+        found = request._zone = _of(request, kept.zone, shows_utc=kept.shows_utc)  # type: ignore[attr-defined]
+        timezone.activate(found.zone)
+
+
+def _kept(request: HttpRequest) -> Preferences | None:
+    """What the account of the request chose; None: nobody asks."""
+    if not request.user.is_authenticated:
+        return None
+    return Preferences.objects.filter(pk=request.user.pk).first() or Preferences()
+
+
+def _is_in_utc(request: HttpRequest) -> bool:
+    return request.path_info.startswith(UTC_PATHS)
+
 
 # --- What pages say ---
 
@@ -110,12 +152,18 @@ def clock(at: datetime, day: str = "", time: str = "%H:%M:%S", *, is_named: bool
     `day`, `time`: their formats; without the former there is no day but that of UTC, if it is another one. `is_named`:
     whether a page in UTC names it here as well.
     """
-    here, there = timezone.localtime(at), at.astimezone(UTC)
+    here, other = timezone.localtime(at), beside(at, time)
     before = f"{here:{day}}, " if day else ""
+    return f"{before}{here:{time}}{f' ({other})' if other else ' UTC' if is_named else ''}"
+
+
+def beside(at: datetime, time: str = "%H:%M:%S") -> str:
+    """UTC: "13:31:46 UTC", after its day if that is another one; "" where the page's clocks show the same."""
+    here, there = timezone.localtime(at), at.astimezone(UTC)
     if here.utcoffset() == timedelta():
-        return f"{before}{here:{time}}{' UTC' if is_named else ''}"
+        return ""
     other_day = f"{there:%-d %b}, " if here.date() != there.date() else ""
-    return f"{before}{here:{time}} ({other_day}{there:{time}} UTC)"
+    return f"{other_day}{there:{time}} UTC"
 
 
 def utc(at: datetime) -> str:

@@ -3,6 +3,7 @@
 from datetime import UTC, timedelta
 
 from django import template
+from django.template import Context
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -11,6 +12,7 @@ from analytics.models import AnalyticsRun, Grain, Partition, RunLine
 from dashboard.jobs.strip import standing
 from dashboard.jobs.words import advice
 from dashboard.templatetags.figures import NONE
+from dashboard.templatetags.times import when
 from dashboard.templatetags.ui import icon, lasted
 
 register = template.Library()
@@ -64,11 +66,11 @@ def partition_chip(part: Partition) -> SafeString:
     return format_html('<span class="chip {}">{}{}</span>', classes, icon(name), word)
 
 
-@register.simple_tag
-def partition_words(part: Partition) -> str:
+@register.simple_tag(takes_context=True)
+def partition_words(context: Context, part: Partition) -> str:
     """Such as "14 Nov 2026, 20:00", of a day (of UTC) "14 Nov 2026, the day"."""
     if part.grain == Grain.HOUR:
-        return f"{timezone.localtime(part.start):%-d %b %Y, %H:%M}"
+        return when(context, part.start, "j M Y, H:i")
     return f"{part.start.astimezone(UTC):%-d %b %Y}, the day"
 
 

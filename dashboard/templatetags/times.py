@@ -1,8 +1,11 @@
-"""Times on pages, by the clocks of the page's zone (Django's current one), each with UTC beside it or behind it."""
+"""Times on pages, by the clocks of the page's zone (Django's current one), each with UTC behind it, or beside it in
+sentences and on the pages of who wants it so.
+"""
 
 from datetime import UTC, datetime
 
 from django import template
+from django.template import Context
 from django.utils import timezone
 from django.utils.dateformat import format as date_format
 from django.utils.html import format_html
@@ -15,17 +18,29 @@ from dashboard.moments import MomentInput
 register = template.Library()
 
 
-@register.simple_tag
-def when(at: datetime, form: str = "H:i:s") -> SafeString:
+@register.simple_tag(takes_context=True)
+def when(context: Context, at: datetime, form: str = "H:i:s") -> SafeString:
     """A time, in a form of the filter `date`; who points at it is shown UTC."""
-    words = date_format(timezone.localtime(at), form)
-    return format_html('<time datetime="{}" title="{}">{}</time>', at.astimezone(UTC).isoformat(), zones.utc(at), words)
+    return _time(at, form, _beside(context, at, "%H:%M:%S" if "s" in form else "%H:%M"))
 
 
-@register.simple_tag
-def stamp(at: datetime, day: str = "j M") -> SafeString:
+@register.simple_tag(takes_context=True)
+def stamp(context: Context, at: datetime, day: str = "j M") -> SafeString:
     """The time of day, and its day beside it."""
-    return format_html('{} <span class="dim small">{}</span>', when(at), date_format(timezone.localtime(at), day))
+    words = date_format(timezone.localtime(at), day)
+    return format_html('{} <span class="dim small">{}</span>{}', _time(at), words, _beside(context, at))
+
+
+def _time(at: datetime, form: str = "H:i:s", beside: str = "") -> SafeString:
+    """`beside` stands within the element, so that it stays with the time whatever the time stands in."""
+    words, iso = date_format(timezone.localtime(at), form), at.astimezone(UTC).isoformat()
+    return format_html('<time datetime="{}" title="{}">{}{}</time>', iso, zones.utc(at), words, beside)
+
+
+def _beside(context: Context, at: datetime, time: str = "%H:%M:%S") -> SafeString | str:
+    zone = context.get("zone")
+    other = zones.beside(at, time) if isinstance(zone, zones.Zone) and zone.shows_utc else ""
+    return format_html(' <span class="utc">({})</span>', other) if other else ""
 
 
 @register.filter

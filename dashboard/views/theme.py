@@ -26,6 +26,6 @@ def theme(request: HttpRequest) -> HttpResponse:
 
 def way_back(request: HttpRequest) -> str:
     """The page `next`, if it is one of ours."""
-    back = request.POST.get("next", "")
+    back = request.POST.get("next") or request.GET.get("next", "")
     ours = url_has_allowed_host_and_scheme(back, {request.get_host()}, request.is_secure())
     return back if ours else reverse("dashboard:wall")

@@ -149,7 +149,7 @@ class TrackTime:
     def has_followed(self, timestamp: int, away_ms: int, now: float) -> bool:
         """Whether this frame shows that it was set with the other track: its shift is the new one then."""
         if self._follows_by and now <= self._follows_until:
-            # Of one that is held the timestamps come nearer all the time: what counts is the step by which it went back.
+            # Of one that is held the timestamps come nearer all the time: the step by which it went back counts.
             step = -self._behind_ms if self.is_held else difference(timestamp + self.shift, self.reached)
             followed = step + self._follows_by
             if (_misfit(followed, away_ms), followed) >= (_misfit(step, away_ms), step):

@@ -133,7 +133,8 @@ TABLE = {
     "POST /password/": "log in",
     "POST /logout/": "nothing",
     "POST /theme/": "nothing",
-    "POST /zone/": "nothing",
+    "GET /zone/": "log in",
+    "POST /zone/": "log in",
     "GET /healthz": "nothing",
     # The API
     "GET /api/v1/openapi.json": "view",

@@ -19,6 +19,12 @@ FORMATS = """async (at) => {
     return [time(at), day(at), utc(at), timeWithUtc(at)];
 }"""
 
+WHEN = """async (at) => {
+    const { when } = await import("/static/dashboard/js/moment.js");
+    return when(at).outerHTML;
+}"""
+BESIDE = r'>12:10:00 <span class="utc">\(00:10:00 UTC\)</span></time>$'
+
 TICKS = """async ([from, until]) => {
     const { moment, offset } = await import("/static/dashboard/js/zone.js");
     const found = [];
@@ -113,12 +119,18 @@ def test_a_choice_is_kept_until_it_is_taken_back(
         zone_of(page, TOKYO)
         page.click(".rail .zone")
         page.fill("#zone-name", AUCKLAND)
-        page.click("#zone button[type=submit]")
+        page.check("[name=shows_utc]")
+        page.click("#zone-form button[type=submit]")
         zone_of(page, AUCKLAND)
         assert page.url == f"{server.http}/system/"
+        assert re.search(BESIDE, page.evaluate(WHEN, SUMMER))
+        page.goto(server.http)
+        expect(page.locator(".rail [data-link] time")).to_have_text(re.compile(r"\(.*\d\d:\d\d:\d\d UTC\)$"))
         page.goto(f"{server.http}/sessions/")
         zone_of(page, AUCKLAND)
         page.click(".rail .zone")
         page.fill("#zone-name", "")
-        page.click("#zone button[type=submit]")
+        page.uncheck("[name=shows_utc]")
+        page.click("#zone-form button[type=submit]")
         zone_of(page, TOKYO)
+        assert not re.search("UTC", page.evaluate(WHEN, SUMMER).partition(">")[2])

@@ -1,7 +1,8 @@
 // The strip of streams that dropped in the last 15 minutes, from the sessions that the API lists.
 
 import { element, icon, setText } from "./dom.js";
-import { duration, time, utc } from "./format.js";
+import { duration, time } from "./format.js";
+import { when } from "./moment.js";
 import { END_WORDS } from "./words.js";
 
 const WINDOW_S = 15 * 60;
@@ -82,7 +83,7 @@ export class DroppedStrip {
         "div",
         { class: "row" },
         element("a", { class: "clip", href: this.sessionUrl(item.id) }, `${item.app}/${item.name}`),
-        element("time", { class: "dim", title: utc(item.at) }, time(item.at)),
+        when(item.at, time(item.at), "dim"),
       ),
       element("span", { class: "sub clip" }, END_WORDS[item.end_reason] ?? "Ended"),
       element("span", { class: "nowrap" }),

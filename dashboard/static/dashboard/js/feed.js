@@ -1,7 +1,8 @@
 // The feed of events, newest first. A heading parts the days.
 
 import { element, icon } from "./dom.js";
-import { day, seconds, time, utc } from "./format.js";
+import { day, seconds } from "./format.js";
+import { when } from "./moment.js";
 import { describeEvent } from "./words.js";
 
 const MAX_EVENTS = 200;
@@ -53,7 +54,7 @@ export class Feed {
     return element(
       "li",
       { "data-event": event.kind, "data-level": event.level || null },
-      element("time", { datetime: new Date(event.at * 1000).toISOString(), title: utc(event.at) }, time(event.at)),
+      when(event.at),
       icon(name, classes),
       element("span", {}, `${text} `, element("code", {}, code)),
     );

@@ -1,7 +1,7 @@
 // Figures and times as words. A figure and its unit are joined by a no-break space; thousands have a comma; times are of
 // the page's zone.
 
-import { isUtc, offset } from "./zone.js";
+import { isUtc, offset, showsUtc } from "./zone.js";
 
 const NBSP = "\u00a0";
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -79,9 +79,13 @@ export const utc = (at) => `${utcDay(at)}, ${utcTime(at)} UTC`;
 
 /** A time in a sentence, with UTC beside it: 14:31:46 (13:31:46 UTC). */
 export function timeWithUtc(at) {
-  if (isUtc || offset(at) === 0) return `${time(at)} UTC`;
-  return `${time(at)} (${day(at) === utcDay(at) ? "" : `${utcDay(at)}, `}${utcTime(at)} UTC)`;
+  return isUtc || offset(at) === 0 ? `${time(at)} UTC` : `${time(at)} ${inParentheses(at)}`;
 }
+
+const inParentheses = (at) => `(${day(at) === utcDay(at) ? "" : `${utcDay(at)}, `}${utcTime(at)} UTC)`;
+
+/** What stands beside a time anywhere else: UTC, on the pages of who wants it so. */
+export const utcBeside = (at) => (showsUtc && offset(at) !== 0 ? inParentheses(at) : "");
 
 /** Seconds since the epoch from what a message carries: a number, or an ISO 8601 text. */
 export const seconds = (at) => (typeof at === "number" ? at : Date.parse(at) / 1000);

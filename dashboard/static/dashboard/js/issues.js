@@ -2,12 +2,14 @@
 
 import { csrfToken, openForm } from "./acts.js";
 import { element, icon, setText } from "./dom.js";
-import { count, day, duration, seconds, time } from "./format.js";
+import { count, day, duration, seconds, time, timeWithUtc } from "./format.js";
 import { health } from "./health.js";
+import { isUtc } from "./zone.js";
 
 const SAME_S = 0.5; // Two openings of an issue are further apart.
 
-const moment = (at) => (day(at) === day(Date.now() / 1000) ? time(at) : `${day(at)}, ${time(at)}`);
+const clock = (at) => (isUtc ? time(at) : timeWithUtc(at));
+const moment = (at) => (day(at) === day(Date.now() / 1000) ? clock(at) : `${day(at)}, ${clock(at)}`);
 
 export class Issues {
   /** `card` has a list, the counts, and a template of the acts for whom they are allowed; `checks`: {code: {name}}. */

@@ -1,7 +1,7 @@
 // Never pretend to be live: the badge in the rail, and the banner that says since when the figures are stale.
 
 import { setAttribute, setText } from "./dom.js";
-import { duration, time, timeWithUtc, utc } from "./format.js";
+import { duration, time, timeWithUtc, utc, utcBeside } from "./format.js";
 import { isUtc, offsetWords } from "./zone.js";
 
 const WORDS = { connecting: "Connecting", live: "Live", stale: "Stale since" };
@@ -54,7 +54,7 @@ export class LinkView {
       badge.dataset.link = link;
       setText(badge.querySelector("b"), WORDS[link]);
       const clock = badge.querySelector("time");
-      setText(clock, at === null ? "" : `${time(at)} ${offsetWords(at)}`);
+      setText(clock, at === null ? "" : `${time(at)} ${offsetWords(at)} ${utcBeside(at)}`.trim());
       setAttribute(clock, "title", at === null ? null : utc(at));
     }
     if (!this.banner) return;

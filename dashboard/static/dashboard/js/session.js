@@ -5,7 +5,8 @@ import { ChartGroup } from "./charts.js";
 import { claimRow, compare } from "./claims.js";
 import { element, icon, pageData, setText } from "./dom.js";
 import { Feed } from "./feed.js";
-import { day, duration, number, time, utc } from "./format.js";
+import { day, duration, number, time } from "./format.js";
+import { when } from "./moment.js";
 import { health } from "./health.js";
 import { CHARTS, CHART_NAMES, clockWords, expectations, view } from "./measured.js";
 import { refreshParts } from "./refresh.js";
@@ -103,7 +104,7 @@ function paintTable() {
     return element(
       "tr",
       {},
-      element("td", { class: "nowrap", title: utc(moment) }, long ? `${day(moment)}, ${time(moment)}` : time(moment)),
+      element("td", { class: "nowrap" }, when(moment, long ? `${day(moment)}, ${time(moment)}` : time(moment))),
       ...cells.map((cell) => element("td", { class: "num" }, cell)),
       element("td", { class: "nowrap" }, icon(look.icon, `w-${look.icon}`), " ", look.word),
     );

@@ -2,7 +2,8 @@
 
 import { ChartGroup } from "./charts.js";
 import { element, icon, setText } from "./dom.js";
-import { number, time, unit, utc } from "./format.js";
+import { number, unit } from "./format.js";
+import { when } from "./moment.js";
 import { health } from "./health.js";
 import { WINDOW_S } from "./samples.js";
 import { zone } from "./zone.js";
@@ -209,7 +210,7 @@ export class StreamCharts {
 
 function tableRow(at, columns, i, span) {
   if (columns.bitrate[i] === null)
-    return element("tr", {}, element("td", {}, time(at)), element("td", { colspan: 7, class: "dim" }, "off air"));
+    return element("tr", {}, element("td", {}, when(at)), element("td", { colspan: 7, class: "dim" }, "off air"));
   const look = health(columns.health[i]);
   const cells = [
     number(columns.bitrate[i]),
@@ -222,7 +223,7 @@ function tableRow(at, columns, i, span) {
   return element(
     "tr",
     {},
-    element("td", { title: utc(at) }, time(at)),
+    element("td", {}, when(at)),
     ...cells.map((cell) => element("td", { class: "num" }, cell)),
     element("td", { class: "nowrap" }, icon(look.icon, `w-${look.icon}`), " ", look.word),
   );

@@ -1,7 +1,7 @@
 // The checklist of an encoder that is being tried out: asked for each second while the page is looked at.
 
 import { element, icon, pageData, setAttribute, setText } from "./dom.js";
-import { time, utc } from "./format.js";
+import { when } from "./moment.js";
 
 const EACH_MS = 1000;
 const ICONS = { wait: "none", good: "good", warn: "warn", bad: "bad" };
@@ -73,7 +73,7 @@ function showRefusals(refusals) {
 function refusal(each) {
   const times = each.count > 1 ? element("span", { class: "sub" }, ` ×${each.count}`) : null;
   return element("li", { "data-whose": each.whose, "data-reason": each.reason },
-    element("time", { datetime: new Date(each.at * 1000).toISOString(), title: utc(each.at) }, time(each.at)), icon("ban"),
+    when(each.at), icon("ban"),
     element("span", { class: "rej told" },
       element("b", {}, each.words, times),
       element("span", { class: "sub" }, each.advice),

@@ -10,6 +10,7 @@ const SAME_AS_UTC = /^((Etc\/)?(UTC|UCT|Universal|Zulu|GMT|Greenwich)|Etc\/Unkno
 
 export const zone = root.dataset.zone || "UTC";
 export const isUtc = zone === "UTC";
+export const showsUtc = root.dataset.showsUtc !== undefined; // Beside each time.
 
 const clocks = isUtc ? null : clocksOf(zone);
 const offsets = new Map();
@@ -62,17 +63,4 @@ export function tellZone({ again = false } = {}) {
   document.cookie = `${COOKIE}=${own}; path=/; max-age=${YEAR_S}; samesite=lax${secure}`;
   const isAnswer = root.dataset.posted !== undefined;
   if (again && !isAnswer && told() && own !== zone && root.dataset.zoneBy !== "choice") location.reload();
-}
-
-/** The names to choose from, once somebody is about to. */
-export function listenToZone() {
-  const field = document.getElementById("zone-name");
-  field?.addEventListener(
-    "focus",
-    () => {
-      const names = ["UTC", ...(Intl.supportedValuesOf?.("timeZone") ?? [])];
-      field.list.replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
-    },
-    { once: true },
-  );
 }
