@@ -302,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def fail(self, error: RemoteProtocolError) -> None:
         """The peer broke the protocol. What came before counts; nothing more can be said to it."""
-        self.process(self.rtmp.events(), self.loop.time())
+        self.process(self.rtmp.take_events(), self.loop.time())
         self.end("protocol_error", str(error), tell=False, linger_s=0 if self.ready_since is None else None)
 
     def end(

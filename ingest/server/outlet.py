@@ -111,7 +111,8 @@ class Outlet:
 
     def drain(self) -> None:
         self.is_full = False
-        self.control_waiting = 0
+        if not self._kept:  # It waits for the window.
+            self.control_waiting = 0
         self._follow()
 
     def follow_window(self) -> None:

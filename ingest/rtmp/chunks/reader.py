@@ -125,6 +125,7 @@ class ChunkReader:
         """From the next message on."""
         self._limits = limits
         self._longest = _longest_messages(limits)
+        self.is_held_up = False
 
     def await_limits(self, limits: Limits | None) -> None:
         """A decision is to come, after which these may hold. Until then, when this is called with None, messages are

@@ -175,6 +175,7 @@ class ServerBase(Connection):
                     self._do_held(stream)
             except RemoteProtocolError:
                 self.move(Step.CLOSE)
+                self._fault = None  # It came behind this one.
                 raise
             self.paused = self._held_bytes > self._held_most or self._fault is not None
             if self._has_asked:

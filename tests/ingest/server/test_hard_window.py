@@ -174,15 +174,24 @@ class Wire:
 
 
 LIMIT = 1000
+
+
+def a_hard_window(wire: Wire) -> Outlet:
+    """Of LIMIT bytes, none of which is used."""
+    window = SendingWindow()
+    window.sent = 0
+    window.restrict(LIMIT, BandwidthLimit.HARD)
+    return Outlet(cast(asyncio.Transport, wire), window, lambda: 0.0, joins=False)
+
+
 STEP = st.tuples(st.sampled_from(["media", "control", "acknowledgement"]), st.integers(1, 3 * LIMIT))
 
 
 @given(st.lists(STEP, max_size=60))
 def test_whatever_is_written_and_acknowledged(steps: list[tuple[str, int]]) -> None:
-    wire, window = Wire(), SendingWindow()
-    window.sent = 0
-    window.restrict(LIMIT, BandwidthLimit.HARD)
-    outlet = Outlet(cast(asyncio.Transport, wire), window, lambda: 0.0, joins=False)
+    wire = Wire()
+    outlet = a_hard_window(wire)
+    window = outlet.window
     given_bytes = bytearray()
     acknowledged = 0
 
@@ -210,3 +219,13 @@ def test_whatever_is_written_and_acknowledged(steps: list[tuple[str, int]]) -> N
     assert wire.written == given_bytes
     acknowledge(len(wire.written))
     assert outlet.is_open
+
+
+def test_answers_that_wait_for_the_window_count_though_the_transport_has_room_again() -> None:
+    outlet = a_hard_window(Wire())
+    outlet.fill()
+    for _ in range(3):
+        outlet.window.sent += 2 * LIMIT
+        outlet.write_control(bytes(2 * LIMIT))
+        outlet.drain()
+    assert outlet.control_waiting >= 5 * LIMIT

@@ -219,6 +219,20 @@ class TestItsOwn:
         assert pair.pictures(stream_id) == [b"v"] * is_accepted
         assert [*phases, pair.server.phase] == [Phase.CONNECTED, Phase.CLOSED]
 
+    def test_of_two_faults_the_first_is_told(self) -> None:
+        """Media that may not be ignored any more, once their stream is refused, before what broke the protocol."""
+        pair = Slow(server_limits=Limits(ignored_messages=2))
+        pair.connected()
+        stream_id = pair.asks()
+        for number in range(4):
+            pair.client.send_video(stream_id, number, b"v")
+        pair.client.send_message(Message(3, 0, 0, b""))
+        pair.run()
+        with pytest.raises(LimitExceeded, match="streams that aren't open"):
+            pair.refuse()
+        assert pair.server.phase is Phase.CLOSED
+        assert pair.server.events() == []
+
 
 class TestBounds:
     def test_over_the_bound_nothing_more_is_read(self) -> None:
@@ -257,6 +271,20 @@ class TestBounds:
         else:
             with pytest.raises(LimitExceeded, match="1000000 bytes"):
                 pair.refuse()
+
+    def test_a_long_message_that_was_admitted_holds_up_nothing_behind_it(self) -> None:
+        """Though another publish is not decided yet."""
+        pair = stranger()
+        stream_id = pair.asks("slow one")
+        pair.asks("slow two")
+        pair.client.send_video(stream_id, 0, bytes(1_000_000))
+        pair.run()
+        pair.accept()
+        pair.client.send_video(stream_id, 40, b"next")
+        pair.run()
+        assert [len(picture) for picture in pair.pictures(stream_id)] == [1_000_000, 4]
+        assert not pair.server.paused
+        assert len(pair.pending) == 1
 
     def test_of_a_stranger_little_is_held(self) -> None:
         pair = stranger()
