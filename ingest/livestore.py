@@ -17,7 +17,7 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
-from ingest import trials
+from ingest import sharedclock, trials
 from ingest.contracts import Health, NodeFigures, StreamSnapshot
 
 EXPIRY_S = 5
@@ -192,10 +192,11 @@ class RedisLiveStore:
         streams_text = json.dumps(list(streams)) if text is None else text
         name = figures["node"]
         value = f'{{"figures":{json.dumps(figures)},"streams":{streams_text}}}'
+        now = sharedclock.utc_now().timestamp()
         async with self._client().pipeline(transaction=False) as pipe:
             pipe.set(f"{PREFIX}node:{name}", value, ex=EXPIRY_S)
-            pipe.zadd(f"{PREFIX}nodes", {name: time.time()})
-            pipe.zremrangebyscore(f"{PREFIX}nodes", 0, time.time() - 60)
+            pipe.zadd(f"{PREFIX}nodes", {name: now})
+            pipe.zremrangebyscore(f"{PREFIX}nodes", 0, now - 60)
             await pipe.execute()
 
     def remove_node(self, node: str) -> None:

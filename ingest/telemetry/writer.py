@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ingest import clock
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry.flush import request_time
 from ingest.telemetry.lake import by_hour, file_prefix, hour_folder, write_parquet
@@ -235,14 +236,14 @@ class TelemetryWriter:
         path = folder / f"{feed.table.name}.{self._prefix}-{self._sequence:06d}{SUFFIX}"
         feed.spool = Spool.create(path, feed.table.schema)
         feed.opened = time.monotonic()
-        feed.hour = int(time.time() // 3600)
+        feed.hour = int(clock.now() // 3600)
 
     def _due(self, feed: Feed) -> bool:
         assert feed.spool is not None  # noqa: S101
         return (
             time.monotonic() - feed.opened >= self._rotation.age_s
             or feed.spool.size_bytes >= self._rotation.size_bytes
-            or int(time.time() // 3600) != feed.hour
+            or int(clock.now() // 3600) != feed.hour
         )
 
     def _convert(self, feed: Feed, *, last: bool) -> None:

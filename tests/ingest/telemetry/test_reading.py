@@ -71,6 +71,17 @@ def test_what_is_in_the_spool_only_is_read_too(tmp_path: Path, live: TelemetryWr
     assert read(tmp_path).totals.samples == 41
 
 
+def test_what_was_written_while_the_clock_was_behind_is_read(tmp_path: Path) -> None:
+    """Samples go by the node's steady time, a file's time by the machine's clock."""
+    ahead_us = int(time.time() * SECOND) + HOUR // 2 - NOON
+    writer = TelemetryWriter(tmp_path, "node-a", rotation=QUICK)
+    writer.start()
+    writer.samples([sample(number, at_us=NOON + ahead_us + number * SECOND) for number in range(60)])
+    writer.close()
+    since_us = NOON + ahead_us
+    assert read_session(tmp_path, ID, since_us, since_us + 60 * SECOND).totals.samples == 60
+
+
 def wait_for_samples(lake: Path, count: int) -> None:
     deadline = time.monotonic() + 10
     while read(lake).totals.samples != count:
