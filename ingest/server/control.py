@@ -85,8 +85,8 @@ class Control(ApplicationSide[Link]):
         with about(client=self.connection.peer[0], connection=self.id):
             logger.log(
                 level,
-                "%s: %d bytes of a message of type %d can't be read, and are ignored, as any further ones of this "
-                "connection are. Its maker may want to know.",
+                "%s: %d bytes of a message of type %d are not understood, and are ignored, as any further ones of this "
+                "connection are. If something does not work with it, its maker may want to know.",
                 self.label,
                 len(event.payload),
                 event.type_id,
