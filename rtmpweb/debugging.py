@@ -26,7 +26,7 @@ URLS = ("DATABASE_URL", "REDIS_URL", "EMAIL_URL", "SPARK_REMOTE")
 SHORTEST = 6
 """Characters of a secret that is looked for in the page: shorter ones stand everywhere."""
 
-_IN_URL = re.compile(r"://[^\s/?#@]*:([^\s@]+)@|[;?&](?:token|key|password)=([^\s;&#]+)", re.IGNORECASE)
+_IN_URL = re.compile(r"://[^\s/?#@:]*:(\S+)@|[;?&](?:token|key|password)=([^\s;&#]+)", re.IGNORECASE)
 
 
 class Filter(SafeExceptionReporterFilter):
@@ -69,6 +69,8 @@ def _of_settings() -> Iterator[str]:
     for name in URLS:
         for secret in _in_urls(getattr(settings, name)):
             yield from (secret, unquote(secret))
+    yield str(settings.DATABASES["default"].get("PASSWORD", ""))
+    yield settings.EMAIL_HOST_PASSWORD
 
 
 def _of_request(request: HttpRequest) -> Iterator[str]:

@@ -34,7 +34,7 @@ for accept in ("text/html", "text/plain"):
 
 OF_SETTINGS = {
     "DATABASE_URL": "postgresql://rtmpweb:{}@127.0.0.1:1/none",
-    "REDIS_URL": "redis://:{}@127.0.0.1:1/0",
+    "REDIS_URL": "redis://:a@b{}@127.0.0.1:1/0",
     "RTMPWEB_EMAIL_URL": "smtps://mailer:{}@mail.example.org:465",
     "SPARK_REMOTE": "sc://127.0.0.1:1/;token={}",
     "RTMPWEB_AUTH_URL": "https://auth.example.org/{}",
