@@ -84,7 +84,9 @@ class Connecting(ControlConsumer):
             if event["credential"] or said is not None:
                 guarding.hear("connect", address)
             application, login = await database.decide(check, executor=database.READ, deadline=deadline)
-            await Permission(self.peer).ask(callback.question("connect", application, login=login))
+            await Permission(self.peer).ask(
+                callback.question("connect", application, instance=self.instance, login=login)
+            )
             return application, login
 
         try:

@@ -1,5 +1,7 @@
 """Who may publish and play what: applications, streams, keys, log-ins, bans."""
 
+from collections.abc import Collection
+
 from django.conf import settings
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -161,6 +163,11 @@ class Stream(models.Model):
 
     def __str__(self) -> str:
         return self.path
+
+    def clean_fields(self, exclude: Collection[str] | None = None) -> None:
+        """The name that it has may be one that nobody could give it today: all else can be changed all the same."""
+        has_it = self.pk is not None and Stream.objects.filter(pk=self.pk, name=self.name).exists()
+        super().clean_fields({*(exclude or ()), "name"} if has_it else exclude)
 
     @property
     def path(self) -> str:

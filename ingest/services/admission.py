@@ -159,19 +159,19 @@ def connect(
 def _check_presented(
     application: Application, instance: str, credential: str, *, is_token: bool, address: str, now: datetime
 ) -> None:
-    """A key of the application, or a token of one of its streams or recordings. Where playing takes none, anything may
-    be called a token, such as a CDN's: nobody asks for it.
+    """A key of the application, or a token of one of its streams or recordings. Where what is live takes none, anything
+    else may be called a token, such as a CDN's: nobody asks for it.
     """
     takes_tokens = application.play_policy == Application.PlayPolicy.TOKEN
     is_token = is_token and not looks_like_key(credential)
-    if is_token and not takes_tokens:
-        return
     found = _token_of(credential, now)
     if found is not None:
-        if takes_tokens and not found[0].filter(application=application).exists():
+        if not found[0].filter(application=application).exists():
             _refuse("connect", "token_invalid")
         if takes_tokens and found[1] == "expired":
             _refuse("connect", "token_expired")
+    elif is_token and not takes_tokens:
+        return
     elif is_token and keys.find(secret=credential) is None:
         _refuse("connect", "token_invalid")
     else:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from ingest import clean
 from ingest.models import Application, EncoderLogin, Stream, StreamKey
 from ingest.services.refusals import Action, Refused
+from ingest.validators import instance_of
 
 MAX_REASON = 200
 MAX_ANSWER = 4096
@@ -24,7 +25,9 @@ class Question:
 
     action: Action
     app: str
+    instance: str = ""
     name: str = ""
+    """The whole, which has the instance before it."""
     stream: int | None = None
     key: int | None = None
     shown_key: tuple[str, str] | None = None
@@ -36,6 +39,7 @@ class Question:
         said: dict[str, Any] = {
             "action": self.action,
             "app": self.app,
+            "instance": self.instance,
             "name": self.name,
             "address": clean.text(address, 64),
             "encoder": clean.text(encoder, 255),
@@ -60,17 +64,19 @@ def question(
     action: Action,
     application: Application,
     *,
+    instance: str = "",
     name: str = "",
     stream: Stream | None = None,
     key: StreamKey | None = None,
     login: EncoderLogin | None = None,
 ) -> Question | None:
-    """What is to be asked; None: nothing, as the application doesn't want it."""
+    """What is to be asked; None: nothing, as the application doesn't want it. A name tells its instance itself."""
     if not application.asks(action):
         return None
     return Question(
         action,
         application.name,
+        instance or instance_of(name),
         name,
         stream.pk if stream is not None else None,
         key.pk if key is not None else None,

@@ -129,6 +129,17 @@ def test_a_stream_is_changed(admin_client: Client, stream: Stream) -> None:
     assert {name: getattr(stream, name) for name in changes} == changes
 
 
+def test_a_stream_of_a_name_that_nobody_may_give_any_more_is_changed(admin_client: Client, stream: Stream) -> None:
+    Stream.objects.update(name="gpj.\u202emac")
+    stream.refresh_from_db()
+    url = reverse("admin:ingest_stream_change", args=[stream.pk])
+    assert admin_client.post(url, stream_form(stream, takeover="replace")).status_code == 302
+    stream.refresh_from_db()
+    assert (stream.name, stream.takeover) == ("gpj.\u202emac", "replace")
+    answer = admin_client.post(url, stream_form(stream, name="other\u202e"))
+    assert "characters that can be seen" in answer.content.decode()
+
+
 @pytest.mark.parametrize(("limit", "default"), [("idle_timeout_s", 10), ("first_media_timeout_s", 20)])
 def test_a_time_limit_that_would_end_every_publisher_is_refused(
     admin_client: Client, stream: Stream, limit: str, default: int

@@ -101,6 +101,14 @@ def test_where_playing_takes_no_token_anything_may_be_called_one(stream: Stream)
     connect(token="a CDN's own")
     connect(token=playtokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW))
     assert refusal(lambda: connect(token=keys.generate())).reason == "key_unknown"
+    other = Application.objects.create(name="other")
+    film = Recording.objects.create(application=other, name="film", file="film.flv")
+    elsewhere = Stream.objects.create(application=other, name="cam1")
+    for token in (
+        playtokens.issue_recording(recording=film.pk, now=NOW),
+        playtokens.issue(stream=elsewhere.pk, now=NOW),
+    ):
+        assert refusal(partial(connect, token=token)).reason == "token_invalid", "of another application"
 
 
 # --- Publish ---

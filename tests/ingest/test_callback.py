@@ -76,6 +76,15 @@ async def test_who_is_allowed_publishes_and_plays(asked: HttpReceiver, key: NewK
     assert key.secret not in str(asked.got)
 
 
+async def test_the_instance_is_told(asked: HttpReceiver, stream: Stream) -> None:
+    await Stream.objects.acreate(application_id=stream.application_id, name="room/cam1")
+    async with listening() as port, RtmpClient(port=port) as player:
+        await player.connect("live/room")
+        await player.play("cam1")
+    found = [(each["action"], each["app"], each["instance"], each["name"]) for each in questions(asked)]
+    assert found == [("connect", "live", "room", ""), ("play", "live", "room", "room/cam1")]
+
+
 async def test_who_is_refused_is_told_why_and_nothing_begins(
     asked: HttpReceiver, key: NewKey, process: HistoryWriter
 ) -> None:

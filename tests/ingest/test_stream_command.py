@@ -4,7 +4,9 @@ import io
 import sys
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from pytest_django import DjangoAssertNumQueries
 
 from ingest.models import Application, Stream
 from ingest.services import removal
@@ -31,6 +33,16 @@ def test_a_stream_is_made_shown_and_listed() -> None:
     assert run_json("stream", "list", "live") == {"items": [made], "count": 1}
     assert "live/cam1" in run("stream", "list")
     assert "Nothing goes with it." in run("stream", "show", "live/cam1")
+
+
+def test_however_many_there_are_they_are_asked_for_at_once(
+    application: Application, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(5):
+        owner = User.objects.create_user(f"user-{number}")
+        Stream.objects.create(application=application, name=f"cam{number}", owner=owner)
+    with django_assert_num_queries(1):
+        assert run_json("stream", "list")["count"] == 5
 
 
 def test_a_stream_and_an_application_are_disabled_and_enabled(stream: Stream) -> None:

@@ -68,7 +68,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{_line(found)}\nIf it is deleted: {plan.said}")
 
     def _list(self, *, app: str | None, json: bool, **options: Any) -> None:
-        rows = Stream.objects.select_related("application")
+        rows = Stream.objects.select_related("application", "owner")
         if app is not None:
             rows = rows.filter(application=arguments.application_of(app))
         found = list(rows)
