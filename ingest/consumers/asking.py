@@ -15,8 +15,8 @@ import httpx
 from django.conf import settings
 
 from ingest import clock
-from ingest.services.admission import Peer
 from ingest.services.callback import MAX_ANSWER, Question, judge
+from ingest.services.publishrequest import Peer
 from ingest.services.signing import HEADER, signature
 from ingest.services.trust import tls
 

@@ -15,7 +15,7 @@ from ingest.procedures import CallContext, CallError, Procedure
 from ingest.rtmp.calls import NO_PROCEDURE, TOO_MANY
 from ingest.rtmp.status import CALL_FAILED
 from ingest.services import instances, lengths
-from ingest.services.admission import Peer
+from ingest.services.publishrequest import Peer
 from ingest.services.refusals import Refused
 
 logger = logging.getLogger(__name__)

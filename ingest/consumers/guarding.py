@@ -10,8 +10,8 @@ from django.conf import settings
 from ingest import clean, clock
 from ingest.consumers.active import DRAINING
 from ingest.history import BanRow, get_history
-from ingest.services.admission import Peer
 from ingest.services.guard import WINDOW_S, get_guard
+from ingest.services.publishrequest import Peer
 from ingest.services.refusals import Action, Refused
 
 logger = logging.getLogger(__name__)

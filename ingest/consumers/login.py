@@ -7,9 +7,9 @@ from ingest.consumers.base import ControlConsumer
 from ingest.contracts import ConnectEvent
 from ingest.models import Application, EncoderLogin
 from ingest.server.credentials import is_token, looks_like_key
-from ingest.services import admission, callback, encoderlogin, instances
-from ingest.services.admission import Peer
+from ingest.services import callback, credentials, encoderlogin, instances
 from ingest.services.encoderlogin import Challenged, LoginRefused
+from ingest.services.publishrequest import Peer
 from ingest.services.refusals import Action, Refused
 
 
@@ -63,7 +63,7 @@ class Connecting(ControlConsumer):
 
         def check() -> tuple[Application, EncoderLogin | None]:
             now, credential = clock.utc_now(), event["credential"]
-            application = admission.connect(
+            application = credentials.connect(
                 app=self.scope["app"],
                 credential=credential,
                 address=address,

@@ -21,7 +21,8 @@ from ingest.live.health import CHECK_NAMES
 from ingest.models import Session
 from ingest.pepper import keyed_hash
 from ingest.server.credentials import mask
-from ingest.services.admission import Peer, Replaced
+from ingest.services.admission import Replaced
+from ingest.services.publishrequest import Peer
 from ingest.services.refusals import REASONS
 from ingest.telemetry import get_writer
 

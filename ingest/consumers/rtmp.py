@@ -38,9 +38,10 @@ from ingest.live.metadata import encoder_name
 from ingest.models import Application
 from ingest.procedures import CallContext
 from ingest.services import admission, callback, elsewhere, playable, sessions
-from ingest.services.admission import Grant, NotYet, Peer, PublishRequest
+from ingest.services.admission import Grant, NotYet
 from ingest.services.callback import Question
 from ingest.services.playable import Playable, PlayGrant
+from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Action, Refused
 
 T = TypeVar("T")

@@ -7,10 +7,11 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from ingest.models import Application, HealthOverride, Lease, Recording, Session, Stream, StreamKey
-from ingest.services import admission, keys, playable, playtokens, sessions
-from ingest.services.admission import Grant, Peer, PublishRequest
+from ingest.services import admission, credentials, keys, playable, playtokens, sessions
+from ingest.services.admission import Grant
 from ingest.services.keys import NewKey
 from ingest.services.playable import PlayGrant, Wanted
+from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import REASONS, Refused
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -40,7 +41,7 @@ def refusal(act: Callable[[], object]) -> Refused:
 
 def connect(app: str = "live", credential: str = "", *, token: str = "") -> None:
     """With the application's `?key=` or `?token=`."""
-    admission.connect(app=app, credential=credential or token, address="192.0.2.7", now=NOW, is_token=bool(token))
+    credentials.connect(app=app, credential=credential or token, address="192.0.2.7", now=NOW, is_token=bool(token))
 
 
 def test_an_application_is_open_to_connections(application: Application) -> None:
@@ -382,7 +383,7 @@ def test_an_application_that_is_not_there_plays_nothing() -> None:
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["nul", "surrogate"])
 def test_what_no_database_takes_is_the_name_of_nothing(stream: Stream, text: str) -> None:
     def connect() -> None:
-        admission.connect(app=text, credential="", address="192.0.2.7", now=NOW)
+        credentials.connect(app=text, credential="", address="192.0.2.7", now=NOW)
 
     assert refusal(connect).reason == "unknown_app"
     assert refusal(partial(play, text)).reason == "stream_unknown"

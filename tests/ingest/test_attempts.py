@@ -14,7 +14,7 @@ from ingest.consumers import recorder
 from ingest.contracts import EventRecord
 from ingest.history import HistoryWriter
 from ingest.models import Attempt
-from ingest.services.admission import Peer
+from ingest.services.publishrequest import Peer
 from ingest.telemetry import set_writer
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -20,9 +20,22 @@ from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Recording, Session, Stream
 from ingest.objectchanges import ObjectRow
 from ingest.rtmp import events
-from ingest.services import acts, admission, audit, instances, keys, objects, paste, playable, playlinks, recordings
-from ingest.services.admission import Grant, Peer, PublishRequest
+from ingest.services import (
+    acts,
+    admission,
+    audit,
+    credentials,
+    instances,
+    keys,
+    objects,
+    paste,
+    playable,
+    playlinks,
+    recordings,
+)
+from ingest.services.admission import Grant
 from ingest.services.keys import NewKey
+from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused as NotAdmitted
 from tests.ingest.control import Connection
 from tests.ingest.listener import listening
@@ -56,7 +69,7 @@ def refusal(act: Callable[[], object]) -> str:
 
 
 def connect(app: str, credential: str = "") -> None:
-    admission.connect(app=app, credential=credential, address=PEER.address, now=NOW)
+    credentials.connect(app=app, credential=credential, address=PEER.address, now=NOW)
 
 
 def publish(app: str, credential: str, *, instance: str = "", name: str | None = None) -> Grant:

@@ -14,8 +14,8 @@ from ingest.attempts import Attempts
 from ingest.history import EventRow, HistoryWriter, Operation
 from ingest.models import Lease, OutboxEvent, Recording, Session, StatusEvent, Stream, StreamTold
 from ingest.services import admission, outbox, recordings, sessions
-from ingest.services.admission import Peer, PublishRequest
 from ingest.services.keys import NewKey
+from ingest.services.publishrequest import Peer, PublishRequest
 from tests.ingest.simultaneous import Work, at_once
 from tests.ingest.test_outbox import NOW, judged, make_session, started, write
 from tests.ingest.test_outbox_order import ended, session_at, told

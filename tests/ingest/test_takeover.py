@@ -8,8 +8,9 @@ import pytest
 from ingest.consumers.active import ACTIVE, ActiveSession, standing
 from ingest.models import Application, Lease, Session, Stream
 from ingest.services import admission, keys, leases, revocation, sessions
-from ingest.services.admission import Grant, NotYet, Peer, PublishRequest
+from ingest.services.admission import Grant, NotYet
 from ingest.services.keys import NewKey
+from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -13,8 +13,9 @@ from ingest.consumers.database import WRITE
 from ingest.history import HistoryWriter
 from ingest.models import Lease, Session, Stream
 from ingest.services import admission, leases, revocation, sessions
-from ingest.services.admission import Grant, Peer, PublishRequest
+from ingest.services.admission import Grant
 from ingest.services.keys import NewKey
+from ingest.services.publishrequest import Peer, PublishRequest
 from tests.ingest.control import Connection
 from tests.ingest.faults import limited, locked_database, patient_database, writing
 
