@@ -55,6 +55,11 @@ def instance_of(name: str) -> str:
     return name.rpartition("/")[0]
 
 
+def name_within(name: str) -> str:
+    """A stream's name as its clients send it: without the instance that it begins with."""
+    return name.rpartition("/")[2]
+
+
 def validate_stream_name(value: str) -> None:
     if not is_stream_name(value):
         raise ValidationError(

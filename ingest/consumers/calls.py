@@ -6,7 +6,7 @@ import logging
 import traceback
 from typing import Any
 
-from ingest import clean, clock, procedures
+from ingest import clean, clock, procedures, sharedclock
 from ingest.consumers import database, deciding, guarding
 from ingest.consumers.base import ControlConsumer
 from ingest.contracts import CallEvent, InvokeResult, LengthEvent
@@ -14,7 +14,7 @@ from ingest.logbound import Bound
 from ingest.procedures import CallContext, CallError, Procedure
 from ingest.rtmp.calls import NO_PROCEDURE, TOO_MANY
 from ingest.rtmp.status import CALL_FAILED
-from ingest.services import instances, lengths
+from ingest.services import lengths
 from ingest.services.publishrequest import Peer
 from ingest.services.refusals import Refused
 
@@ -37,6 +37,13 @@ class Calls(ControlConsumer):
 
     @property
     def peer(self) -> Peer:
+        raise NotImplementedError
+
+    @property
+    def app(self) -> str:
+        raise NotImplementedError
+
+    def named(self, name: str) -> str:
         raise NotImplementedError
 
     @property
@@ -112,11 +119,12 @@ class Calls(ControlConsumer):
 
     async def _read_length(self, event: LengthEvent) -> float:
         """0 for what may not be played: `play`, which follows, tells why and is recorded."""
-        app, instance = instances.split(self.scope["app"])
-        name, credential = instances.full_name(instance, event["name"]), event["credential"]
+        app, name, credential = self.app, self.named(event["name"]), event["credential"]
 
         def read() -> float:
-            return lengths.length_s(app=app, name=name, credential=credential, now=clock.utc_now())
+            return lengths.length_s(
+                app=app, name=name, credential=credential, now=clock.utc_now(), shared_now=sharedclock.utc_now()
+            )
 
         async def decide(deadline: float) -> float:
             if credential:

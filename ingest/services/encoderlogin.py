@@ -21,7 +21,7 @@ from ingest.models import Application, EncoderLogin, Stream
 from ingest.services import challenges, paste
 from ingest.services.challenges import Verifiers
 from ingest.services.refusals import Refused
-from ingest.validators import is_encoder_user, validate_encoder_user
+from ingest.validators import is_encoder_user, name_within, validate_encoder_user
 
 GENERATED_CHARACTERS = 20
 """Of 62 each: 119 random bits, which no one finds from an overheard answer."""
@@ -69,7 +69,7 @@ class NewPassword:
     @property
     def name(self) -> str:
         """Of the stream, as the encoder sends it."""
-        return self.login.stream.name.rpartition("/")[2]
+        return name_within(self.login.stream.name)
 
     @property
     def publish_url(self) -> str:

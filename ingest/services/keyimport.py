@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 
 from ingest.models import Application, Stream, StreamKey
 from ingest.services import instances, keys
-from ingest.validators import validate_networks, validate_stream_name
+from ingest.validators import name_within, validate_networks, validate_stream_name
 
 PATH, SECRET = "app/name", "key"
 OPTIONAL = ("label", "expires", "max_kbps", "over_limit", "allow")
@@ -130,7 +130,7 @@ def bring_over(rows: Sequence[Row], *, dry_run: bool = False) -> Imported:
         for stream in Stream.objects.select_related("application").filter(application__in=applications.values())
     }
     asked = {*streams, *((row.app, row.name) for row in rows)}
-    names = {(app, name.rpartition("/")[2]) for app, name in asked}  # As they are sent, within an instance too.
+    names = {(app, name_within(name)) for app, name in asked}  # As they are sent, within an instance too.
     digests = {row.line: keys.digest(row.secret) for row in rows}
     problems = _problems(rows, applications, names, digests)
     if problems:

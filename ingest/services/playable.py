@@ -23,7 +23,7 @@ from ingest.models import Application, Recording, Stream
 from ingest.server.credentials import is_masked, looks_like_key
 from ingest.services import instances, keys, playtokens, recordings
 from ingest.services.refusals import Refused
-from ingest.validators import is_stream_name
+from ingest.validators import instance_of, is_stream_name, name_within
 
 Wanted = Literal["live", "recorded", "any"]
 
@@ -97,11 +97,12 @@ def wanted_by(start: float) -> Wanted:
 
 def spellings(name: str) -> list[str]:
     """The names that may be meant, the first of them most likely."""
-    instance, slash, last = name.rpartition("/")
+    last = name_within(name)
+    start = name.removesuffix(last)
     bare = next((last.removeprefix(prefix) for prefix in PREFIXES if last.startswith(prefix)), last)
     base = next((bare.removesuffix(ending) for ending in ENDINGS if bare.endswith(ending)), bare)
     those = [each for each in dict.fromkeys((last, bare, base)) if each and clean.fits(each)]
-    return [f"{instance}{slash}{each}" for each in those] if clean.fits(instance) else []
+    return [f"{start}{each}" for each in those] if clean.fits(start) else []
 
 
 def check(
@@ -220,7 +221,7 @@ def _may_come(application: Application, name: str) -> bool:
     masked, is nobody's name."""
     if application.publish_policy != Application.PublishPolicy.OPEN or not is_stream_name(name):
         return False
-    instance, _, last = name.rpartition("/")
+    instance, last = instance_of(name), name_within(name)
     if instance and instances.why_not(application=application, instance=instance):
         return False
     return not (is_masked(last) or looks_like_key(last)) and keys.find(secret=last) is None

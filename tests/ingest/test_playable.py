@@ -298,6 +298,15 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
 # --- How long, and how long somebody may ---
 
 
+def test_whether_it_is_live_goes_by_the_clock_that_nodes_share(stream: Stream) -> None:
+    recorded(stream.application, "cam1", stream=stream)
+    session = Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, address="")
+    node, shared = Node.objects.create(name="node-a"), NOW - timedelta(hours=1)
+    lease = {"node": node, "fencing": 1, "expires_at": shared + timedelta(seconds=9)}
+    Lease.objects.create(stream=stream, session=session, **lease)
+    assert lengths.length_s(app="live", name="cam1", credential="", now=NOW, shared_now=shared) == 0
+
+
 def test_lengths(stream: Stream) -> None:
     def length(name: str = "cam1") -> float:
         return lengths.length_s(app="live", name=name, credential="", now=NOW)

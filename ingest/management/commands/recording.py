@@ -58,9 +58,9 @@ class Command(BaseCommand):
     def _list(self, *, path: str | None, json: bool, **options: Any) -> None:
         rows = Recording.objects.select_related("application", "stream")
         if path is not None:
-            app, slash, name = path.partition("/")
+            app, name = arguments.split_path(path) if "/" in path else (path, None)
             rows = rows.filter(application__name=app)
-            if slash:
+            if name is not None:
                 rows = rows.filter(stream__name=name)
         items = [_row(row) for row in rows]
         if json:

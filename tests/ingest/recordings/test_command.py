@@ -28,6 +28,8 @@ def test_list(make: Make) -> None:
     assert [item["name"] for item in found["items"]] == ["cam2", "cam1"]
     assert found["count"] == 2
     assert run_json("list", "other")["count"] == 0
+    with pytest.raises(CommandError, match="APP/NAME"):
+        run("recording", "list", "live/")
     assert f"{newer.pk}  live/cam2  complete" in run("recording", "list", "live/cam1")
 
 
