@@ -11,10 +11,10 @@ go of it in pieces. So a deletion takes its time, and holds nothing meanwhile; o
 disabled, and can be asked for again.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from time import monotonic, sleep
 from typing import Any
 
 from django.db import transaction
@@ -220,11 +220,11 @@ def _end(actor: Actor, doomed: _Doomed) -> None:
 
 def _wait(doomed: _Doomed, written: Sequence[int]) -> None:
     """Until all is over. Raises InTheWay if that takes too long."""
-    ends = time.monotonic() + WAIT_S
+    ends = monotonic() + WAIT_S
     while left := _left(doomed, written):
-        if time.monotonic() >= ends:
+        if monotonic() >= ends:
             raise InTheWay(f"{doomed.name} is not deleted yet: it is disabled, but {left} Then delete it again.")
-        time.sleep(LOOK_S)
+        sleep(LOOK_S)
 
 
 def _left(doomed: _Doomed, written: Sequence[int]) -> str:
@@ -248,9 +248,9 @@ def _left(doomed: _Doomed, written: Sequence[int]) -> str:
 
 def _let_go(doomed: _Doomed) -> None:
     """What stays is not its any more. Raises InTheWay for a history that is too long for once."""
-    ends = time.monotonic() + RUN_S
+    ends = monotonic() + RUN_S
     for rows, name in _that_stay(doomed.row):
-        if not retention.set_in_pieces(rows, {name: None}, run_s=ends - time.monotonic()):
+        if not retention.set_in_pieces(rows, {name: None}, run_s=ends - monotonic()):
             raise InTheWay(
                 f"{doomed.name} is not deleted yet: it is disabled, and its long history lets go of it in pieces. "
                 "Delete it again, and that goes on."

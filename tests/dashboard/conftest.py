@@ -24,6 +24,7 @@ from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.models import Application, Node, Session, Stream
 from ingest.services import installation
 from ingest.services.audit import Actor
+from tests.ingest.removing import meanwhile
 
 PASSWORD = "horse-battery-staple"
 
@@ -196,3 +197,9 @@ def snapshot(stream: Stream, **fields: Any) -> StreamSnapshot:
         "metadata": {},
     }
     return cast(StreamSnapshot, base | fields)
+
+
+@pytest.fixture
+def ends_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node and a worker run, as far as deletions wait for them."""
+    meanwhile(monkeypatch)

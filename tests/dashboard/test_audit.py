@@ -148,7 +148,7 @@ def _show_an_issue() -> None:
     asyncio.run(get_livestore().put_node(figures(), [told]))
 
 
-@pytest.mark.usefixtures("reports_made_here")
+@pytest.mark.usefixtures("reports_made_here", "ends_are_told")
 @pytest.mark.parametrize("row", DOES)
 def test_a_write_leaves_one_entry(boss: Client, settings: Any, tmp_path: Any, row: str) -> None:
     settings.RECORDINGS_DIR = tmp_path

@@ -280,6 +280,7 @@ def _expected(who: str, needs: str) -> str:
 # --- The table against what runs ---
 
 
+@pytest.mark.usefixtures("ends_are_told")
 @pytest.mark.parametrize("row", TABLE)
 def test_who_gets_in(there: dict[str, Any], row: str) -> None:
     needs = TABLE[row]
@@ -287,6 +288,7 @@ def test_who_gets_in(there: dict[str, Any], row: str) -> None:
     assert found == {who: _expected(who, needs) for who in VISITORS}
 
 
+@pytest.mark.usefixtures("ends_are_told")
 @pytest.mark.parametrize("row", [row for row in TABLE if " /api/" in row or row == "GET /metrics"])
 def test_whose_token_gets_in(there: dict[str, Any], row: str) -> None:
     secrets = {role: tokens.create(name=role, role=role).secret for role in ROLES}

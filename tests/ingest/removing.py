@@ -38,5 +38,5 @@ class Meanwhile:
 def meanwhile(monkeypatch: pytest.MonkeyPatch, *works: Callable[[], None]) -> Meanwhile:
     """Whoever waits for something has these done."""
     made = Meanwhile(*(works or (node_ends, worker_takes)))
-    monkeypatch.setattr("ingest.services.removal.time.sleep", made)
+    monkeypatch.setattr("ingest.services.removal.sleep", made)
     return made
