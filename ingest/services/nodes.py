@@ -270,7 +270,7 @@ def sweep(*, now: datetime) -> list[Session]:
     for node in Node.objects.filter(seen_at__lt=now - LOST_AFTER).exclude(state=Node.State.DOWN):
         before = len(ended)
         try:
-            _close(node.name, node.seen_at, before=now, alive=(), ended=ended)
+            _close(node.name, node.seen_at, ended=ended)
             is_down = Q(pk=node.pk) if len(ended) > before else Q(pk=node.pk, seen_at=node.seen_at)
             Node.objects.filter(is_down).update(state=Node.State.DOWN)
         except DatabaseError as error:
@@ -281,9 +281,19 @@ def sweep(*, now: datetime) -> list[Session]:
     return ended
 
 
-def _close(name: str, at: datetime, *, before: datetime, alive: Collection[uuid.UUID], ended: list[Session]) -> None:
-    """Ends the node's sessions that began until `before`, one by one, and adds each to those that have ended."""
-    left = Session.objects.filter(node__name=name, ended_at__isnull=True, started_at__lte=before)
+def _close(
+    name: str,
+    at: datetime,
+    *,
+    ended: list[Session],
+    before: datetime | None = None,
+    alive: Collection[uuid.UUID] = (),
+) -> None:
+    """Ends the node's sessions one by one, and adds each to those that have ended. `before`: only those that began
+    until then, by the node's own clock."""
+    left = Session.objects.filter(node__name=name, ended_at__isnull=True)
+    if before is not None:
+        left = left.filter(started_at__lte=before)
     for session in list(left.exclude(pk__in=list(alive)).values_list("pk", flat=True)):
         if sessions.end(session=session, reason="node_lost", description="The node stopped unexpectedly.", at=at):
             ended += Session.objects.select_related("node").filter(pk=session)

@@ -184,6 +184,13 @@ def test_a_dead_node_is_swept(stream: Stream) -> None:
     assert dict(Node.objects.values_list("name", "state")) == {"node-a": "down", "node-b": "up"}
 
 
+def test_a_dead_node_is_swept_whatever_its_clock_was(stream: Stream) -> None:
+    dead = nodes.started(name="node-a", address="", now=NOW).node
+    left = session_of(stream, dead)
+    Session.objects.update(started_at=NOW + timedelta(hours=1))
+    assert [session.pk for session in nodes.sweep(now=NOW + timedelta(minutes=1))] == [left]
+
+
 def test_a_session_ends_once(stream: Stream, node: Node) -> None:
     session, _ = take(stream, node)
     assert sessions.end(session=session, reason="client_unpublish", at=NOW + timedelta(seconds=5)) is True
