@@ -1,4 +1,6 @@
-"""The broker of the embedded server: Kombu's filesystem transport, whose messages are there whole or not at all.
+"""The brokers, as far as Kombu's own would end a worker.
+
+The embedded server's is the filesystem transport, whose messages are there whole or not at all.
 
 Kombu's own writes a message under the name by which a worker finds it; a worker that looks meanwhile takes it away
 unwritten, can't read it and ends. Here it gets its name when it is whole. It is taken by another change of its name,
@@ -15,7 +17,7 @@ from queue import Empty
 from time import monotonic
 from typing import Any
 
-from kombu.transport import TRANSPORT_ALIASES, filesystem
+from kombu.transport import TRANSPORT_ALIASES, filesystem, redis
 from kombu.transport.virtual import BrokerState
 from kombu.utils.json import dumps, loads
 
@@ -71,6 +73,28 @@ class Transport(filesystem.Transport):
         self.state = BrokerState()
 
 
+class RedisQoS(redis.QoS):
+    """Kombu's own gives back what was not acknowledged when a connection is closed, and asks it for its address. Where
+    it was lost that is not known any more: a worker that had a task would end.
+    """
+
+    def restore_unacked(self, client: Any = None) -> None:
+        """A lost connection's messages are given back by their visibility timeout."""
+        if self.channel.connection.client is None:
+            self._delivered.clear()  # type: ignore[union-attr]  # Kombu's stub leaves it open.
+        else:
+            super().restore_unacked(client)
+
+
+class RedisChannel(redis.Channel):
+    QoS = RedisQoS
+
+
+class RedisTransport(redis.Transport):
+    Channel = RedisChannel
+
+
 def use() -> None:
-    """For URLs that begin with `filesystem:`."""
+    """For URLs that begin with `filesystem:`, `redis:` and `rediss:`."""
     TRANSPORT_ALIASES["filesystem"] = f"{__name__}:Transport"
+    TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = f"{__name__}:RedisTransport"

@@ -3,11 +3,13 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kombu import Connection
 
 from rtmpweb import broker
+from tests.redis_server import RedisServer
 
 COUNT = 300
 BODY = "x" * 20_000
@@ -82,3 +84,21 @@ def test_many_may_begin_at_once(connection: Connection) -> None:
         queue = connection.SimpleQueue(name)
         assert queue.qsize() == SENDERS
         queue.close()
+
+
+def test_a_lost_connection_with_a_task_that_is_not_done_yet_is_closed(tmp_path: Path) -> None:
+    """As it is when Celery closes it: its transport has let go of it, and knows no address any more."""
+    broker.use()
+    server = RedisServer(tmp_path)
+    server.start()
+    try:
+        lost = Connection(server.url)
+        with lost.SimpleQueue("tasks") as queue:
+            queue.put({"task": 1})
+        channel: Any = lost.default_channel
+        assert channel.basic_get("tasks")
+        lost.transport.client = None
+        channel.close()
+        assert channel.closed
+    finally:
+        server.kill()
