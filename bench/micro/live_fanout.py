@@ -3,7 +3,8 @@
     python -m bench.micro.live_fanout [players]
 
 A stream of 5 Mbit/s: 73 messages a second, 30 of video (20.7 kB) and 43 of audio (371 B), a keyframe every 2 s.
-`offer`: putting a message into all queues. `take`: emptying them again, after each message or after four.
+`offer`: putting a message into all queues. `take`: emptying them again, after each message or after four. `deliver`: a
+batch to players that have caught up.
 """
 
 import sys
@@ -31,7 +32,8 @@ def on_air() -> LiveStream:
         expect_audio=True,
         expect_video=True,
     )
-    stream = Registry("bench").get_or_create("live/bench", {"stream": 1, "key": None})
+    registry = Registry("bench", wake=lambda stream, is_urgent: None)
+    stream = registry.get_or_create("live/bench", {"stream": 1, "key": None})
     stream.start(Publisher("bench", "127.0.0.1", "bench", {"stream": 1, "key": None}, limits, 0.0), 0.0)
     return stream
 
@@ -52,6 +54,7 @@ def run(players: int, messages_per_flush: int) -> tuple[float, float]:
                 stream.video(int(now * 1000), KEYFRAME if number == 0 and second % 2 == 0 else INTER, now)
             else:
                 stream.audio(int(now * 1000), SOUND, now)
+            stream.deliver()
             middle = process_time()
             offered += middle - begin
             sent += 1
@@ -63,6 +66,26 @@ def run(players: int, messages_per_flush: int) -> tuple[float, float]:
     return offered / sent * 1e6, taken / sent * 1e6
 
 
+def deliver(players: int, messages_per_flush: int) -> float:
+    """CPU microseconds per flush: to give players that have caught up what came."""
+    stream = on_air()
+    stream.video(0, KEYFRAME, 0.0)
+    for _ in range(players):
+        subscriber = Subscriber(1, QueueLimits(), lambda _: None, send=lambda batch: bool(batch.wire(1)))
+        stream.subscribe(subscriber, 0.0)
+        subscriber.take()
+        stream.catch_up(subscriber)
+    spent, flushes = 0.0, SECONDS * (VIDEO + AUDIO) // messages_per_flush
+    for flush in range(flushes):
+        for number in range(messages_per_flush):
+            now = (flush * messages_per_flush + number + 1) / (VIDEO + AUDIO)
+            stream.video(int(now * 1000), INTER, now)
+        begin = process_time()
+        stream.deliver()
+        spent += process_time() - begin
+    return spent / flushes * 1e6
+
+
 def main() -> None:
     players = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     alone = median(run(0, 1)[0] for _ in range(ROUNDS))
@@ -71,7 +94,9 @@ def main() -> None:
         rounds = [run(players, per_flush) for _ in range(ROUNDS)]
         offer = (median(offered for offered, _ in rounds) - alone) / players
         take = median(taken for _, taken in rounds) / players
-        print(f"{players} players, {per_flush} messages a flush: offer {offer:.3f} us, take {take:.3f} us each")
+        given = median(deliver(players, per_flush) for _ in range(ROUNDS)) / players
+        print(f"{players} players, {per_flush} messages a flush: offer {offer:.3f} us, take {take:.3f} us each", end="")
+        print(f"; deliver {given:.3f} us a flush")
 
 
 if __name__ == "__main__":

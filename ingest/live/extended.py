@@ -104,13 +104,20 @@ def plain_payload(kind: Kind, payload: bytes, lacking: int, track: int) -> bytes
 
 
 def message_of(
-    kind: Kind, timestamp: int, payload: bytes, arrived: float, is_frame: bool, is_keyframe: bool
+    kind: Kind,
+    timestamp: int,
+    payload: bytes,
+    arrived: float,
+    is_frame: bool = False,
+    is_keyframe: bool = False,
+    is_header: bool = False,
+    slot: int = 0,
 ) -> SharedMessage:
-    """A message that is no header, of a stream that has extended ones."""
+    """A message of a stream that has extended ones."""
     needs = 0 if kind == "data" else (video_tag if kind == "video" else audio_tag)(payload).needs
     if needs:
-        return ExtendedMessage(kind, timestamp, payload, arrived, is_frame, is_keyframe, needs=needs)
-    return SharedMessage(kind, timestamp, payload, arrived, is_frame, is_keyframe)
+        return ExtendedMessage(kind, timestamp, payload, arrived, is_frame, is_keyframe, is_header, slot, needs=needs)
+    return SharedMessage(kind, timestamp, payload, arrived, is_frame, is_keyframe, is_header, slot)
 
 
 def fitting(messages: Iterable[SharedMessage], takes: int, main: Mapping[Kind, int]) -> list[SharedMessage]:

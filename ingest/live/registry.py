@@ -1,17 +1,19 @@
 """All live streams of a node."""
 
 from ingest.contracts import Labels
-from ingest.live.cache import CacheMemory
 from ingest.live.counted import NOTHING_COUNTED, added
+from ingest.live.log_memory import LogMemory
 from ingest.live.settings import LiveSettings
-from ingest.live.stream import LiveStream
+from ingest.live.stream import LiveStream, Wake
 
 
 class Registry:
-    def __init__(self, node: str, settings: LiveSettings | None = None) -> None:
+    def __init__(self, node: str, settings: LiveSettings | None = None, wake: Wake | None = None) -> None:
+        """`wake`: see `LiveStream`."""
         self.node = node
         self.settings = settings or LiveSettings()
-        self.caches = CacheMemory(self.settings.caches_bytes)
+        self.caches = LogMemory(self.settings.caches_bytes)
+        self._wake = wake
         self.streams: dict[str, LiveStream] = {}
         """By path: app/name."""
         self.forgotten = NOTHING_COUNTED
@@ -24,7 +26,9 @@ class Registry:
         """A player may be the first to ask for a stream; it waits in it for the publisher."""
         stream = self.streams.get(path)
         if stream is None:
-            stream = LiveStream(path, labels, node=self.node, settings=self.settings, caches=self.caches)
+            stream = LiveStream(
+                path, labels, node=self.node, settings=self.settings, memory=self.caches, wake=self._wake
+            )
             self.streams[path] = stream
         return stream
 

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, field
 
-from ingest.live.cache import CacheLimits
 from ingest.live.dropping import QueueLimits
 from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures
 from ingest.live.limit import LimitSettings
+from ingest.live.stream_log import LogLimits
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
-    cache: CacheLimits = field(default_factory=CacheLimits)
+    log: LogLimits = field(default_factory=LogLimits)
     """What is kept of each stream for its late players,"""
     caches_bytes: int = 512 * 1024 * 1024
     """and of all streams of a node together."""

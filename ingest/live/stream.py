@@ -1,28 +1,31 @@
-"""A live stream in memory: one publisher, its cached start for late players, and the fan-out to all players.
+"""A live stream in memory: one publisher, its log, and the fan-out to all players.
 
 Players outlive publishers. When one leaves they are kept, and their time goes on with the next one's (see `repair`).
 """
 
+from collections.abc import Callable
 from math import inf
 from typing import Any, Final
 
 from ingest.contracts import Labels, MediaCounters, MediaInfo, Sample, StreamState, Totals
+from ingest.live.batch import Batch
 from ingest.live.beginning import Beginning
-from ingest.live.cache import CacheMemory, Keyframe
 from ingest.live.counted import NOTHING_COUNTED, Audience, added
 from ingest.live.description import Description, MediaKind
-from ingest.live.extended import ExtendedMessage
+from ingest.live.extended import message_of
+from ingest.live.fanout import Fanout, Several
+from ingest.live.header_cache import Keyframe
 from ingest.live.headers import TOLD_BY_KEYFRAMES
+from ingest.live.log_memory import LogMemory
 from ingest.live.media import Tag, audio_tag, video_tag
 from ingest.live.metadata import METADATA
 from ingest.live.publication import Publication
 from ingest.live.publisher import Publisher
-from ingest.live.queue import offer
 from ingest.live.repair import PlayersTime
 from ingest.live.settings import LiveSettings
 from ingest.live.shared import METADATA_AT, METADATA_SLOT, Kind, SharedMessage
+from ingest.live.stream_log import StreamLog
 from ingest.live.subscriber import Subscriber
-from ingest.live.takers import Several, Takers
 
 CLEAR: Final = "@clearDataFrame"
 NOT_RELAYED: Final = frozenset({"|RtmpSampleAccess", "onStatus", "onPlayStatus"})
@@ -37,17 +40,43 @@ class NotPublishing(LookupError):  # noqa: N818
     """The session does not publish the stream (any more)."""
 
 
+Wake = Callable[["LiveStream", bool], object]
+"""A stream has something to deliver: soon, or (True) with the next turn. Called once for each, until it delivers."""
+
+
+MOST_PENDING_BYTES: Final = 1024 * 1024
+"""What may wait in the log for readers of whom none is a player."""
+SOUND_ALONE_S: Final = 1.0
+"""A stream whose last frame of video is so old has its sound delivered at once."""
+
+
 class LiveStream:
     """`audio`, `video` and `data` are the media path; everything else is rare."""
 
-    def __init__(self, path: str, labels: Labels, *, node: str, settings: LiveSettings, caches: CacheMemory) -> None:
+    def __init__(
+        self,
+        path: str,
+        labels: Labels,
+        *,
+        node: str,
+        settings: LiveSettings,
+        memory: LogMemory,
+        wake: Wake | None = None,
+    ) -> None:
+        """`wake`: None: each message is delivered as it comes."""
         self.path = path
         self.app, _, self.name = path.partition("/")
         self.labels = labels
         self.node = node
         self.publication: Publication | None = None
         """None while nobody publishes it."""
-        self._takers = Takers()
+        self._log = StreamLog(settings.log, memory)
+        self._fanout = Fanout(self._log)
+        self._wake = wake
+        self._is_awaited = self._is_urgent = False
+        """Somebody was told that there is something to deliver; and that it is urgent."""
+        self._without_video = True
+        """As far as this publisher has sent any."""
         self._audience = Audience()
         """As of the latest tick."""
         self._received = NOTHING_COUNTED
@@ -57,7 +86,7 @@ class LiveStream:
         self.left_at: float | None = None
         """When the latest of its publishers that sent media left; None: none has."""
         self._settings = settings
-        self._beginning = Beginning(settings.cache, caches)
+        self._beginning = Beginning(self._log)
         self._finished: list[Sample] = []
         self._description = Description(self._tell)
         self._begin_time(None)
@@ -84,7 +113,7 @@ class LiveStream:
             raise Busy(self.path)
         self._forget()
         self.labels = publisher.labels
-        audience = self._takers.audience(now)
+        audience = self._fanout.audience(now)
         self.publication = Publication(
             publisher, self._settings, now, audience, node=self.node, app=self.app, name=self.name
         )
@@ -93,7 +122,9 @@ class LiveStream:
             self._begin_time((self.time.latest, arrival))
         else:
             self._begin_time(None)
-        for subscriber in self._takers.everyone:
+        self._without_video = True
+        self._fanout.all_fall_behind()
+        for subscriber in self._fanout.everyone:
             subscriber.wait_for_keyframe()
 
     def stop(self, session_id: str, now: float) -> Totals:
@@ -106,7 +137,8 @@ class LiveStream:
             raise NotPublishing(session_id)
         meter = publication.meter
         try:
-            self._audience = self._takers.audience(now)
+            self.deliver()
+            self._audience = self._fanout.audience(now)
             self._finished.append(publication.last(now, self._audience))
         finally:  # Whatever happens, the name is free for the next publisher.
             self._received = added((self._received, meter.received))
@@ -159,12 +191,11 @@ class LiveStream:
         if tag.is_notable:
             self._note("video", tag, payload, now)
         at = self._video_time.at(timestamp, now) if is_frame else self._time_beside("video", tag, timestamp, now)
-        beginning.pictures.add("video", at, payload, now, is_frame, is_keyframe)
-        if self._takers.video:
-            if tag.needs:
-                self._offer(ExtendedMessage("video", at, payload, now, is_frame, is_keyframe, needs=tag.needs))
-            else:
-                offer(SharedMessage("video", at, payload, now, is_frame, is_keyframe), self._takers.video)
+        if self._without_video:
+            self._begin_video()
+        self._log.add("video", at, payload, now, is_frame, is_keyframe)
+        if self._log.is_read:
+            self._came(urgent=True)
 
     def audio(self, timestamp: int, payload: bytes, now: float) -> None:
         """A message of type 8. An empty one is relayed: it stands for silence."""
@@ -186,12 +217,10 @@ class LiveStream:
         if tag.is_notable:
             self._note("audio", tag, payload, now)
         at = self._audio_time.at(timestamp, now) if is_frame else self._time_beside("audio", tag, timestamp, now)
-        beginning.pictures.add("audio", at, payload, now, is_frame)
-        if self._takers.audio:
-            if tag.needs:
-                self._offer(ExtendedMessage("audio", at, payload, now, is_frame, needs=tag.needs))
-            else:
-                offer(SharedMessage("audio", at, payload, now, is_frame), self._takers.audio)
+        self._log.add("audio", at, payload, now, is_frame)
+        if self._log.is_read:
+            last = publication.meter.last_video
+            self._came(urgent=last is None or now - last > SOUND_ALONE_S)
 
     def data(
         self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float, *, kept: bool = False
@@ -212,8 +241,9 @@ class LiveStream:
                 self._tell()
         else:
             at = self.time.beside(timestamp)
-            self._beginning.pictures.add("data", at, payload, now, is_frame=False)
-            offer(SharedMessage("data", at, payload, now), self._takers.data)
+            self._log.add("data", at, payload, now, is_frame=False)
+            if self._log.is_read:
+                self._came(urgent=False)
 
     def _clear_data(self, publication: Publication, name: Any) -> None:
         self._beginning.drop_data(name)
@@ -235,17 +265,36 @@ class LiveStream:
         self._tell_tracks()
         return True
 
-    def _offer(self, message: ExtendedMessage) -> None:
-        """To each as it takes it."""
-        track = self._beginning.main[message.kind]
-        for lacking, takers in self._takers.parted(message.kind, message.needs).items():
-            if (sent := message.plain(lacking, track)) is not None:
-                offer(sent, takers)
+    def _came(self, *, urgent: bool) -> None:
+        """Something is to be delivered. Taps ask for it themselves, in larger pieces."""
+        if self._wake is None or (not self._fanout.players and self._log.pending_bytes > MOST_PENDING_BYTES):
+            self.deliver()
+        elif not self._fanout.players:
+            return
+        elif not self._is_awaited or (urgent and not self._is_urgent):
+            self._is_awaited, self._is_urgent = True, urgent
+            self._wake(self, urgent)
+
+    def deliver(self) -> None:
+        """Give the readers what has come since the last time. To be called in the midst of no message."""
+        self._is_awaited = self._is_urgent = False
+        span = self._log.take()
+        if span is not None:
+            self._fanout.deliver(Batch(self._log, span), self._beginning.main)
+            self._log.given()
+
+    def _begin_video(self) -> None:
+        """Its first: who was given sound alone has to wait for a keyframe now."""
+        self.deliver()
+        self._without_video = False
+        self._fanout.all_fall_behind()
 
     def _note(self, kind: MediaKind, tag: Tag, payload: bytes, now: float) -> None:
         """A faulty message, one of several tracks, or with extensions."""
-        if tag.needs:
-            self._beginning.pictures.is_extended = True
+        if tag.needs and not self._log.is_extended:
+            self.deliver()
+            self._log.is_extended = True
+            self._fanout.all_fall_behind()
         if tag.is_faulty and self.publication is not None:
             self.publication.meter.fault()
         if self._description.several(kind, tag, payload, now):
@@ -260,16 +309,11 @@ class LiveStream:
         is_kept = self._beginning.takes(kind, tag.slot, len(payload))
         is_metadata = is_kept and kind == "data" and tag.slot == METADATA_SLOT
         at = METADATA_AT if is_metadata else self.time.beside(timestamp)
-        message = (
-            ExtendedMessage(kind, at, payload, now, is_header=is_kept, slot=tag.slot, needs=tag.needs)
-            if tag.needs
-            else SharedMessage(kind, at, payload, now, is_header=is_kept, slot=tag.slot)
-        )
-        self._beginning.put(message)
-        if isinstance(message, ExtendedMessage):
-            self._offer(message)
-        else:
-            offer(message, self._takers.of(kind))
+        make = message_of if tag.needs else SharedMessage
+        self._beginning.put(make(kind, at, payload, now, is_header=is_kept, slot=tag.slot))
+        self._log.add(kind, at, payload, now, is_frame=False, slot=tag.slot if is_kept else None)
+        if self._log.is_read:
+            self._came(urgent=False)
 
     def _time_beside(self, kind: MediaKind, tag: Tag, timestamp: int, now: float) -> int:
         """The players' time of what is no frame of the main track."""
@@ -286,35 +330,42 @@ class LiveStream:
     @property
     def subscribers(self) -> Several:
         """The players."""
-        return self._takers.players
+        return self._fanout.players
 
     @property
     def player_count(self) -> int:
         """Without those that are not counted."""
-        return self._takers.count
+        return self._fanout.count
 
     def subscribe(self, subscriber: Subscriber, now: float, *, cached: bool = True) -> None:
         """A player joins: it is given the headers and the group of pictures so far, or waits for a publisher.
 
         Without what is `cached` it is given what comes from now on; `headers_for` has what was before.
         """
+        self.deliver()
         if cached:
             self._begin(subscriber, now)
         else:
             subscriber.begin((), now, at_keyframe=self.lacks_keyframes)
-        self._takers.join(subscriber)
+        self._fanout.join(subscriber)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """The player leaves. What it was sent stays in the stream's figures."""
-        self._takers.leave(subscriber)
+        self._fanout.leave(subscriber)
+
+    def catch_up(self, subscriber: Subscriber) -> None:
+        """It has taken all that it was given, and its peer takes more: it may be given the same as others."""
+        self._fanout.catch_up(subscriber, without_video=self._without_video)
 
     def tap(self, subscriber: Subscriber, now: float) -> None:
         """Media go to `subscriber` too, from the last keyframe on; it counts as no player and keeps no stream."""
+        self.deliver()
         self._begin(subscriber, now)
-        self._takers.tap(subscriber)
+        self._fanout.tap(subscriber)
 
     def untap(self, subscriber: Subscriber) -> None:
-        self._takers.untap(subscriber)
+        self.deliver()
+        self._fanout.untap(subscriber)
 
     def has_ended(self, subscriber: Subscriber, now: float, patience_s: float) -> bool:
         """Whether it is over for this player, which has all of it: the publisher left for good, as none came back for
@@ -332,7 +383,8 @@ class LiveStream:
         """
         if kinds == subscriber.muted.keys():
             return
-        wanted = self._takers.mute(subscriber, kinds, now)
+        self.deliver()
+        wanted = self._fanout.mute(subscriber, kinds, now)
         subscriber.forget(kinds)
         if wanted:
             headers = self.headers_for(subscriber, self.time.latest)
@@ -381,11 +433,11 @@ class LiveStream:
     def tick(self, now: float, wall: float) -> list[Sample]:
         """Samples since the last tick: the last ones of sessions that ended, and one of the session that goes on."""
         samples, self._finished = self._finished, []
-        self._audience = self._takers.audience(now)
+        self._audience = self._fanout.audience(now)
         if self.publication is not None:
             samples.append(self.publication.tick(now, wall, self._audience))
         if self.lacks_keyframes:
-            for subscriber in self._takers.everyone:
+            for subscriber in self._fanout.everyone:
                 subscriber.begin_anywhere()
         return samples
 

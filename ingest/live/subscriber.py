@@ -1,7 +1,7 @@
 """A player of a live stream, or who takes what one would: what it begins with, takes, and is not sent.
 
-What waits for it is bounded by its queue. A player that is sent less than all kinds of messages is in fewer of the
-stream's tuples.
+Either it is level with the stream, and given each batch as all are; or what it has not been given waits in its queue,
+which is bounded.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -9,6 +9,7 @@ from math import inf
 from typing import Final
 
 from ingest.contracts import Totals
+from ingest.live.batch import Batch
 from ingest.live.dropping import QueueLimits
 from ingest.live.extended import EVERYTHING
 from ingest.live.queue import Gate, PlayerQueue, offer
@@ -20,15 +21,49 @@ SLOW_FOR_S: Final = 30.0
 """and one for which frames were dropped, for so long."""
 
 
+Send = Callable[[Batch], bool]
+"""Gives the peer a batch. False: it can't take it now. Raises nothing, and changes no stream's subscribers."""
+
+
+class Given:
+    """What subscribers were given that are level, since the stream was made."""
+
+    __slots__ = ("audio_frames", "keyframes", "payload_bytes", "video_frames", "wire_bytes")
+
+    def __init__(self) -> None:
+        self.video_frames = self.audio_frames = self.keyframes = 0
+        self.payload_bytes = self.wire_bytes = 0
+
+    def add(self, batch: Batch) -> None:
+        self.video_frames += batch.video_frames
+        self.audio_frames += batch.audio_frames
+        self.keyframes += batch.keyframes
+        self.payload_bytes += batch.payload_bytes
+        self.wire_bytes += batch.wire_bytes
+
+    def copy(self) -> "Given":
+        found = Given()
+        for name in Given.__slots__:
+            setattr(found, name, getattr(self, name))
+        return found
+
+
+NOTHING_GIVEN: Final = Given()
+
+
 class Subscriber(PlayerQueue):
     """`take` empties the queue."""
 
     __slots__ = (
+        "_counts_payloads",
         "_dropped_at",
+        "_given",
+        "_given_before",
         "_known_dropped",
+        "_send",
+        "_sent_bytes",
         "is_counted",
         "muted",
-        "sent_bytes",
         "session_id",
         "stream_id",
         "takes",
@@ -40,10 +75,13 @@ class Subscriber(PlayerQueue):
         limits: QueueLimits,
         wake: Callable[["Subscriber"], object],
         *,
+        send: Send | None = None,
+        counts_payloads: bool = False,
         session_id: str = "",
         is_counted: bool = True,
         takes: int = EVERYTHING,
     ) -> None:
+        """`send`: None: it takes messages one by one, always. `counts_payloads`: what it is sent is not in chunks."""
         super().__init__(limits, wake)
         self.stream_id = stream_id
         """The message stream that the player plays on."""
@@ -52,8 +90,13 @@ class Subscriber(PlayerQueue):
         """Among the stream's players: an operator's look is not, though what it is sent is."""
         self.takes = takes
         """Which messages it understands beside plain ones: flags of CapsEx."""
-        self.sent_bytes = 0
-        """Bytes taken, chunk headers included."""
+        self._sent_bytes = 0
+        self._send = send
+        self._counts_payloads = counts_payloads
+        self._given: Given | None = None
+        """While it is level: what those are given,"""
+        self._given_before: Given | None = None
+        """and had been when it became level."""
         self.muted: dict[Kind, float] = {}
         """The kinds that it is not sent, and since when. The stream's: see `LiveStream.mute`."""
         self._known_dropped = 0
@@ -113,7 +156,49 @@ class Subscriber(PlayerQueue):
     @property
     def has_media(self) -> bool:
         """Whether the player was given any audio or video, and so has a timeline to continue."""
-        return self._video > 0 or self._audio > 0
+        given, before = self._given or NOTHING_GIVEN, self._given_before or NOTHING_GIVEN
+        frames = given.video_frames + given.audio_frames - before.video_frames - before.audio_frames
+        return self._video > 0 or self._audio > 0 or frames > 0
+
+    # --- Level with the stream ---
+
+    @property
+    def is_level(self) -> bool:
+        return self._given is not None
+
+    def may_be_level(self, *, without_video: bool) -> bool:
+        """Whether it is to be given all that comes, and has all that came. `without_video`: of a stream that has none,
+        so that there is no keyframe to wait for."""
+        if self._send is None or self._queue or self.muted:
+            return False
+        return self._gate is Gate.OPEN or (without_video and self._gate is Gate.JOINING)
+
+    def become_level(self, given: Given) -> None:
+        self._given, self._given_before = given, given.copy()
+
+    def fall_behind(self) -> None:
+        """What it was given as all were counts as its own."""
+        given, before = self._given, self._given_before
+        if given is not None and before is not None:
+            self._sent_bytes = self.sent_bytes
+            self._video += given.video_frames - before.video_frames
+            self._audio += given.audio_frames - before.audio_frames
+            self._keyframes += given.keyframes - before.keyframes
+        self._given = self._given_before = None
+
+    def send(self, batch: Batch) -> bool:
+        """To be called while it is level. False: its peer can't take it now."""
+        return self._send is not None and self._send(batch)
+
+    @property
+    def sent_bytes(self) -> int:
+        """What was taken and given: in chunks, or of payloads."""
+        given, before = self._given, self._given_before
+        if given is None or before is None:
+            return self._sent_bytes
+        if self._counts_payloads:
+            return self._sent_bytes + given.payload_bytes - before.payload_bytes
+        return self._sent_bytes + given.wire_bytes - before.wire_bytes
 
     # --- The shell's side ---
 
@@ -129,11 +214,11 @@ class Subscriber(PlayerQueue):
         if len(queue) == 1:
             message = queue.popleft()
             taken = [message.wire if message.wire_id == stream_id else message.encoded(stream_id)]
-            self.sent_bytes += len(taken[0])
+            self._sent_bytes += len(taken[0])
         elif max_bytes is None or self.pending_bytes <= max_bytes:
             taken = [message.wire if message.wire_id == stream_id else message.encoded(stream_id) for message in queue]
             queue.clear()
-            self.sent_bytes += sum(map(len, taken))
+            self._sent_bytes += sum(map(len, taken))
         else:
             return self._take_part(max_bytes)
         self.pending_bytes = 0
@@ -145,7 +230,7 @@ class Subscriber(PlayerQueue):
     def take_messages(self, max_bytes: int) -> list[SharedMessage]:
         """As `take`, for who writes them in another form: messages of about so many bytes of payload, one at least.
 
-        `sent_bytes` counts their payloads.
+        `sent_bytes` counts their payloads, unless `count_sent` says more.
         """
         queue = self._queue
         taken: list[SharedMessage] = []
@@ -154,12 +239,16 @@ class Subscriber(PlayerQueue):
             message = queue.popleft()
             size += message.size
             taken.append(message)
-        self.sent_bytes += size
+        self._sent_bytes += size
         self.pending_bytes -= size
         self._find_oldest_video()
         if not queue:
             self._settle()
         return taken
+
+    def count_sent(self, size: int) -> None:
+        """By so many bytes more (or less) it was sent than was counted."""
+        self._sent_bytes += size
 
     def _take_part(self, max_bytes: int) -> list[bytes]:
         queue = self._queue
@@ -171,7 +260,7 @@ class Subscriber(PlayerQueue):
             taken.append(message.encoded(self.stream_id))
         self.pending_bytes -= size
         self._find_oldest_video()
-        self.sent_bytes += sum(map(len, taken))
+        self._sent_bytes += sum(map(len, taken))
         return taken
 
     def is_slow(self, now: float) -> bool:
@@ -186,13 +275,15 @@ class Subscriber(PlayerQueue):
     def totals(self, now: float) -> Totals:
         """Of the player's session so far; frames are those that were taken."""
         frames = [message for message in self._queue if message.is_frame]
-        video = sum(message.is_video for message in frames)
+        waiting = sum(message.is_video for message in frames)
+        keyframes = sum(message.is_keyframe for message in frames)
+        given, before = self._given or NOTHING_GIVEN, self._given_before or NOTHING_GIVEN
         return Totals(
             bytes_in=0,
             bytes_out=self.sent_bytes,
-            video_frames=self._video - video,
-            audio_frames=self._audio - (len(frames) - video),
-            keyframes=self._keyframes - sum(message.is_keyframe for message in frames),
+            video_frames=self._video - waiting + given.video_frames - before.video_frames,
+            audio_frames=self._audio - len(frames) + waiting + given.audio_frames - before.audio_frames,
+            keyframes=self._keyframes - keyframes + given.keyframes - before.keyframes,
             dropped_frames=self.dropped_frames,
             duration_ms=round((now - self.joined) * 1000),
         )

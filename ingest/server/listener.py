@@ -6,7 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 
-from ingest.live import Registry
+from ingest.live import LiveStream, Registry
 from ingest.server.config import ServerConfig
 from ingest.server.connection import Connection
 from ingest.server.deadlines import sweep
@@ -45,7 +45,7 @@ class RtmpServer:
     def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
         self.application = application
         self.config = config
-        self.registry = Registry(config.node, config.live)
+        self.registry = Registry(config.node, config.live, self._wake)
         self.connections: set[Connection | MediaConnection] = set()
         self.sessions: dict[str, Session] = {}
         """By session id: what publishes or plays now."""
@@ -114,6 +114,10 @@ class RtmpServer:
         for scheme, bound in self.bound.items():
             if bound:
                 logger.info("%s listens on %s", scheme, ", ".join(f"{host}:{port}" for host, port in bound))
+
+    def _wake(self, stream: LiveStream, is_urgent: bool) -> None:
+        """It has something to deliver."""
+        self.flusher.wake(stream, is_urgent)
 
     def reload_certificate(self) -> None:
         """Read the certificate of RTMPS anew, changed or not. A pair that can't be used changes nothing."""

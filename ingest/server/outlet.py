@@ -86,6 +86,16 @@ class Outlet:
             self.delivered_since = None
             self._follow()
 
+    def write_shared(self, data: bytes) -> bool:
+        """Media that other peers are sent too. False: there is no room for all of it now, and nothing was written."""
+        window = self.window
+        sent = window.sent + len(data)
+        if not self.is_open or sent > window.closes_at or self._kept or self.transport.is_closing():
+            return False
+        window.sent = sent
+        self.transport.write(data)
+        return True
+
     def _keep(self, data: bytes) -> None:
         """It goes out as far as there is room now."""
         self._kept += data

@@ -4,9 +4,10 @@ from typing import Final, Literal
 
 from ingest.contracts import EndReason, PlayAccept, Totals
 from ingest.live import LiveStream, Passage, Subscriber
+from ingest.live.batch import Batch
+from ingest.live.fanout import ALL_KINDS
 from ingest.live.passage import MASK
 from ingest.live.shared import Kind, SharedMessage
-from ingest.live.takers import ALL_KINDS
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.rtmp.status import (
     PAUSE_NOTIFY,
@@ -53,7 +54,9 @@ class Playing(Player):
         self._warned_at: float | None = None
         config = connection.server.config
         takes = connection.rtmp.capabilities.caps_ex or 0
-        self.subscriber = Subscriber(stream_id, config.queue, self._wake, session_id=self.session_id, takes=takes)
+        self.subscriber = Subscriber(
+            stream_id, config.queue, self._wake, send=self._send, session_id=self.session_id, takes=takes
+        )
         self._outlet = connection.outlet
         self._batch_bytes = config.write_high_bytes
         self._queued: list[SharedMessage] = []
@@ -141,6 +144,7 @@ class Playing(Player):
 
     def reached(self, now: float) -> int | None:
         """What still waits for the client is not sent any more then."""
+        self.live.deliver()
         subscriber, time = self.subscriber, self.live.time
         arrived = time.latest_arrival
         if not subscriber.has_media or arrived is None:
@@ -220,6 +224,14 @@ class Playing(Player):
             return Status("error", PLAY_NO_SUPPORTED_TRACK, self.unsupported())
         return super().status_of(reason)
 
+    def _send(self, batch: Batch) -> bool:
+        """What all are given that are level."""
+        try:
+            return self._outlet.write_shared(batch.wire(self.stream_id))
+        except Exception as error:
+            self.broken(error)
+            return False
+
     def _wake(self, _subscriber: Subscriber) -> None:
         self.connection.server.flusher.mark(self)
 
@@ -235,6 +247,8 @@ class Playing(Player):
             outlet.write_media(parts, subscriber.sent_bytes - before)
             if subscriber.pending_messages:
                 self.resume()
+            elif outlet.is_open and self._passage is None:
+                self.live.catch_up(subscriber)
         elif self.switch and self.switch.new is self:
             self._look_for_beginning(self.connection.loop.time())
 
@@ -244,7 +258,7 @@ class Playing(Player):
         before = subscriber.sent_bytes
         messages = subscriber.take_messages(most)
         parts = [passage.encoded(message, self.stream_id) for message in passage.take(messages, self._is_beginning)]
-        subscriber.sent_bytes = before + sum(map(len, parts))
+        subscriber.count_sent(before + sum(map(len, parts)) - subscriber.sent_bytes)
         if passage.is_over and not self._stopped:
             self._stopped = True
             self.connection.loop.call_soon(self._end)

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from ingest.contracts import EndReason, PlayAccept, Totals
 from ingest.flv.tags import FILE_HEADER, HAS_AUDIO, HAS_VIDEO, POINTER_BYTES, SIGNATURE, tag_bytes
 from ingest.live import LiveStream, Subscriber
+from ingest.live.batch import Batch
 from ingest.live.shared import WIRE, SharedMessage
 from ingest.server.endings import Status
 from ingest.server.flusher import flush_one
@@ -51,6 +52,11 @@ def tag_of(message: SharedMessage) -> bytes:
     return tag
 
 
+def tags_of(batch: Batch) -> bytes:
+    """All of its messages as tags."""
+    return b"".join([tag_of(message) for message in batch.messages])
+
+
 class Viewing:
     """A viewer's session from its accept to its end. Without a publisher it waits in silence."""
 
@@ -67,6 +73,8 @@ class Viewing:
             STREAM_ID,
             config.queue,
             self._wake,
+            send=self._send,
+            counts_payloads=True,
             session_id=self.session_id,
             is_counted=not accept.get("preview", False),
             takes=0,  # HTTP has no way to say more.
@@ -89,6 +97,17 @@ class Viewing:
     def status_of(self, reason: EndReason) -> Status | None:
         return None
 
+    def _send(self, batch: Batch) -> bool:
+        """What all viewers are given that are level."""
+        if self._stopped or not self._outlet.is_open:
+            return False
+        try:
+            tags = batch.form(tags_of)
+            self.connection.write_media([tags], len(tags))
+        except Exception as error:
+            self.broken(error)
+        return True
+
     def _wake(self, _subscriber: Subscriber) -> None:
         self.connection.server.flusher.mark(self)
 
@@ -102,6 +121,8 @@ class Viewing:
         tags = [message.tag or tag_of(message) for message in messages]
         if tags:
             self.connection.write_media(tags, sum(map(len, tags)))
+        if self._has_begun and not self.subscriber.pending_messages and self._outlet.is_open:
+            self.live.catch_up(self.subscriber)
         self.resume()
 
     def _begin(self, messages: list[SharedMessage]) -> list[SharedMessage]:

@@ -64,6 +64,7 @@ class Recorder:
         self._live = live
         self._is_held = hold
         live.tap(self._subscriber, now)
+        self._go_on()
 
     def release(self, file: str) -> None:
         """The other one has closed `file` (relative to the folder), which this one continues."""
@@ -123,10 +124,12 @@ class Recorder:
         subscriber = self._subscriber
         if self._closing or subscriber.pending_bytes >= BATCH_BYTES:
             self._write()
-        elif subscriber.pending_messages:
+        elif subscriber.pending_messages or self._live is not None:
             self._wake(subscriber)
 
     def _write(self) -> None:
+        if self._live is not None:
+            self._live.deliver()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -137,8 +140,11 @@ class Recorder:
         self._under_way_bytes = subscriber.sent_bytes - before
         if messages:
             self._submit(partial(recording.write, messages, dropped), self._written)
-        else:
+        elif self._closing:
             self._submit(partial(recording.close, dropped), self._closed)
+        else:
+            self._busy_since = None
+            self._go_on()
 
     def _submit(self, work: Callable[[], list[Report]], then: Callable[[list[Report]], None]) -> None:
         loop = self._loop

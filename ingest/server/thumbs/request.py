@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ingest.live.cache import Keyframe
+from ingest.live.header_cache import Keyframe
 from ingest.rtmp.codecs import video_config
 from ingest.rtmp.media import ExtendedVideo, LegacyVideo, read_video
 from ingest.rtmp.media.kinds import VIDEO_CODECS, VideoPacket, codec_name

@@ -1,7 +1,8 @@
 """The keyframe that thumbnails are made of: taken from what late players are given, when somebody asks."""
 
 from ingest.live import LiveSettings
-from ingest.live.cache import CacheLimits, Keyframe
+from ingest.live.header_cache import Keyframe
+from ingest.live.stream_log import LogLimits
 from tests.ingest.live.payloads import AAC_HEADER, avc_header, inter, keyframe, make_stream, publisher, sound
 
 MOST = 1_000_000
@@ -25,7 +26,7 @@ def test_the_last_keyframe_comes_with_the_headers_of_video() -> None:
 
 
 def test_one_that_is_too_long_is_not_copied() -> None:
-    stream = make_stream(LiveSettings(cache=CacheLimits(size_bytes=5000)))
+    stream = make_stream(LiveSettings(log=LogLimits(size_bytes=5000)))
     stream.start(publisher(), 0.0)
     stream.video(0, keyframe(1, 4000), 0.0)
     assert stream.keyframe(-1.0, 3999) is None

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
 from ingest.live import LiveSettings, QueueLimits
-from ingest.live.cache import CacheLimits
-from ingest.live.takers import ALL_KINDS
+from ingest.live.fanout import ALL_KINDS
+from ingest.live.stream_log import LogLimits
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     AVC_HEADER,
@@ -120,7 +120,7 @@ def test_without_a_keyframe_a_late_player_gets_audio_and_waits_for_video() -> No
 
 def test_who_waits_for_a_keyframe_that_does_not_come_is_given_what_comes_after_ten_seconds() -> None:
     """Intra refresh: a keyframe at the beginning, and never again."""
-    stream = on_air(LiveSettings(cache=CacheLimits(frames=60)))
+    stream = on_air(LiveSettings(log=LogLimits(frames=60)))
     stream.video(0, keyframe(), 0.0)
     slow, muted = Player(stream, limits=QueueLimits(messages=30)), Player(stream)
     waiting: list[Player] = []
@@ -145,7 +145,7 @@ def test_who_waits_for_a_keyframe_that_does_not_come_is_given_what_comes_after_t
 
 
 def test_where_keyframes_come_seldom_they_are_waited_for() -> None:
-    stream = on_air(LiveSettings(cache=CacheLimits(frames=100)))
+    stream = on_air(LiveSettings(log=LogLimits(frames=100)))
     late: Player | None = None
     for second in range(45):
         if second == 35:
@@ -276,7 +276,7 @@ def test_tracks_have_their_own_headers_and_only_the_main_one_is_measured() -> No
 
 
 def test_a_group_of_pictures_over_the_bound_is_dropped_until_the_next_keyframe() -> None:
-    stream = on_air(LiveSettings(cache=CacheLimits(frames=5)))
+    stream = on_air(LiveSettings(log=LogLimits(frames=5)))
     stream.video(0, keyframe(0), 0.0)
     for number in range(1, 5):
         stream.video(number, inter(number), 0.0)
@@ -290,7 +290,7 @@ def test_a_group_of_pictures_over_the_bound_is_dropped_until_the_next_keyframe()
 
 
 def test_the_cache_is_bounded_in_bytes() -> None:
-    stream = on_air(LiveSettings(cache=CacheLimits(size_bytes=1000)))
+    stream = on_air(LiveSettings(log=LogLimits(size_bytes=1000)))
     stream.video(0, keyframe(0, 600), 0.0)
     stream.audio(0, sound(1, 400), 0.0)
     assert len(Player(stream).payloads()) == 3 + 2

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import pytest
 
 from ingest.live import LiveSettings, LiveStream, QueueLimits
-from ingest.live.cache import CacheLimits
-from ingest.live.takers import ALL_KINDS
+from ingest.live.fanout import ALL_KINDS
+from ingest.live.stream_log import LogLimits
 from tests.ingest.live.payloads import HEADERS, START_WALL, Player, inter, keyframe, on_air, sound
 
-NO_CACHE = LiveSettings(cache=CacheLimits(frames=1))
+NO_CACHE = LiveSettings(log=LogLimits(frames=1))
 NONE: frozenset[int] = frozenset()
 
 

@@ -145,7 +145,7 @@ async def test_what_waits_behind_the_window_is_dropped_for_newer(serve: Serve) -
         await room.show()
         await room.becomes(lambda: room.playing.subscriber.dropped_frames > FRAMES // 2)
         room.player.resume_reading()
-        await room.player.wait_until(lambda: room.frames[-1] == room.player.of(events.VideoReceived)[-1].payload)
+        await room.player.wait_for(events.VideoReceived, lambda event: event.payload == room.frames[-1])
 
 
 async def test_one_that_never_acknowledges_waits_for_nothing(serve: Serve) -> None:

@@ -11,7 +11,7 @@ import imageio_ffmpeg
 
 from ingest.flv import TagReader
 from ingest.live import LiveStream
-from ingest.live.cache import Keyframe
+from ingest.live.header_cache import Keyframe
 from ingest.rtmp.media import ExtendedVideo, LegacyVideo, Track, read_video, write_video
 from ingest.rtmp.media.kinds import MultitrackType
 from tests.ingest.live.payloads import make_stream, publisher

@@ -1,0 +1,63 @@
+"""What came to a live stream since its last flush, as its readers are given it: each form is made once."""
+
+from collections.abc import Callable
+
+from ingest.live.shared import SharedMessage
+from ingest.live.stream_log import FRAME, KEYFRAME, KIND, VIDEO, Span, StreamLog
+
+
+class Batch:
+    """Its forms can be had only while it is delivered: its bytes are the log's."""
+
+    __slots__ = (
+        "_forms",
+        "_log",
+        "_messages",
+        "_span",
+        "_wires",
+        "audio_frames",
+        "keyframes",
+        "payload_bytes",
+        "video_frames",
+        "wire_bytes",
+    )
+
+    def __init__(self, log: StreamLog, span: Span) -> None:
+        self._log = log
+        self._span = span
+        self._messages: list[SharedMessage] | None = None
+        self._wires: dict[int, bytes] = {}
+        self._forms: dict[Callable[[Batch], bytes], bytes] = {}
+        self.wire_bytes = span.end - span.start
+        """In chunks; `payload_bytes`: of the messages themselves."""
+        self.payload_bytes = self.video_frames = self.audio_frames = self.keyframes = 0
+        for flags, _, _, _, size in log.records(span.first, span.stop):
+            self.payload_bytes += size
+            if flags & FRAME:
+                if flags & KIND == VIDEO:
+                    self.video_frames += 1
+                    self.keyframes += flags & KEYFRAME == KEYFRAME
+                else:
+                    self.audio_frames += 1
+
+    @property
+    def messages(self) -> list[SharedMessage]:
+        """Each by itself, for who is not sent all of them, or not now."""
+        found = self._messages
+        if found is None:
+            found = self._messages = list(self._log.made(self._span.first, self._span.stop))
+        return found
+
+    def wire(self, stream_id: int) -> bytes:
+        """All of them, in chunks, on this message stream."""
+        found = self._wires.get(stream_id)
+        if found is None:
+            found = self._wires[stream_id] = self._log.wire(self._span, stream_id)
+        return found
+
+    def form(self, make: "Callable[[Batch], bytes]") -> bytes:
+        """What `make` makes of it."""
+        found = self._forms.get(make)
+        if found is None:
+            found = self._forms[make] = make(self)
+        return found

@@ -1,0 +1,171 @@
+"""Who is given a live stream's messages, and what they were sent: its players, and taps, which are none.
+
+Nearly all players of a stream have been given the same: they are *level*, and each batch of the log goes to all of them
+as the same bytes. Nothing is counted for each: what one of them was sent is what all were sent, since it became level.
+A player whose peer is behind, that has just joined, or is sent less than all, has a queue of its own, which costs an
+append for each message; it is level again once that is empty (see `Subscriber`).
+"""
+
+from typing import Final
+
+from ingest.live.batch import Batch
+from ingest.live.counted import Audience
+from ingest.live.extended import EVERYTHING, ExtendedMessage
+from ingest.live.queue import offer
+from ingest.live.shared import Kind, SharedMessage
+from ingest.live.stream_log import StreamLog
+from ingest.live.subscriber import Given, Subscriber
+
+Several = tuple[Subscriber, ...]
+
+ALL_KINDS: Final[frozenset[Kind]] = frozenset(("video", "audio", "data"))
+
+
+class Fanout:
+    """Of one stream. A change only forgets the tuples that the next batch goes through: players may come, go and pause
+    as often as they like between two batches.
+    """
+
+    __slots__ = ("_departed", "_given", "_level", "_level_tuple", "_log", "_players", "_queued", "_several", "_taps")
+
+    def __init__(self, log: StreamLog) -> None:
+        self._log = log
+        self._players: dict[Subscriber, None] = {}
+        self._several: Several | None = ()
+        """The players, as long as no other comes or goes."""
+        self._taps: dict[Subscriber, None] = {}
+        self._level: dict[Subscriber, None] = {}
+        self._level_tuple: Several | None = ()
+        self._queued: dict[tuple[Kind, int], dict[int, Several]] = {}
+        """Those with a queue: by kind and needs of a message, and then by what they lack of the needs."""
+        self._given = Given()
+        """To those that are level."""
+        self._departed = Audience()
+        """What those were sent that have left."""
+
+    # --- Who there is ---
+
+    @property
+    def players(self) -> Several:
+        if self._several is None:
+            self._several = tuple(self._players)
+        return self._several
+
+    @property
+    def count(self) -> int:
+        """How many of the players are counted as such."""
+        return sum(player.is_counted for player in self.players)
+
+    @property
+    def everyone(self) -> Several:
+        """The players, and who gets the media without being one: recorders."""
+        return (*self._taps, *self.players)
+
+    def join(self, player: Subscriber) -> None:
+        self._players[player] = None
+        self._changed()
+
+    def leave(self, player: Subscriber) -> None:
+        """What it was sent stays in the figures."""
+        if player in self._players:
+            self.fall_behind(player)
+            del self._players[player]
+            self._departed = _joined(self._departed, (player,))
+            self._changed()
+
+    def tap(self, tap: Subscriber) -> None:
+        self._taps[tap] = None
+        self._changed()
+
+    def untap(self, tap: Subscriber) -> None:
+        if tap in self._taps:
+            self.fall_behind(tap)
+            del self._taps[tap]
+            self._changed()
+
+    def mute(self, player: Subscriber, kinds: frozenset[Kind], now: float) -> dict[Kind, float]:
+        """The player is sent all kinds but these. Gives those that it was not sent until now, and since when."""
+        self.fall_behind(player)
+        former = player.muted
+        player.muted = {kind: former.get(kind, now) for kind in kinds}
+        self._queued.clear()
+        return {kind: since for kind, since in former.items() if kind not in kinds}
+
+    def audience(self, now: float) -> Audience:
+        """The players' figures, those that left included in what was sent and dropped."""
+        slow = sum(1 for player in self.players if player.is_slow(now) and player.is_counted)
+        return _joined(self._departed, self.players, count=self.count, slow=slow)
+
+    # --- Level or behind ---
+
+    def catch_up(self, subscriber: Subscriber, *, without_video: bool) -> None:
+        """Its queue is empty: it is level if it is to be given whatever the others are."""
+        if not subscriber.may_be_level(without_video=without_video):
+            return
+        if self._log.is_extended and EVERYTHING & ~subscriber.takes:
+            return
+        if (subscriber in self._players or subscriber in self._taps) and subscriber not in self._level:
+            subscriber.become_level(self._given)
+            self._level[subscriber] = None
+            self._level_tuple = None
+            self._queued.clear()
+
+    def fall_behind(self, subscriber: Subscriber) -> None:
+        """From now on it has a queue of its own."""
+        if subscriber in self._level:
+            del self._level[subscriber]
+            subscriber.fall_behind()
+            self._level_tuple = None
+            self._queued.clear()
+
+    def all_fall_behind(self) -> None:
+        """What comes next is not for each of them."""
+        for subscriber in list(self._level):
+            self.fall_behind(subscriber)
+
+    # --- The media path ---
+
+    def deliver(self, batch: Batch, main: dict[Kind, int]) -> None:
+        """`main`: the main track of each kind."""
+        level = self._level_tuple
+        if level is None:
+            level = self._level_tuple = tuple(self._level)
+        behind = [subscriber for subscriber in level if not subscriber.send(batch)]
+        for subscriber in behind:
+            self.fall_behind(subscriber)
+        self._given.add(batch)
+        if len(self._level) < len(self._players) + len(self._taps):
+            for message in batch.messages:
+                self._queue(message, main)
+
+    def _queue(self, message: SharedMessage, main: dict[Kind, int]) -> None:
+        """To each that has a queue, as it takes it."""
+        kind, needs = message.kind, message.needs if isinstance(message, ExtendedMessage) else 0
+        parts = self._queued.get((kind, needs))
+        if parts is None:
+            parts = self._queued[kind, needs] = self._part(kind, needs)
+        for lacking, subscribers in parts.items():
+            sent = message.plain(lacking, main[kind]) if isinstance(message, ExtendedMessage) else message
+            if sent is not None:
+                offer(sent, subscribers)
+
+    def _part(self, kind: Kind, needs: int) -> dict[int, Several]:
+        parts: dict[int, list[Subscriber]] = {}
+        for subscriber in (*self._taps, *self._players):
+            if subscriber not in self._level and kind not in subscriber.muted:
+                parts.setdefault(needs & ~subscriber.takes, []).append(subscriber)
+        return {lacking: tuple(part) for lacking, part in parts.items()}
+
+    def _changed(self) -> None:
+        self._several = None
+        self._queued.clear()
+        self._log.be_read(bool(self._players or self._taps))
+
+
+def _joined(before: Audience, players: Several, *, count: int = 0, slow: int = 0) -> Audience:
+    return Audience(
+        players=count,
+        slow_players=slow,
+        out_bytes=before.out_bytes + sum(player.sent_bytes for player in players),
+        dropped_frames=before.dropped_frames + sum(player.dropped_frames for player in players),
+    )

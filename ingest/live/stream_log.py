@@ -1,0 +1,370 @@
+"""A live stream's messages from its last keyframe on, each serialised once: what a late player is given first, and what
+the stream's readers have not been given yet.
+
+They stand in one run of bytes, as they go out: in chunks under a type 0 header (RTMP 1.0, section 5.3.1.2.1), on
+message stream 1, which nearly every player uses. So what came since the last flush is one slice, whoever it goes to. As
+objects of their own, in hundreds of streams, messages cost more than all else that ingest does: each is allocated and
+freed where no processor cache has it. They become objects for those alone who can't take the slice: players that join,
+lag, or are sent less than all.
+
+    message   basic header (8 bits) timestamp (24) length (24) type (8) stream id (32, little endian) payload
+    record    kind and flags (8 bits) - (24) timestamp (32) arrived (64, float) where it begins (32) payload size (32)
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ingest.live.extended import message_of
+from ingest.live.log_memory import LogMemory
+from ingest.live.shared import OUT_CHUNK_SIZE, WIRE, Kind, SharedMessage
+from ingest.rtmp.chunks import EXTENDED
+
+STREAM_ID: Final = 1
+"""Of the serialised messages."""
+
+KINDS: Final[tuple[Kind, ...]] = ("data", "audio", "video")
+NUMBERS: Final[dict[Kind, int]] = {kind: number for number, kind in enumerate(KINDS)}
+KIND, FRAME, KEYFRAME, HEADER = 3, 4, 8, 16
+"""Of a record's first byte: the kind's bits, and flags."""
+
+VIDEO: Final = NUMBERS["video"]
+
+_header: Final = struct.Struct(">BIHBI")
+_record: Final = struct.Struct("<B3xIdII")
+HEADER_BYTES: Final = _header.size
+RECORD_BYTES: Final = _record.size
+STREAM_ID_AT: Final = 8
+"""In a message."""
+_STREAM_ID: Final = int.from_bytes(STREAM_ID.to_bytes(4, "little"), "big")
+_TYPES: Final = tuple((WIRE[kind][1], int(WIRE[kind][0])) for kind in KINDS)
+"""Chunk stream and message type of each kind."""
+
+EXTENDED_BYTES: Final = 4
+"""Of an extended timestamp, which each chunk repeats."""
+
+SMALLEST_BUFFER: Final = 64 * 1024
+"""By which the buffer grows at least."""
+SMALLEST_INDEX: Final = 64
+"""Records by which the index grows at least."""
+
+FORMS: Final = 3
+"""In which a message is kept that late players share: its payload, in chunks, and as a tag of FLV."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    frames: int = 2500
+    """Messages of a group of pictures, audio between its frames included."""
+    size_bytes: int = 16 * 1024 * 1024
+
+
+class Span(NamedTuple):
+    """A run of messages: records `first` to `stop`, bytes `start` to `end`."""
+
+    first: int
+    stop: int
+    start: int
+    end: int
+
+
+class StreamLog:
+    """Over a bound, its own or the node's, the group of pictures goes, and none is kept until the next keyframe. What
+    the readers have not been given yet stays.
+    """
+
+    def __init__(self, limits: LogLimits, memory: LogMemory) -> None:
+        self.is_extended = False
+        """Some of the stream's messages are such as not every player takes."""
+        self._is_read = False
+        self._limits = limits
+        self._memory = memory
+        self._buffer = bytearray()
+        self._view = memoryview(self._buffer)
+        self._end = 0
+        """How much of the buffer is filled,"""
+        self._bound = 0
+        """and to where it may be without a further look."""
+        self._index = bytearray()
+        self._count = 0
+        """Records that there are,"""
+        self._index_bound = 0
+        """and may be."""
+        self._first: int | None = None
+        """The keyframe's record; None: there is no group of pictures."""
+        self._first_at = 0
+        self._given = self._given_at = 0
+        """As far as the readers were given it: records and bytes."""
+        self._slots: dict[int, int] = {}
+        """Of headers, by their records."""
+        self._made: list[SharedMessage] = []
+        """The group of pictures' first messages, for late players; and the record behind them."""
+        self._made_stop = 0
+        self._made_bytes = 0
+        """What these may come to hold."""
+
+    # --- What comes ---
+
+    def add(
+        self,
+        kind: Kind,
+        timestamp: int,
+        payload: bytes,
+        arrived: float,
+        is_frame: bool,
+        is_keyframe: bool = False,
+        slot: int | None = None,
+    ) -> None:
+        """As in SharedMessage. `slot`: of a header, of which late players get the newest beside this."""
+        if is_keyframe:
+            self._begin()
+        elif self._first is None and not self._is_read:
+            return
+        size = len(payload)
+        if size > OUT_CHUNK_SIZE or timestamp >= EXTENDED:
+            self._add_long(kind, timestamp, payload, arrived, is_frame, is_keyframe, slot)
+            return
+        stop = self._end + HEADER_BYTES + size
+        if stop > self._bound or self._count >= self._index_bound:
+            if not self._make_room(HEADER_BYTES + size):
+                return
+            stop = self._end + HEADER_BYTES + size
+        start, view, number = self._end, self._view, NUMBERS[kind]
+        chunk_stream, type_id = _TYPES[number]
+        _header.pack_into(view, start, chunk_stream, timestamp << 8 | size >> 16, size & 0xFFFF, type_id, _STREAM_ID)
+        view[start + HEADER_BYTES : stop] = payload
+        flags = number | FRAME * is_frame | KEYFRAME * is_keyframe
+        if slot is not None:
+            flags |= HEADER
+            self._slots[self._count] = slot
+        _record.pack_into(self._index, self._count * RECORD_BYTES, flags, timestamp, arrived, start, size)
+        self._end = stop
+        self._count += 1
+
+    def _add_long(
+        self,
+        kind: Kind,
+        timestamp: int,
+        payload: bytes,
+        arrived: float,
+        is_frame: bool,
+        is_keyframe: bool,
+        slot: int | None,
+    ) -> None:
+        """Of several chunks, or with an extended timestamp."""
+        wire = SharedMessage(kind, timestamp, payload, arrived).encoded(STREAM_ID)
+        if not self._make_room(len(wire)):
+            return
+        start = self._end
+        self._end = start + len(wire)
+        self._view[start : self._end] = wire
+        flags = NUMBERS[kind] | FRAME * is_frame | KEYFRAME * is_keyframe
+        if slot is not None:
+            flags |= HEADER
+            self._slots[self._count] = slot
+        _record.pack_into(self._index, self._count * RECORD_BYTES, flags, timestamp, arrived, start, len(payload))
+        self._count += 1
+
+    def _begin(self) -> None:
+        """A group of pictures, in the place of the last one."""
+        used = self._end - self._first_at if self._first is not None else self._end
+        self._move_to_front(fresh=len(self._buffer) > max(4 * used, 2 * SMALLEST_BUFFER))
+        self._first, self._first_at = self._count, self._end
+        self._forget_made()
+        self._set_bounds()
+
+    def _move_to_front(self, *, fresh: bool) -> None:
+        """All that the readers have goes. `fresh`: what they have not, into a buffer of its own."""
+        if not self._is_read:
+            self._given, self._given_at = self._count, self._end
+        left, shift = self._end - self._given_at, self._given_at
+        if fresh:
+            buffer = bytearray(left)
+            buffer[:] = self._view[shift : self._end]
+            self._buffer, self._view = buffer, memoryview(buffer)
+        elif left:
+            self._view[:left] = self._view[shift : self._end]
+        records = [_record.unpack_from(self._index, each * RECORD_BYTES) for each in range(self._given, self._count)]
+        for number, (flags, timestamp, arrived, start, size) in enumerate(records):
+            _record.pack_into(self._index, number * RECORD_BYTES, flags, timestamp, arrived, start - shift, size)
+        if self._slots:
+            self._slots = {each - self._given: slot for each, slot in self._slots.items() if each >= self._given}
+        self._count, self._end = len(records), left
+        self._given = self._given_at = 0
+
+    def _make_room(self, size: int) -> bool:
+        """For a message of so many bytes. False: it is nobody's any more."""
+        if self._first is not None:
+            count = self._count - self._first + 1
+            payloads = self._end + size - self._first_at - count * HEADER_BYTES
+            if count > self._limits.frames or payloads > self._limits.size_bytes:
+                self.forget()
+                if not self._is_read:
+                    return False
+        if (self._count + 1) * RECORD_BYTES > len(self._index):
+            self._index += bytes(max(len(self._index) // 2, SMALLEST_INDEX * RECORD_BYTES))
+        if self._end + size > len(self._buffer) and not self._grow(size):
+            return False
+        self._set_bounds()
+        return True
+
+    def _grow(self, size: int) -> bool:
+        former = len(self._buffer)
+        length = max(self._end + size, former + max(former // 2, SMALLEST_BUFFER))
+        if not self._memory.fits(self, length + self._made_bytes):
+            self._forget_made()
+            if not self._memory.make_room(self, length):
+                self.forget()
+                if not self._is_read:
+                    return False
+                length = self._end + size + SMALLEST_BUFFER  # What is to be given has to be somewhere, for a moment.
+        buffer = bytearray(length)
+        view = memoryview(buffer)
+        view[: self._end] = self._view[: self._end]
+        self._buffer, self._view = buffer, view
+        self._hold()
+        return True
+
+    def _set_bounds(self) -> None:
+        self._bound, self._index_bound = len(self._buffer), len(self._index) // RECORD_BYTES
+        if self._first is not None:
+            self._bound = min(self._bound, self._first_at + self._limits.size_bytes)
+            self._index_bound = min(self._index_bound, self._first + self._limits.frames)
+
+    def forget(self) -> None:
+        """The group of pictures is of no use any more, or has to give way."""
+        self._first = None
+        self._move_to_front(fresh=True)
+        self._forget_made()
+        self._set_bounds()
+
+    def clear(self) -> None:
+        """The publisher is gone. Its readers have been given all."""
+        self._given, self._given_at = self._count, self._end
+        self.is_extended = False
+        self.forget()
+
+    # --- Late players ---
+
+    def __len__(self) -> int:
+        """Messages of the group of pictures."""
+        return 0 if self._first is None else self._count - self._first
+
+    @property
+    def starts_at(self) -> int | None:
+        """The keyframe's timestamp."""
+        return None if self._first is None else self._record(self._first)[1]
+
+    @property
+    def messages(self) -> list[SharedMessage]:
+        """The group of pictures without headers, each made once if there is room for that: the players that join share
+        their bytes."""
+        if self._first is None:
+            return []
+        made, start = self._made, max(self._made_stop, self._first)
+        if start == self._count:
+            return made
+        for message in self.made(start, self._count):
+            if not message.is_header:
+                made.append(message)
+                self._made_bytes += FORMS * message.variants * message.size
+        self._made_stop = self._count
+        if self._memory.fits(self, len(self._buffer) + self._made_bytes):
+            self._hold()
+        else:
+            self._forget_made()
+        return made
+
+    def keyframe(self, after: float, most_bytes: int) -> tuple[float, bytes] | None:
+        """When it arrived, and its payload; None unless that was after `after` and it has at most so many bytes."""
+        if self._first is None:
+            return None
+        _, timestamp, arrived, start, size = self._record(self._first)
+        if arrived <= after or size > most_bytes:
+            return None
+        return arrived, self._payload(timestamp, start, size)
+
+    def _forget_made(self) -> None:
+        self._made = []
+        self._made_stop = self._made_bytes = 0
+        self._hold()
+
+    def _hold(self) -> None:
+        self._memory.hold(self, len(self._buffer) + self._made_bytes)
+
+    # --- Readers ---
+
+    @property
+    def is_read(self) -> bool:
+        """Whether there are readers, who are given what has no place in a group of pictures, too."""
+        return self._is_read
+
+    def be_read(self, is_read: bool) -> None:
+        """From what comes next on."""
+        if is_read and not self._is_read:
+            self._given, self._given_at = self._count, self._end
+        self._is_read = is_read
+
+    @property
+    def pending_bytes(self) -> int:
+        """What the readers have not been given yet."""
+        return self._end - self._given_at if self._is_read else 0
+
+    def take(self) -> Span | None:
+        """What the readers are to be given now; it is there until `given`. None: nothing has come."""
+        if not self._is_read or self._given == self._count:
+            return None
+        span = Span(self._given, self._count, self._given_at, self._end)
+        self._given, self._given_at = self._count, self._end
+        return span
+
+    def given(self) -> None:
+        """It was delivered."""
+        if self._first is None and self._given == self._count:
+            self._count = self._end = self._given = self._given_at = 0
+            self._slots.clear()
+
+    def records(self, first: int, stop: int) -> Iterator[tuple[int, int, float, int, int]]:
+        """Flags, timestamp, arrived, where it begins, payload size."""
+        return _record.iter_unpack(memoryview(self._index)[first * RECORD_BYTES : stop * RECORD_BYTES])
+
+    def made(self, first: int, stop: int) -> Iterator[SharedMessage]:
+        """These as messages."""
+        make = message_of if self.is_extended else SharedMessage
+        for number, (flags, timestamp, arrived, start, size) in enumerate(self.records(first, stop), first):
+            yield make(
+                KINDS[flags & KIND],
+                timestamp,
+                self._payload(timestamp, start, size),
+                arrived,
+                bool(flags & FRAME),
+                bool(flags & KEYFRAME),
+                bool(flags & HEADER),
+                self._slots[number] if flags & HEADER else 0,
+            )
+
+    def wire(self, span: Span, stream_id: int) -> bytes:
+        """The span in chunks, on this message stream."""
+        if stream_id == STREAM_ID:
+            return self._view[span.start : span.end].tobytes()
+        data = bytearray(self._view[span.start : span.end])
+        named = stream_id.to_bytes(4, "little")
+        for _, _, _, at, _ in self.records(span.first, span.stop):
+            at -= span.start
+            data[at + STREAM_ID_AT : at + HEADER_BYTES] = named
+        return bytes(data)
+
+    def _record(self, number: int) -> tuple[int, int, float, int, int]:
+        found: tuple[int, int, float, int, int] = _record.unpack_from(self._index, number * RECORD_BYTES)
+        return found
+
+    def _payload(self, timestamp: int, start: int, size: int) -> bytes:
+        extended = EXTENDED_BYTES if timestamp >= EXTENDED else 0
+        start += HEADER_BYTES + extended
+        if size <= OUT_CHUNK_SIZE:
+            return self._view[start : start + size].tobytes()
+        step = OUT_CHUNK_SIZE + 1 + extended
+        chunks = -(-size // OUT_CHUNK_SIZE)
+        end = start + size + (chunks - 1) * (1 + extended)
+        return b"".join(self._view[at : min(at + OUT_CHUNK_SIZE, end)] for at in range(start, end, step))
