@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from ingest.live import LiveSettings, QueueLimits
-from ingest.rtmp.limits import MIB, limits_for
+from ingest.rtmp.limits import KIB, MIB, limits_for
 from ingest.server import Deadlines, ServerConfig
 from ingest.server.recording.settings import QUEUE, RecordingSettings
 from ingest.server.thumbs.settings import ThumbnailSettings
@@ -43,6 +43,7 @@ def server_config(
         reconnect_url=settings.RECONNECT_URL,
         flush_ms=settings.FLUSH_MS,
         read_ms=settings.READ_MS,
+        unsent_bytes=settings.UNSENT_KIB * KIB,
         limits=limits,
         queue=QueueLimits(size_bytes=max(QueueLimits().size_bytes, longest + ROOM_BESIDE)),
         live=LiveSettings(caches_bytes=settings.CACHE_MIB * MIB),

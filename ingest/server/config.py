@@ -125,6 +125,9 @@ class ServerConfig:
     """Above it a player's messages stay in its queue, where they can be dropped."""
     write_low_bytes: int = 64 * 1024
     """At it they are written again."""
+    unsent_bytes: int = 128 * 1024
+    """Of each connection, that the kernel may hold beside what is under way to the peer: over it they wait here. 0: as
+    much as its buffer takes."""
     questions_per_s: float = 2.0
     """Publishes, plays and getStreamLength of one connection, once it had `questions_at_once`: each is work for a
     database, about 10 ms. Who publishes or plays more waits for its turn; getStreamLength has none then."""

@@ -117,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
             self.lost = True
             self.transport.abort()
             return
-        tune(transport.get_extra_info("socket"))
+        tune(transport.get_extra_info("socket"), self.server.config.unsent_bytes)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.server.read_buffer

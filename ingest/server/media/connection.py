@@ -96,7 +96,7 @@ class MediaConnection(asyncio.BufferedProtocol):
             self.transport.abort()
             return
         self.transport.set_write_buffer_limits(config.write_high_bytes, config.write_low_bytes)
-        tune(transport.get_extra_info("socket"))
+        tune(transport.get_extra_info("socket"), self.server.config.unsent_bytes)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.server.read_buffer
