@@ -43,7 +43,7 @@ MEDIA_ORIGINS = env.words("RTMPWEB_MEDIA_ORIGINS")
 FLUSH_MS = env.integer("RTMPWEB_FLUSH_MS", 0, 0, 1000)
 UNSENT_KIB = env.integer("RTMPWEB_UNSENT_KIB", 128, 0, 1_048_576)
 """What the kernel may hold for a player that it has not sent."""
-READ_MS = env.integer("RTMPWEB_READ_MS", 50, 0, 1000)
+READ_MS = env.integer("RTMPWEB_READ_MS", 100, 0, 1000)
 THUMBNAILS_S = env.integer("RTMPWEB_THUMBNAILS_S", 5, 0, 3600)
 MAX_MESSAGE_MIB = env.integer("RTMPWEB_MAX_MESSAGE_MIB", 10, 1, 16)
 """At 16 the length field of RTMP is the limit."""

@@ -138,6 +138,19 @@ class Meter:
             self.audio_line.add(timestamp)
             self.last_audio = now
 
+    def advance_video(self, timestamp: int, steps: list[int], size: int, now: float) -> None:
+        """Several frames of the main track, `size` payload bytes together, none of them a keyframe or irregular, nor
+        the first."""
+        self._counters.video_bytes += size
+        self.video_line.advance(timestamp, steps)
+        self.last_media = self.last_video = now
+
+    def advance_audio(self, timestamp: int, steps: list[int], size: int, now: float) -> None:
+        """The same of sound."""
+        self._counters.audio_bytes += size
+        self.audio_line.advance(timestamp, steps)
+        self.last_media = self.last_audio = now
+
     def fault(self) -> None:
         """The header of an audio or video message makes no sense, or is cut off."""
         self._counters.media_faults += 1

@@ -31,5 +31,7 @@ class Publisher:
     """Asked once a second."""
     recording: Callable[[], str] | None = None
     """Why what is to be recorded of it is not, just now, as a sentence; "": it is. Asked once a second."""
+    watched: Callable[[], None] | None = None
+    """Called when a player joins."""
     described: Callable[[dict[str, Any], MediaInfo], None] | None = None
     """Called when the metadata or what the sequence headers say has changed."""

@@ -98,6 +98,16 @@ class TrackTime:
         return self._time.mend(self, timestamp, now)
 
     @property
+    def latest(self) -> int:
+        """The latest timestamp; UNSTEADY: no step from it is small."""
+        return self._latest
+
+    def advance(self, timestamp: int, now: float) -> None:
+        """Several frames came, each a small step after the one before; the last has this timestamp."""
+        self._latest = timestamp
+        self.arrived = now
+
+    @property
     def has_begun(self) -> bool:
         return self._settled_at is not None
 

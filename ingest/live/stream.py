@@ -4,6 +4,7 @@ Players outlive publishers. When one leaves they are kept, and their time goes o
 """
 
 from collections.abc import Callable
+from itertools import islice
 from math import inf
 from typing import Any, Final
 
@@ -16,16 +17,18 @@ from ingest.live.extended import message_of
 from ingest.live.fanout import Fanout, Several
 from ingest.live.header_cache import Keyframe
 from ingest.live.headers import TOLD_BY_KEYFRAMES
+from ingest.live.known_frames import KnownFrames
 from ingest.live.log_memory import LogMemory
 from ingest.live.media import Tag, audio_tag, video_tag
 from ingest.live.metadata import METADATA
 from ingest.live.publication import Publication
 from ingest.live.publisher import Publisher
-from ingest.live.repair import PlayersTime
+from ingest.live.repair import MASK, SMALL_MS, PlayersTime
 from ingest.live.settings import LiveSettings
 from ingest.live.shared import METADATA_AT, METADATA_SLOT, Kind, SharedMessage
-from ingest.live.stream_log import StreamLog
+from ingest.live.stream_log import AUDIO, VIDEO, StreamLog
 from ingest.live.subscriber import Subscriber
+from ingest.rtmp.chunks.run_reader import Run
 
 CLEAR: Final = "@clearDataFrame"
 NOT_RELAYED: Final = frozenset({"|RtmpSampleAccess", "onStatus", "onPlayStatus"})
@@ -87,6 +90,7 @@ class LiveStream:
         """When the latest of its publishers that sent media left; None: none has."""
         self._settings = settings
         self._beginning = Beginning(self._log)
+        self._known_video, self._known_audio = KnownFrames(is_video=True), KnownFrames(is_video=False)
         self._finished: list[Sample] = []
         self._description = Description(self._tell)
         self._begin_time(None)
@@ -162,11 +166,17 @@ class LiveStream:
         self.time = PlayersTime(round(self._settings.absence_s * 1000), follows=follows)
         self._video_time = self.time.track("video", 0)
         self._audio_time = self.time.track("audio", 0)
+        self._forget_known()
+
+    def _forget_known(self) -> None:
+        self._known_video.clear()
+        self._known_audio.clear()
 
     def _forget(self) -> None:
         """What a player can't use any more once its publisher is gone."""
         self._beginning.clear()
         self._description.clear()
+        self._forget_known()
 
     # --- The media path ---
 
@@ -194,6 +204,8 @@ class LiveStream:
         if self._without_video:
             self._begin_video()
         self._log.add("video", at, payload, now, is_frame, is_keyframe)
+        if is_frame and not is_keyframe and not tag.is_notable:
+            self._known_video.add(payload)
         if self._log.is_read:
             self._came(urgent=True)
 
@@ -214,13 +226,75 @@ class LiveStream:
         if payload and payload[0] != self._description.audio_form and is_main:
             # Formats without a header tell what they are in each message.
             self._description.audio(tag, payload, now)
+            self._known_audio.clear()
         if tag.is_notable:
             self._note("audio", tag, payload, now)
         at = self._audio_time.at(timestamp, now) if is_frame else self._time_beside("audio", tag, timestamp, now)
         self._log.add("audio", at, payload, now, is_frame)
+        if is_frame and payload and payload[0] == self._description.audio_form and not tag.is_notable:
+            self._known_audio.add(payload)
         if self._log.is_read:
-            last = publication.meter.last_video
-            self._came(urgent=last is None or now - last > SOUND_ALONE_S)
+            self._came(urgent=self._is_sound_alone(now))
+
+    def run(self, run: Run, now: float) -> None:
+        """Audio and video messages that were read at once. Those out of the ordinary go the way of each by itself."""
+        messages, taken = run.messages, 0
+        while taken < len(messages):
+            taken += self._take_known(run, taken, now)
+            if taken < len(messages):
+                is_video, timestamp, start, size = messages[taken]
+                take = self.video if is_video else self.audio
+                take(timestamp, run.payload(start, size), now)
+                taken += 1
+
+    def _take_known(self, run: Run, first: int, now: float) -> int:
+        """From the first of them on: how many are like those before, by regular steps."""
+        publication, log = self.publication, self._log
+        if publication is None or not log.takes:
+            return 0
+        meter, data, chunk_size = publication.meter, run.data, run.chunk_size
+        video_time, audio_time = self._video_time, self._audio_time
+        latest_video, latest_audio = video_time.latest, audio_time.latest
+        # Where they differ, one of them has found something irregular, or there was no frame yet.
+        video_line, audio_line = meter.video_line, meter.audio_line
+        longest_video = min(video_line.regular_ms, SMALL_MS) if video_line.last == latest_video else -1.0
+        longest_audio = min(audio_line.regular_ms, SMALL_MS) if audio_line.last == latest_audio else -1.0
+        video_shift, audio_shift = video_time.shift, audio_time.shift
+        video_steps: list[int] = []
+        audio_steps: list[int] = []
+        video_bytes = audio_bytes = 0
+        count = 0
+        for is_video, timestamp, start, size in islice(run.messages, first, None):
+            if is_video:
+                step = timestamp - latest_video
+                if not 0 <= step <= longest_video or not self._known_video.has(data, start):
+                    break
+                at = (timestamp + video_shift) & MASK
+                if not log.append(VIDEO, at, data, start, size, chunk_size, now):
+                    break
+                latest_video = timestamp
+                video_steps.append(step)
+                video_bytes += size
+            else:
+                step = timestamp - latest_audio
+                if not 0 <= step <= longest_audio or not self._known_audio.has(data, start):
+                    break
+                at = (timestamp + audio_shift) & MASK
+                if not log.append(AUDIO, at, data, start, size, chunk_size, now):
+                    break
+                latest_audio = timestamp
+                audio_steps.append(step)
+                audio_bytes += size
+            count += 1
+        if video_steps:
+            video_time.advance(latest_video, now)
+            meter.advance_video(latest_video, video_steps, video_bytes, now)
+        if audio_steps:
+            audio_time.advance(latest_audio, now)
+            meter.advance_audio(latest_audio, audio_steps, audio_bytes, now)
+        if count and log.is_read:
+            self._came(urgent=bool(video_steps) or self._is_sound_alone(now))
+        return count
 
     def data(
         self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float, *, kept: bool = False
@@ -254,6 +328,7 @@ class LiveStream:
     def _becomes_main(self, kind: MediaKind, tag: Tag) -> bool:
         """Whether the track is lower than the main one so far."""
         beginning, is_video = self._beginning, kind == "video"
+        self._forget_known()
         if tag.is_faulty or tag.track > (beginning.video_track if is_video else beginning.audio_track):
             return False
         if is_video:
@@ -264,6 +339,10 @@ class LiveStream:
             self._audio_time = self.time.track(kind, tag.track, is_main=True)
         self._tell_tracks()
         return True
+
+    def _is_sound_alone(self, now: float) -> bool:
+        last = self.publication.meter.last_video if self.publication is not None else None
+        return last is None or now - last > SOUND_ALONE_S
 
     def _came(self, *, urgent: bool) -> None:
         """Something is to be delivered. Taps ask for it themselves, in larger pieces."""
@@ -291,6 +370,7 @@ class LiveStream:
 
     def _note(self, kind: MediaKind, tag: Tag, payload: bytes, now: float) -> None:
         """A faulty message, one of several tracks, or with extensions."""
+        self._forget_known()
         if tag.needs and not self._log.is_extended:
             self.deliver()
             self._log.is_extended = True
@@ -304,6 +384,7 @@ class LiveStream:
         self._description.tell_tracks(self._beginning.video_track, self._beginning.audio_track)
 
     def _header(self, kind: Kind, tag: Tag, timestamp: int, payload: bytes, now: float) -> None:
+        self._forget_known()
         if tag.is_notable and kind != "data":
             self._note(kind, tag, payload, now)
         is_kept = self._beginning.takes(kind, tag.slot, len(payload))
@@ -348,6 +429,8 @@ class LiveStream:
         else:
             subscriber.begin((), now, at_keyframe=self.lacks_keyframes)
         self._fanout.join(subscriber)
+        if self.publisher is not None and self.publisher.watched is not None:
+            self.publisher.watched()
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """The player leaves. What it was sent stays in the stream's figures."""

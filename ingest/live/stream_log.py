@@ -29,7 +29,7 @@ NUMBERS: Final[dict[Kind, int]] = {kind: number for number, kind in enumerate(KI
 KIND, FRAME, KEYFRAME, HEADER = 3, 4, 8, 16
 """Of a record's first byte: the kind's bits, and flags."""
 
-VIDEO: Final = NUMBERS["video"]
+AUDIO, VIDEO = NUMBERS["audio"], NUMBERS["video"]
 
 _header: Final = struct.Struct(">BIHBI")
 _record: Final = struct.Struct("<B3xIdII")
@@ -43,6 +43,9 @@ _TYPES: Final = tuple((WIRE[kind][1], int(WIRE[kind][0])) for kind in KINDS)
 
 EXTENDED_BYTES: Final = 4
 """Of an extended timestamp, which each chunk repeats."""
+
+LARGE_CHUNK: Final = 1024
+"""Bytes. Smaller ones are copied with the headers between them, and those removed."""
 
 SMALLEST_BUFFER: Final = 64 * 1024
 """By which the buffer grows at least."""
@@ -141,6 +144,41 @@ class StreamLog:
         _record.pack_into(self._index, self._count * RECORD_BYTES, flags, timestamp, arrived, start, size)
         self._end = stop
         self._count += 1
+
+    @property
+    def takes(self) -> bool:
+        """Whether anything that comes has a place: in a group of pictures, or for readers."""
+        return self._first is not None or self._is_read
+
+    def append(
+        self, number: int, timestamp: int, data: memoryview, at: int, size: int, chunk_size: int, arrived: float
+    ) -> bool:
+        """A frame that is no keyframe, from the chunks in which it came: `size` bytes from `at` on, without their
+        headers of one byte after each `chunk_size`. `number`: its kind's. False: not before room is made by `add`."""
+        start = self._end
+        stop = start + HEADER_BYTES + size
+        if stop > self._bound or self._count >= self._index_bound or size > OUT_CHUNK_SIZE or timestamp >= EXTENDED:
+            return False
+        view = self._view
+        chunk_stream, type_id = _TYPES[number]
+        _header.pack_into(view, start, chunk_stream, timestamp << 8 | size >> 16, size & 0xFFFF, type_id, _STREAM_ID)
+        if size <= chunk_size:
+            view[start + HEADER_BYTES : stop] = data[at : at + size]
+        elif chunk_size >= LARGE_CHUNK:
+            to = start + HEADER_BYTES
+            while to < stop:
+                piece = min(chunk_size, stop - to)
+                view[to : to + piece] = data[at : at + piece]
+                to += piece
+                at += piece + 1
+        else:
+            chunks = bytearray(data[at : at + size + (size - 1) // chunk_size])
+            del chunks[chunk_size :: chunk_size + 1]
+            view[start + HEADER_BYTES : stop] = chunks
+        _record.pack_into(self._index, self._count * RECORD_BYTES, number | FRAME, timestamp, arrived, start, size)
+        self._end = stop
+        self._count += 1
+        return True
 
     def _add_long(
         self,

@@ -70,6 +70,18 @@ class Timeline:
         self.dts += step
         self._steps.append(step)
 
+    @property
+    def regular_ms(self) -> float:
+        """No step from 0 up to this is irregular."""
+        return self._regular_ms
+
+    def advance(self, timestamp: int, steps: list[int]) -> None:
+        """Several frames came, by regular steps; the last has this timestamp."""
+        self.frames += len(steps)
+        self.last = timestamp
+        self.dts += sum(steps)
+        self._steps.extend(steps)
+
     def _judge(self, step: int) -> None:
         if step < 0:
             self.regressions += 1

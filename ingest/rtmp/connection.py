@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from ingest.rtmp.calls import Calling, Calls
 from ingest.rtmp.chunks import CSID_AUDIO, CSID_COMMAND, CSID_CONTROL, CSID_DATA, CSID_STATUS, CSID_VIDEO
 from ingest.rtmp.chunks.outbox import Outbox
-from ingest.rtmp.chunks.reader import ChunkReader
+from ingest.rtmp.chunks.run_reader import RunReader
 from ingest.rtmp.chunks.writer import ChunkWriter
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.events import (
@@ -104,7 +104,7 @@ class Connection(Calling):
         """Whether object encoding 3 was agreed on: what has values goes out as types 15, 16 and 17."""
         self.limits = limits
         self._handshake = handshake
-        self._reader = ChunkReader(limits)
+        self._reader = RunReader(limits)
         self._outbox = Outbox(ChunkWriter(compress=compress))
         self._handshake_out: list[bytes] = []
         self._events: list[Event] = []
@@ -232,7 +232,10 @@ class Connection(Calling):
         handlers = self.handlers
         reader = self._reader
         while not (self.paused or self._has_asked) and self.phase is not CLOSED:
-            messages = reader.read()
+            takes_runs = self._take_run()
+            if takes_runs and reader.is_empty:
+                return
+            messages = reader.read(single=takes_runs)
             if not messages:
                 if reader.is_held_up:
                     self.stop_reading()
@@ -246,8 +249,12 @@ class Connection(Calling):
                     self._on_unknown(type_id, stream_id, payload)
                 else:
                     handler(self, timestamp, stream_id, payload)
-            if messages[-1][0] not in reader.stops and not reader.has_failed:
+            if not takes_runs and messages[-1][0] not in reader.stops and not reader.has_failed:
                 return  # All that there was: nothing else stops the reader early.
+
+    def _take_run(self) -> bool:
+        """Take the audio and video that comes next, all at once. Whether that may go on behind what comes then."""
+        return False
 
     def stop_reading(self) -> None:
         """Before a decision nothing more can be taken."""

@@ -97,7 +97,7 @@ class ServerConfig:
     """Where clients that understand a reconnect request are sent to, as rtmp://host[:port]; empty: the same address."""
     flush_ms: int = 0
     """How long what is sent to players is gathered, ms. 0: until the event loop has handled what it had read."""
-    read_ms: int = 50
+    read_ms: int = 100
     """How long what a publisher without players sends may wait to be read, ms. 0: it is read as it comes."""
     window_bytes: int = 2_500_000
     """Between acknowledgements, in both directions, as Flash Media Server has it. A player that acknowledges may be

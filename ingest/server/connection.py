@@ -85,8 +85,10 @@ class Connection(asyncio.BufferedProtocol):
         """In the order of RATES."""
         self.lost = False
         self._reading_paused = False
-        self._rests = False
-        """Not read from for a while, as nobody waits for what it publishes."""
+        self.read_fd: int | None = None
+        """Its socket, unless TLS is between."""
+        self._is_batched = self._is_read_once = False
+        """Not read at once, as nobody waits for what it publishes; and of TLS, that its turn has come."""
         self._backlog: list[events.Event] = []
 
     # --- The transport ---
@@ -103,6 +105,8 @@ class Connection(asyncio.BufferedProtocol):
         config = self.server.config
         self.transport.set_write_buffer_limits(config.write_high_bytes, config.write_low_bytes)
         self.outlet.transport = self.transport
+        if self.scheme == "rtmp":
+            self.read_fd = transport.get_extra_info("socket").fileno()
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
         """TCP's connection is there: it counts from here on."""
@@ -123,30 +127,54 @@ class Connection(asyncio.BufferedProtocol):
         return self.server.read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        now = self.last_received = self.loop.time()
+        self.received(nbytes, self.loop.time())
+        if self._is_read_once:
+            self._is_read_once = False
+            self._follow_pause()
+        elif nbytes < self.server.read_batching.most_bytes and not self._is_batched and self._may_be_batched():
+            self._is_batched = True
+            self._follow_pause()
+            self.server.read_batching.join(self)
+
+    def received(self, nbytes: int, now: float) -> None:
+        self.last_received = now
         if self.ending:
             return  # Read and forgotten, so that the close that follows is no reset.
+        data, rtmp = self.server.read_buffer[:nbytes], self.rtmp
+        taken = rtmp.take_media(data)
         try:
-            found = self.rtmp.receive_data(self.server.read_buffer[:nbytes])
+            found = rtmp.receive_data(data[taken:]) if taken < nbytes else []
         except RemoteProtocolError as error:
             self.fail(error)
             return
-        if found or self.rtmp.has_output:  # Often there is neither: media go to their sink.
+        if found or rtmp.has_output:  # Often there is neither: media go to their sink.
             self.process(found, now)
-        if nbytes < self.server.rests.most_bytes and self._may_rest():
-            self._rests = True
-            self._follow_pause()
-            self.server.rests.begin(self)
+            if self._is_batched and not self._may_be_batched():
+                self.read_at_once()
 
-    def _may_rest(self) -> bool:
+    # --- Read in batches (see `read_batching`) ---
+
+    def _may_be_batched(self) -> bool:
         """Whether all that it does is to publish what nobody plays."""
+        if self.rtmp.paused or self.ending:
+            return False
         for session in self.sessions.values():
             if type(session) is not Publishing or not session.is_unwatched:
                 return False
-        return bool(self.sessions) and not self._rests
+        return bool(self.sessions)
+
+    def read_at_once(self) -> None:
+        """Somebody waits for what comes from now on."""
+        if self._is_batched:
+            self.server.read_batching.leave(self)
+            self.read_on()
 
     def read_on(self) -> None:
-        self._rests = False
+        self._is_batched = self._is_read_once = False
+        self._follow_pause()
+
+    def read_once(self) -> None:
+        self._is_read_once = True
         self._follow_pause()
 
     def eof_received(self) -> bool:
@@ -175,6 +203,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.lost:
             return
         self.lost = True
+        self.server.read_batching.leave(self)
         if self.ending is None:
             self.ending = self.control.peer_ending()
         now = self.loop.time()
@@ -231,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
         self.control.description_changed(session, metadata, media)
 
     def _follow_pause(self) -> None:
-        wanted = (self.rtmp.paused or self._rests) and not self.ending
+        wanted = (self.rtmp.paused or (self._is_batched and not self._is_read_once)) and not self.ending
         if wanted != self._reading_paused and not self.lost and not self.transport.is_closing():
             self._reading_paused = wanted
             if wanted:
@@ -314,6 +343,7 @@ class Connection(asyncio.BufferedProtocol):
         self.ending = Ending(reason, description)
         if self.lost:
             return
+        self.read_at_once()
         now = self.loop.time()
         for session in list(self.sessions.values()):
             self.end_session(session, session_reason(reason), description, now, tell=tell)

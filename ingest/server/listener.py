@@ -20,9 +20,9 @@ from ingest.server.objects import SharedObjects
 from ingest.server.places import Places
 from ingest.server.ports import Session
 from ingest.server.process import connections_possible, make_room_for
+from ingest.server.read_batching import ReadBatching
 from ingest.server.recorded.library import Library
 from ingest.server.recording.recorders import Recorders
-from ingest.server.rests import Rests
 from ingest.server.tls import ServedCertificate
 from ingest.server.tlshandshake import shake_hands
 
@@ -90,7 +90,7 @@ class RtmpServer:
         config = self.config
         self.places = Places(config, self.loop.time)
         self.flusher = Flusher(self.loop, config.flush_ms)
-        self.rests = Rests(self.loop, config.read_ms, config.read_buffer_bytes)
+        self.read_batching = ReadBatching(self.loop, config.read_ms, self.read_buffer)
         self.library = Library(self.loop, config.limits)
         self.objects = SharedObjects(self.loop, config.objects, config.limits, config.deadlines)
         if config.rtmps and config.certificate and config.certificate_key:
@@ -195,7 +195,7 @@ class RtmpServer:
         if self._timer:
             self._timer.cancel()
         self.flusher.close()
-        self.rests.close()
+        self.read_batching.close()
         self.library.close()
         self.objects.close()
         if self.recorders:

@@ -21,9 +21,9 @@ from ingest.server.loopdelay import LoopDelay
 from ingest.server.outlet import Outlet
 from ingest.server.places import Places
 from ingest.server.questions import Kind, Request
+from ingest.server.read_batching import ReadBatching
 from ingest.server.recorded.library import Library
 from ingest.server.recording.recorders import Recorders
-from ingest.server.rests import Rests
 from ingest.server.scope import Caller
 
 
@@ -137,6 +137,9 @@ class Link(Owner, Protocol):
 
     def half_close(self) -> None: ...
 
+    def read_at_once(self) -> None:
+        """Somebody waits for what the peer sends."""
+
     def forget(self) -> None:
         """The application has returned after the connection's end: nothing is left of it."""
 
@@ -178,7 +181,7 @@ class Hub(Protocol[C]):
     def flusher(self) -> Flusher: ...
 
     @property
-    def rests(self) -> Rests: ...
+    def read_batching(self) -> ReadBatching: ...
 
     @property
     def library(self) -> Library: ...

@@ -11,6 +11,7 @@ from ingest import clock
 from ingest.contracts import EndReason, MediaInfo, PublishAccept, Totals
 from ingest.live import LiveStream, Publisher, SocketFigures
 from ingest.rtmp import LocalProtocolError, amf0, status
+from ingest.rtmp.chunks.run_reader import Run
 from ingest.server.credentials import may_hold_secret, scrub, scrub_text
 from ingest.server.endings import PUBLISHER_STATUS, Status
 from ingest.server.playing import Playing
@@ -50,6 +51,7 @@ class Publishing:
             started=clock.now(),
             socket=self._socket,
             recording=self._recording.failure if self._recording is not None else None,
+            watched=connection.read_at_once,
             described=self._described,
         )
         # Where no key is needed the credential may be the public name, which is nothing to hide.
@@ -84,6 +86,11 @@ class Publishing:
         self.last_media = now = self._time()
         self.has_media = True
         self.live.video(timestamp, payload, now)
+
+    def run(self, run: Run) -> None:
+        self.last_media = now = self._time()
+        self.has_media = True
+        self.live.run(run, now)
 
     def data(self, timestamp: int, name: str, values: list[Any], payload: bytes, now: float, *, kept: bool) -> None:
         """Relayed as it came, unless it quotes a secret: some encoders put the whole URL into their metadata."""

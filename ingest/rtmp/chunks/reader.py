@@ -157,8 +157,8 @@ class ChunkReader:
         """Adds bytes without reading."""
         self._rest += data
 
-    def read(self) -> list[RawMessage]:
-        """The messages that are complete, in order, up to the first of `stops`.
+    def read(self, *, single: bool = False) -> list[RawMessage]:
+        """The messages that are complete, in order, up to the first of `stops`; or the `single` next one.
 
         Empty when more bytes are needed. Raises RemoteProtocolError, by the call after what came before the fault.
         """
@@ -174,7 +174,7 @@ class ChunkReader:
         chunk_size = self.chunk_size
         messages: list[RawMessage] = []
         chunks_left = self._chunks_left
-        stops = self.stops
+        stops = ALL_TYPES if single else self.stops
         try:
             while position < end:
                 chunks_left -= 1

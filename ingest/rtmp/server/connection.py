@@ -11,6 +11,7 @@ from ingest.rtmp.chunks import CSID_CONTROL
 from ingest.rtmp.connection import AUDIO, COMMON_HANDLERS, VIDEO
 from ingest.rtmp.control import CONTROL, PINGS, on_reported, on_user_control
 from ingest.rtmp.events import AudioReceived, BufferLengthSet, StatusSent, VideoReceived
+from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.data import encode_data
@@ -25,6 +26,7 @@ from ingest.rtmp.states import Phase, Step, StreamState, StreamStep
 CONNECT_PROPERTIES: Final = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
 """What clients look for to know what kind of server this is."""
 
+CONNECTED: Final = Phase.CONNECTED
 PUBLISHING: Final = StreamState.PUBLISHING
 ASKED_STATES: Final = frozenset({StreamState.PUBLISH_ASKED, StreamState.PLAY_ASKED, StreamState.SWITCH_ASKED})
 NAMING: Final = frozenset({"FCUnpublish", "closeStream", "deleteStream"})
@@ -155,6 +157,45 @@ class ServerConnection(ServerBase):
     def _may_ignore(self) -> bool:
         """While another stream publishes: encoders of several go on with one that was stopped here."""
         return any(stream.state is StreamState.PUBLISHING for stream in self.streams.values()) or super()._may_ignore()
+
+    def take_media(self, data: memoryview) -> int:
+        """Of bytes of the peer, how many were audio and video for the one message stream that publishes, and went to
+        its sink at once. The others are for `receive_data`."""
+        stream = self._one_publishing()
+        run = self._reader.take_run_of(data, stream.stream_id) if stream is not None else None
+        if stream is None or stream.sink is None or run is None:
+            return 0
+        self.bytes_received += run.end
+        self.media_messages += len(run.messages)
+        stream.sink.run(run)
+        received = self.bytes_received - HANDSHAKE_BYTES
+        if self.acknowledging.is_due(received):
+            self._queue(control.acknowledgement(received), CSID_CONTROL)
+        return run.end
+
+    def _take_run(self) -> bool:
+        stream = self._one_publishing()
+        if stream is None or stream.sink is None:
+            return False
+        run = self._reader.take_run(stream.stream_id)
+        if run is not None:
+            self.media_messages += len(run.messages)
+            stream.sink.run(run)
+        return True
+
+    def _one_publishing(self) -> MessageStream | None:
+        """The message stream that alone publishes, to a sink, while nothing that came before waits."""
+        if self._events or self._requests or self._decided or self.paused or self._fault is not None:
+            return None
+        if self.phase is not CONNECTED:
+            return None
+        found = None
+        for stream in self.streams.values():
+            if stream.state is PUBLISHING:
+                if found is not None or stream.sink is None:
+                    return None
+                found = stream
+        return found
 
     def _on_audio(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         stream = self.streams.get(stream_id)

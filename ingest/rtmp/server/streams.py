@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
+from ingest.rtmp.chunks.run_reader import Run
 from ingest.rtmp.messages.message import RawMessage
 from ingest.rtmp.states import STREAM_STATES, StreamState, StreamStep
 
@@ -18,6 +19,9 @@ class MediaSink(Protocol):
     def audio(self, timestamp: int, payload: bytes) -> None: ...
 
     def video(self, timestamp: int, payload: bytes) -> None: ...
+
+    def run(self, run: Run) -> None:
+        """Several messages of both kinds, whose bytes are gone afterwards."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,112 @@
+"""When publishers without players are read: in batches, many connections one after the other.
+
+A message of its own in a read of its own is what ingest costs most: the wake-up, the call of the kernel, and the way
+through all that the processor's caches have forgotten meanwhile. Where nobody waits for the message, it waits in the
+kernel for a few more. A publisher with players is read at once, so that nobody's delay grows; and so is one that sends
+so much that its reads are large anyway. All are read with one wake-up, as the first few pay for what was forgotten.
+
+While it is in a batch, a connection's transport reads nothing: its socket is read from here, by one timer for all. Of
+TLS that can't be done: there the timer lets the transport read once.
+"""
+
+import asyncio
+import os
+from typing import Final, Protocol
+
+PORTION: Final = 64
+"""Connections that are read between two turns of the loop: about 2 ms."""
+
+
+class Batched(Protocol):
+    """A connection that may be read in batches."""
+
+    transport: asyncio.Transport
+    read_fd: int | None
+    """Its socket, to be read from here; None: its transport has to do it."""
+
+    def read_once(self) -> None:
+        """Its transport is to read, and then to cease again."""
+
+    def received(self, nbytes: int, now: float) -> None:
+        """So many bytes were read into the server's buffer."""
+
+    def read_on(self) -> None:
+        """It is in no batch any more: its transport reads on."""
+
+    def broken(self, error: Exception) -> None:
+        """One of these raised this."""
+
+
+class ReadBatching:
+    """The connections that are read in batches."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, read_ms: int, buffer: memoryview) -> None:
+        self._loop = loop
+        self._interval_s = read_ms / 1000
+        self._buffer = buffer
+        self.most_bytes: Final = len(buffer) // 2 if read_ms else 0
+        """Who sends more than this between two reads is not read in batches."""
+        self._members: dict[Batched, None] = {}
+        self._due = 0.0
+        self._left: list[Batched] = []
+        """Those of this batch that are still to be read."""
+        self._next: asyncio.Handle | None = None
+
+    def join(self, connection: Batched) -> None:
+        """Its transport has ceased to read."""
+        self._members[connection] = None
+        if self._next is None:
+            self._due = self._loop.time() + self._interval_s
+            self._next = self._loop.call_at(self._due, self._begin)
+
+    def leave(self, connection: Batched) -> None:
+        """It may not be there."""
+        self._members.pop(connection, None)
+
+    def _begin(self) -> None:
+        self._left = list(self._members)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        now, members = self._loop.time(), self._members
+        portion, self._left = self._left[:PORTION], self._left[PORTION:]
+        for connection in portion:
+            if connection in members:
+                try:
+                    self._read(connection, now)
+                except Exception as error:
+                    connection.broken(error)  # Our own fault; the others are still read.
+        if self._left:
+            self._next = self._loop.call_soon(self._go_on)
+        elif members:
+            self._due = max(self._due + self._interval_s, now)
+            self._next = self._loop.call_at(self._due, self._begin)
+        else:
+            self._next = None
+
+    def _read(self, connection: Batched, now: float) -> None:
+        fd = connection.read_fd
+        if connection.transport.is_closing():  # The number may be another's by now.
+            self.leave(connection)
+            return
+        if fd is None:
+            connection.read_once()
+            return
+        try:
+            nbytes = os.readv(fd, (self._buffer,))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            nbytes = 0
+        if nbytes:
+            connection.received(nbytes, now)
+        if not 0 < nbytes < self.most_bytes and connection in self._members:
+            # Also at the end of what it sends: its transport finds out what there is.
+            self.leave(connection)
+            connection.read_on()
+
+    def close(self) -> None:
+        if self._next:
+            self._next.cancel()
+        self._members.clear()
+        self._left.clear()
