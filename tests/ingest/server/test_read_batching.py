@@ -101,6 +101,7 @@ class Sender:
         self.errors: list[Exception] = []
         self.read = asyncio.Event()
         self.far, self.near = socket.socketpair()
+        self.near.setblocking(False)
         self.read_fd: int | None = self.near.fileno()
         self.transport: asyncio.Transport = Transport()
         self.far.send(b"media")

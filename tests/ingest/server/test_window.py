@@ -247,7 +247,7 @@ async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(
     app: ScriptedApplication, serve: Serve
 ) -> None:
     """The kernel holds more than the window, so the transport's buffer is empty."""
-    server = await serve(config={"window_bytes": 500_000}, write_s=0.3, window_s=HOUR)
+    server = await serve(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=0.3, window_s=HOUR)
     async with Room(server) as room:
         await room.acknowledge(0)
         room.player._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -259,7 +259,7 @@ async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(
 
 
 async def test_one_that_takes_little_is_not_ended(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(config={"window_bytes": 500_000}, write_s=HOUR, window_s=HOUR)
+    server = await serve(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=HOUR, window_s=HOUR)
     async with Room(server) as room:
         await room.acknowledge(0)
         room.player.protocol.acknowledging.interval = NEVER

@@ -16,6 +16,7 @@ from tests.ingest.server.conftest import Serve
 from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, both
+from tests.ingest.server.waiting import within
 from tests.rtmp_client import RtmpClient
 
 CAM = "/live/live/cam1.flv"
@@ -70,8 +71,16 @@ async def test_who_joins_late_gets_the_headers_and_the_group_of_pictures(
             assert [tag.payload for tag in tags] == [*HEADS, key_frame(1), inter_frame(2)]
 
 
-async def test_tracks_and_extensions_are_not_for_browsers(media_port: int, publisher: RtmpClient) -> None:
+async def test_tracks_and_extensions_are_not_for_browsers(
+    media_port: int, publisher: RtmpClient, server: RtmpServer
+) -> None:
+    live = server.registry.streams["live/cam1"]
     async with both(media_port, CAM) as viewers:
+
+        async def count() -> int:
+            return live.player_count
+
+        assert await within(5, count, 2) == 2
         for message, _, _ in SENT:
             await publisher.send_video(1, 0, write_video(message))
         for viewer in viewers:
