@@ -51,6 +51,12 @@ class Judging:
         self._discontinuities = Total(SPREAD_SECONDS)
         self._settled_s = 0
         """Ticks since media flow as they should."""
+        self._figures = Figures(
+            expects_audio=publisher.limits["expect_audio"],
+            expects_video=publisher.limits["expect_video"],
+            max_kbps=self.limit.max_kbps,
+        )
+        """Filled anew each second."""
         self._unrecorded_since: float | None = None
         self._was_broken = False
         """A track was missing a second ago."""
@@ -65,52 +71,48 @@ class Judging:
 
     def judge(self, now: float, wall: float, second: Second, claimed_kbps: float | None) -> None:
         """Once a second, with what the meter has measured just now. `claimed_kbps`: of the video, by the metadata."""
-        meter, limits = self._meter, self._publisher.limits
-        figures = Figures(
-            idle_s=meter.idle_s(now),
-            without_audio_s=meter.without_audio_s,
-            without_video_s=meter.without_video_s,
-            expects_audio=limits["expect_audio"],
-            expects_video=limits["expect_video"],
-            keyframe_intervals=tuple(meter.keyframe_intervals),
-            open_gop_s=meter.open_gop_s,
-            max_kbps=self.limit.max_kbps,
-            fps=second.fps,
-            fps_media=second.fps_media,
-            nominal_fps=meter.video_line.nominal_fps,
-            bitrate_is_low=self.health.is_over(BITRATE_LOW),
-            drift_dev_ms=second.drift_dev,
-            av_skew_ms=meter.av_skew,
-            rtt_ms=second.rtt_ms,
-            publishes=self._publishes(wall),
-            players=second.audience.players,
-            slow_players=second.audience.slow_players,
-            dropped_frames=meter.shown.dropped.sum,
-        )
-        if second.fps is not None:
-            figures.video_kbps = meter.shown.video.kbps
-        if second.pace is not None and meter.is_ahead:
-            figures.pace = second.pace
-        figures.recording_failure = self._publisher.recording() if self._publisher.recording is not None else ""
-        figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
-        flows = not meter.is_paused and figures.idle_s <= self._silent_s
+        meter, limits, figures = self._meter, self._publisher.limits, self._figures
+        figures.idle_s = second.idle_s
+        figures.without_audio_s = meter.without_audio_s
+        figures.without_video_s = meter.without_video_s
+        figures.keyframe_intervals = meter.intervals
+        figures.open_gop_s = meter.open_gop_s
+        figures.fps = second.fps
+        figures.fps_media = second.fps_media
+        figures.nominal_fps = meter.video_line.nominal_fps
+        figures.video_kbps = None if second.fps is None else second.video_kbps
+        figures.bitrate_is_low = self.health.is_over(BITRATE_LOW)
+        figures.drift_dev_ms = second.drift_dev
+        figures.pace = second.pace if second.pace is not None and meter.is_ahead else None
+        figures.av_skew_ms = meter.av_skew
+        figures.rtt_ms = second.rtt_ms
+        figures.publishes = self._publishes(wall)
+        figures.players = second.audience.players
+        figures.slow_players = second.audience.slow_players
+        figures.dropped_frames = meter.dropped.sum
+        if self._publisher.recording is not None:
+            figures.recording_failure = self._publisher.recording()
+            figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
+        flows = not meter.is_paused and second.idle_s <= self._silent_s
         self._watch(figures, second, now, flows)
         figures.target = choose(limits["target_kbps"], claimed_kbps, self._usual.value)
         self.health.update(figures, now, wall, flows=flows)
 
     def _watch(self, figures: Figures, second: Second, now: float, flows: bool) -> None:
         """What is measured over time."""
-        grown = second.grown
-        elapsed_ms = grown["elapsed_ms"]
-        self.limit.add(grown["wire_bytes"], elapsed_ms, now)
+        reading, before = second.reading, second.before
+        elapsed_ms = reading.elapsed_ms - before.elapsed_ms
+        self.limit.add(reading.wire_bytes - before.wire_bytes, elapsed_ms, now)
         figures.sent_kbps = self.limit.kbps
-        self._long.add(grown["video_bytes"], elapsed_ms)
+        self._long.add(reading.video_bytes - before.video_bytes, elapsed_ms)
         if len(self._long) == LONG_SECONDS:
             figures.long_kbps = self._long.kbps
-        is_broken = self._is_broken
+        is_broken = self._is_broken(figures)
         counts = flows and self._settled_s > 0 and (is_broken or not self._was_broken) and now >= self._begins
-        self._discontinuities.add(grown["ts_gap"] + grown["ts_regress"] if counts else 0)
+        found = reading.ts_gap - before.ts_gap + reading.ts_regress - before.ts_regress
+        self._discontinuities.add(found if counts else 0)
         figures.discontinuities = self._discontinuities.sum
+        figures.unevenness = None
         self._was_broken = is_broken
         if not flows:
             self._meter.begin_anew()
@@ -129,13 +131,11 @@ class Judging:
         if share is not None and share >= FULL_PERCENT:
             self._usual.add(figures.video_kbps)
 
-    @property
-    def _is_broken(self) -> bool:
+    def _is_broken(self, figures: Figures) -> bool:
         """Whether nothing comes any more of one of the tracks."""
         meter = self._meter
-        return bool(
-            (meter.audio_line.frames and meter.without_audio_s > MISSING_S)
-            or (meter.video_line.frames and meter.without_video_s > MISSING_S)
+        return (figures.without_audio_s > MISSING_S and meter.audio_line.frames > 0) or (
+            figures.without_video_s > MISSING_S and meter.video_line.frames > 0
         )
 
     @property

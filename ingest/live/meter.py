@@ -5,16 +5,15 @@ Each figure is defined where it is computed; `contracts.Sample` names the units.
 """
 
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import Final
 
 from ingest import clean
-from ingest.contracts import Health, MediaCounters, Sample, Totals
-from ingest.live.counted import COUNTED, NOTHING_COUNTED, Audience, Counters
+from ingest.contracts import Health, Sample, Totals
+from ingest.live.counted import Audience, Counters, Reading
 from ingest.live.metadata import MOST_ENCODER
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.timeline import Timeline
-from ingest.live.windows import Mean, Rate, Slope, Total
+from ingest.live.windows import Mean, Slope, Total
 from ingest.rtmp.timestamps import difference
 
 SHOWN_SECONDS: Final = 5
@@ -32,38 +31,54 @@ LONG_LACKING_S: Final = 30.0
 where scenes change, as x264 does by default, let 250 frames go by in a still one."""
 
 
-@dataclass(slots=True)
 class Second:
-    """What the latest second brought, and the figures of its end; None: not measured (yet)."""
+    """What the latest second brought, and the figures of its end; one object, filled anew each second. None: not
+    measured (yet)."""
 
-    grown: dict[str, int]
-    audience: Audience
-    rtt_ms: float | None
-    retrans: int | None
-    fps: float | None = None
-    """Mean of 5 s, as `fps_media`."""
-    fps_media: float | None = None
-    drift: float | None = None
-    drift_dev: float | None = None
-    pace: float | None = None
-    """Seconds of media a second, mean of 10 s."""
+    __slots__ = (
+        "audience",
+        "audio_kbps",
+        "before",
+        "drift",
+        "drift_dev",
+        "fps",
+        "fps_media",
+        "idle_s",
+        "out_kbps",
+        "pace",
+        "reading",
+        "retrans",
+        "rtt_ms",
+        "video_kbps",
+        "wire_kbps",
+    )
 
-
-class Shown:
-    """Means over the last 5 s, as cards and the API show them; and what players lost in the last minute."""
-
-    __slots__ = ("audio", "dropped", "fps", "out", "video", "wire")
-
-    def __init__(self) -> None:
-        self.video, self.audio, self.wire, self.out = (Rate(SHOWN_SECONDS) for _ in range(4))
-        self.fps = Rate(SHOWN_SECONDS)
-        self.dropped = Total(DROPPED_SECONDS)
+    def __init__(self, audience: Audience) -> None:
+        self.before = self.reading = Reading()
+        """As of the begin of the second, and of its end."""
+        self.audience = audience
+        self.idle_s = 0.0
+        self.rtt_ms: float | None = None
+        self.retrans: int | None = None
+        self.video_kbps: float | None = None
+        """Mean of 5 s, as cards and the API show it, and as the next four."""
+        self.audio_kbps: float | None = None
+        self.wire_kbps: float | None = None
+        self.out_kbps: float | None = None
+        self.fps: float | None = None
+        self.fps_media: float | None = None
+        """Frames a second of DTS, mean of 5 s."""
+        self.drift: float | None = None
+        self.drift_dev: float | None = None
+        self.pace: float | None = None
+        """Seconds of media a second, mean of 10 s."""
 
 
 class Meter:
     """Of one publishing session. `video`, `audio` and `data` are the media path: additions only."""
 
-    def __init__(self, publisher: Publisher, now: float, audience: Audience) -> None:
+    def __init__(self, publisher: Publisher, now: float, audience: Audience, *, node: str, app: str, name: str) -> None:
+        """`audience`: as of now. Node, application and name stand in its samples."""
         self.started = now
         self.first_media: float | None = None
         self.last_media: float | None = None
@@ -78,14 +93,25 @@ class Meter:
         self.is_paused = False
         """By the publisher's wish: what doesn't come is not missed."""
         self.latest: Sample | None = None
-        self.shown = Shown()
+        self.second = Second(audience)
+        self.dropped = Total(DROPPED_SECONDS)
+        """Frames that players lost."""
+        self.intervals: tuple[float, ...] = ()
+        """Of keyframes, as of the latest second."""
+        self._longest_interval: float | None = None
         self._publisher = publisher
+        self._node, self._app, self._name = node, app, name
         self._encoder = ""
         self.call(publisher.encoder)
         self._counters = Counters()
-        self._read = Counters()
-        self._audience = audience
-        self._socket = self._ask_socket()
+        self._readings = deque((self.second.reading,), maxlen=SHOWN_SECONDS)
+        """Of the ends of the latest seconds, oldest first."""
+        self._fps_from_ms = 0
+        """Of the session's time: when its first frame came. The time before is no time without frames."""
+        self._socket = socket = self._ask_socket()
+        self._wire_before = socket.bytes_received
+        """What the connection had received as the session began; players had been sent and lost so much:"""
+        self._out_before, self._dropped_before = audience.out_bytes, audience.dropped_frames
         self._idle_from = now
         self._idle_before_s = 0.0
         """Its silence when its latest pause began."""
@@ -93,7 +119,6 @@ class Meter:
         self._first_audio = now
         self._keyframe_dts = 0
         self._drifts = Mean(DRIFT_SECONDS)
-        self._media_rate = Slope(SHOWN_SECONDS)
         self._pace = Slope(PACE_SECONDS)
         self._sequence = 0
         self._wall_offset = publisher.started - now
@@ -116,7 +141,6 @@ class Meter:
         line = self.video_line
         if not line.frames:
             self._first_video = now
-            self._media_rate.add(1, 0)
         line.add(timestamp)
         self.last_video = now
         if is_keyframe:
@@ -253,28 +277,43 @@ class Meter:
 
     def measure(self, now: float, audience: Audience, claimed_fps: float | None) -> Second:
         """What happened since the last time, which may be less than a second ago when the session ends."""
-        socket = self._ask_socket()
-        grown = self._advance(now, audience, socket)
-        elapsed_ms = grown["elapsed_ms"]
-        retrans = None if socket.retrans is None else socket.retrans - (self._socket.retrans or 0)
+        second, counters, video, audio = self.second, self._counters, self.video_line, self.audio_line
+        former, socket = self._socket, self._ask_socket()
         self._socket = socket
-        shown = self.shown
-        for rate, counter in (
-            (shown.video, "video_bytes"),
-            (shown.audio, "audio_bytes"),
-            (shown.wire, "wire_bytes"),
-            (shown.out, "out_bytes"),
-        ):
-            rate.add(grown[counter], elapsed_ms)
-        shown.dropped.add(grown["dropped_frames"])
-        line = self.video_line
-        line.settle(claimed_fps)
-        second = Second(grown, audience, socket.rtt_ms, retrans)
-        if line.frames:
-            # The time before the first frame is no time without frames.
-            shown.fps.add(grown["video_frames"], min(elapsed_ms, round((now - self._first_video) * 1000)))
-            second.fps = shown.fps.per_second
-            second.fps_media = self._media_rate.add(line.frames, line.dts / 1000)
+        before = second.before = second.reading
+        # Rounded as a whole, so that rounding never adds up.
+        elapsed_ms = round((now - self.started) * 1000)
+        frames = video.frames
+        reading = second.reading = Reading(
+            elapsed_ms,
+            counters.video_bytes,
+            counters.audio_bytes,
+            counters.data_bytes,
+            socket.bytes_received - self._wire_before,
+            frames,
+            audio.frames,
+            counters.keyframes,
+            video.gaps + audio.gaps,
+            video.regressions + audio.regressions,
+            video.missing,
+            counters.media_faults,
+            audience.out_bytes - self._out_before,
+            audience.dropped_frames - self._dropped_before,
+            video.dts,
+        )
+        second.audience = audience
+        second.idle_s = self.idle_s(now)
+        second.rtt_ms = socket.rtt_ms
+        second.retrans = None if socket.retrans is None else socket.retrans - (former.retrans or 0)
+        self.dropped.add(reading.dropped_frames - before.dropped_frames)
+        if reading.keyframes != before.keyframes:
+            self.intervals = intervals = tuple(self.keyframe_intervals)
+            self._longest_interval = max(intervals[-KEYFRAME_INTERVALS:], default=None)
+        if frames and not before.video_frames:
+            self._fps_from_ms = max(before.elapsed_ms, elapsed_ms - round((now - self._first_video) * 1000))
+        self._average(second, self._readings[0], reading)
+        self._readings.append(reading)
+        video.settle(claimed_fps)
         behind = self.behind_ms
         if behind is not None:
             second.drift = self.drift
@@ -283,71 +322,86 @@ class Meter:
             second.pace = self._pace.add((main.dts - main.jumped) / 1000, now)
         return second
 
-    def sample(
-        self,
-        now: float,
-        second: Second,
-        *,
-        node: str,
-        app: str,
-        name: str,
-        health: Health,
-        target_kbps: int | None,
-    ) -> Sample:
-        """Of the second that was measured just now."""
-        grown, audience, drift_dev = second.grown, second.audience, second.drift_dev
-        elapsed_ms = grown["elapsed_ms"]
-        intervals = self.keyframe_intervals
-        self._sequence += 1
-        labels = self._publisher.labels
-        self.latest = Sample(
-            session=self._publisher.session_id,
-            sequence=self._sequence,
-            at_us=round(self.wall(now) * 1_000_000),
-            node=node,
-            app=app,
-            name=name,
-            stream=labels["stream"],
-            key=labels["key"],
-            video_kbps=_kbps(grown["video_bytes"], elapsed_ms),
-            audio_kbps=_kbps(grown["audio_bytes"], elapsed_ms),
-            wire_kbps=_kbps(grown["wire_bytes"], elapsed_ms),
-            fps=_rounded(second.fps, 2),
-            fps_media=_rounded(second.fps_media, 2),
-            keyframe_interval=intervals[-1] if intervals else None,
-            keyframe_interval_max=max(list(intervals)[-KEYFRAME_INTERVALS:], default=None),
-            open_gop_age=_rounded(self.open_gop_age(now), 3),
-            drift=_rounded(second.drift, 1),
-            drift_dev=None if drift_dev is None else round(drift_dev, 1) + 0.0,
-            av_skew=self.av_skew,
-            idle_ms=round(self.idle_s(now) * 1000),
-            rtt_ms=second.rtt_ms,
-            retrans=second.retrans,
-            players=audience.players,
-            slow_players=audience.slow_players,
-            out_kbps=_kbps(grown["out_bytes"], elapsed_ms),
-            health=health,
-            encoder=self._encoder,
-            target_kbps=target_kbps,
-            **grown,
-        )
-        return self.latest
+    def _average(self, second: Second, oldest: Reading, reading: Reading) -> None:
+        """Over the time between the two."""
+        elapsed_ms = reading.elapsed_ms - oldest.elapsed_ms
+        if elapsed_ms:  # Bits a millisecond are kilobits a second.
+            second.video_kbps = round(8 * (reading.video_bytes - oldest.video_bytes) / elapsed_ms, 3)
+            second.audio_kbps = round(8 * (reading.audio_bytes - oldest.audio_bytes) / elapsed_ms, 3)
+            second.wire_kbps = round(8 * (reading.wire_bytes - oldest.wire_bytes) / elapsed_ms, 3)
+            second.out_kbps = round(8 * (reading.out_bytes - oldest.out_bytes) / elapsed_ms, 3)
+        if not reading.video_frames:
+            return
+        elapsed_ms = reading.elapsed_ms - max(oldest.elapsed_ms, self._fps_from_ms)
+        second.fps = (reading.video_frames - oldest.video_frames) * 1000 / elapsed_ms if elapsed_ms else None
+        # Of the first frame on there is no time before it.
+        frames = reading.video_frames - (oldest.video_frames or 1)
+        dts = reading.video_dts - oldest.video_dts
+        second.fps_media = frames * 1000 / dts if dts > 0 else None
 
-    @property
-    def received(self) -> MediaCounters:
-        """Of the session up to the latest sample, without its players."""
-        totals = self.totals
-        return {
-            **NOTHING_COUNTED,
-            "received_bytes": totals["bytes_in"],
-            "video_frames": totals["video_frames"],
-            "audio_frames": totals["audio_frames"],
-        }
+    def sample(self, now: float, *, health: Health, target_kbps: int | None) -> Sample:
+        """Of the second that was measured just now."""
+        second = self.second
+        reading, before, audience, drift_dev = second.reading, second.before, second.audience, second.drift_dev
+        intervals, labels = self.intervals, self._publisher.labels
+        elapsed_ms = reading.elapsed_ms - before.elapsed_ms
+        video_bytes = reading.video_bytes - before.video_bytes
+        audio_bytes = reading.audio_bytes - before.audio_bytes
+        wire_bytes = reading.wire_bytes - before.wire_bytes
+        out_bytes = reading.out_bytes - before.out_bytes
+        per_ms = 8 / elapsed_ms if elapsed_ms else 0.0
+        self._sequence += 1
+        # In the order of its fields: by their names it costs three times as much.
+        self.latest = sample = Sample(
+            self._publisher.session_id,
+            self._sequence,
+            round(self.wall(now) * 1_000_000),
+            elapsed_ms,
+            self._node,
+            self._app,
+            self._name,
+            labels["stream"],
+            labels["key"],
+            video_bytes,
+            audio_bytes,
+            reading.data_bytes - before.data_bytes,
+            wire_bytes,
+            round(video_bytes * per_ms, 3),
+            round(audio_bytes * per_ms, 3),
+            round(wire_bytes * per_ms, 3),
+            reading.video_frames - before.video_frames,
+            reading.audio_frames - before.audio_frames,
+            reading.keyframes - before.keyframes,
+            _rounded(second.fps, 2),
+            _rounded(second.fps_media, 2),
+            intervals[-1] if intervals else None,
+            self._longest_interval,
+            _rounded(self.open_gop_age(now), 3),
+            _rounded(second.drift, 1),
+            None if drift_dev is None else round(drift_dev, 1) + 0.0,
+            self.av_skew,
+            reading.ts_gap - before.ts_gap,
+            reading.ts_regress - before.ts_regress,
+            reading.missing_frames_est - before.missing_frames_est,
+            reading.media_faults - before.media_faults,
+            round(second.idle_s * 1000),
+            second.rtt_ms,
+            second.retrans,
+            audience.players,
+            out_bytes,
+            round(out_bytes * per_ms, 3),
+            audience.slow_players,
+            reading.dropped_frames - before.dropped_frames,
+            health,
+            self._encoder,
+            target_kbps,
+        )
+        return sample
 
     @property
     def totals(self) -> Totals:
         """Of the session up to the latest sample: exactly what the samples add up to."""
-        read = self._read
+        read = self.second.reading
         return Totals(
             bytes_in=read.video_bytes + read.audio_bytes + read.data_bytes,
             bytes_out=read.out_bytes,
@@ -358,32 +412,9 @@ class Meter:
             duration_ms=read.elapsed_ms,
         )
 
-    def _advance(self, now: float, audience: Audience, socket: SocketFigures) -> dict[str, int]:
-        """Bring the counters up to now; how much each has grown since they were last read."""
-        counters = self._counters
-        counters.wire_bytes += socket.bytes_received - self._socket.bytes_received
-        counters.video_frames = self.video_line.frames
-        counters.audio_frames = self.audio_line.frames
-        counters.ts_gap = self.video_line.gaps + self.audio_line.gaps
-        counters.ts_regress = self.video_line.regressions + self.audio_line.regressions
-        counters.missing_frames_est = self.video_line.missing
-        counters.out_bytes += audience.out_bytes - self._audience.out_bytes
-        counters.dropped_frames += audience.dropped_frames - self._audience.dropped_frames
-        # Rounded as a whole, so that rounding never adds up.
-        counters.elapsed_ms = round((now - self.started) * 1000)
-        grown = {counter: getattr(counters, counter) - getattr(self._read, counter) for counter in COUNTED}
-        self._read = replace(counters)
-        self._audience = audience
-        return grown
-
     def _ask_socket(self) -> SocketFigures:
         ask = self._publisher.socket
         return ask() if ask else SocketFigures(0)
-
-
-def _kbps(size_bytes: int, elapsed_ms: int) -> float:
-    """Bits a millisecond are kilobits a second."""
-    return round(8 * size_bytes / elapsed_ms, 3) if elapsed_ms else 0.0
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

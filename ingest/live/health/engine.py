@@ -81,12 +81,6 @@ class _Row(Generic[F]):
                 issue = self._told(level, measured, is_over, figures, since, wall)
         self.issue = issue
 
-    def is_bad(self, figures: F) -> bool:
-        """Whether the bad level's limit is passed, where it is of another figure than the warning's."""
-        check = self.check
-        value = None if check.measure_bad is None else check.measure_bad(figures)
-        return value is not None and check.passes(value, check.bad)
-
     def _relapses(self, level: Level, figures: F) -> bool:
         """Whether the level stays open, though its limit isn't passed just now."""
         check = self.check
@@ -143,21 +137,25 @@ class HealthEngine(Generic[F]):
             if code in former:
                 row.take_over(former[code])
         self._plan = [
-            (row, check.measure, check.passes, check.warning, check.in_silence, check.warms_up)
+            (row, check.measure, check.passes, check.warning, check.measure_bad, check.bad, check.in_silence)
             for row in self._rows.values()
             for check in (row.check,)
         ]
+        self._early = [entry for entry in self._plan if not entry[0].check.warms_up]
+        """Of these, what is judged before the warm-up is over."""
 
     def update(self, figures: F, now: float, wall: float, *, flows: bool = True) -> list[Issue]:
         """Judge once; to be called about once a second. `flows`: media arrive."""
-        is_warm = now >= self._begins
         found: list[Issue] = []
-        for row, measure, passes, warning, in_silence, warms_up in self._plan:
-            if warms_up and not is_warm:
-                continue
+        plan = self._plan if now >= self._begins else self._early
+        for row, measure, passes, warning, measure_bad, bad, in_silence in plan:
             if flows or in_silence:
                 value = measure(figures)
-                if row.is_at_rest and (value is None or not passes(value, warning)) and not row.is_bad(figures):
+                if (
+                    row.is_at_rest
+                    and (value is None or not passes(value, warning))
+                    and (measure_bad is None or (worse := measure_bad(figures)) is None or not passes(worse, bad))
+                ):
                     continue  # Nearly always: hundreds of streams are judged in one turn of the loop.
                 row.update(value, figures, now, wall)
             else:
