@@ -73,18 +73,18 @@ class Judging:
         """Once a second, with what the meter has measured just now. `claimed_kbps`: of the video, by the metadata."""
         meter, limits, figures = self._meter, self._publisher.limits, self._figures
         figures.idle_s = second.idle_s
-        figures.without_audio_s = meter.without_audio_s
-        figures.without_video_s = meter.without_video_s
+        figures.without_audio_s = second.without_audio_s
+        figures.without_video_s = second.without_video_s
         figures.keyframe_intervals = meter.intervals
-        figures.open_gop_s = meter.open_gop_s
+        figures.open_gop_s = second.open_gop_s
         figures.fps = second.fps
         figures.fps_media = second.fps_media
         figures.nominal_fps = meter.video_line.nominal_fps
         figures.video_kbps = None if second.fps is None else second.video_kbps
         figures.bitrate_is_low = self.health.is_over(BITRATE_LOW)
         figures.drift_dev_ms = second.drift_dev
-        figures.pace = second.pace if second.pace is not None and meter.is_ahead else None
-        figures.av_skew_ms = meter.av_skew
+        figures.pace = second.pace
+        figures.av_skew_ms = second.av_skew
         figures.rtt_ms = second.rtt_ms
         figures.publishes = self._publishes(wall)
         figures.players = second.audience.players
@@ -100,12 +100,11 @@ class Judging:
 
     def _watch(self, figures: Figures, second: Second, now: float, flows: bool) -> None:
         """What is measured over time."""
-        reading, before = second.reading, second.before
-        elapsed_ms = reading.elapsed_ms - before.elapsed_ms
+        reading, before, elapsed_ms = second.reading, second.before, second.elapsed_ms
         self.limit.add(reading.wire_bytes - before.wire_bytes, elapsed_ms, now)
         figures.sent_kbps = self.limit.kbps
         self._long.add(reading.video_bytes - before.video_bytes, elapsed_ms)
-        if len(self._long) == LONG_SECONDS:
+        if self._long.is_full:
             figures.long_kbps = self._long.kbps
         is_broken = self._is_broken(figures)
         counts = flows and self._settled_s > 0 and (is_broken or not self._was_broken) and now >= self._begins
@@ -143,9 +142,8 @@ class Judging:
         """A variable bitrate changes with its pictures, while frames come evenly: that is no trouble. On a congested
         network both vary.
         """
-        if len(self._bitrates) < FEWEST_SPREAD:
-            return None
-        bitrates, frames = self._bitrates.variation, self._frame_rates.variation
+        bitrates = self._bitrates.variation(FEWEST_SPREAD)
+        frames = None if bitrates is None else self._frame_rates.variation(FEWEST_SPREAD)
         return None if bitrates is None or frames is None else 100 * min(bitrates, frames)
 
     def _unrecorded_s(self, fails: bool, now: float) -> float | None:

@@ -38,7 +38,7 @@ class BitrateLimit:
         if self.max_kbps is None:
             return
         self._sent.add(size_bytes, elapsed_ms)
-        mean = self.kbps = self._sent.kbps if len(self._sent) == self._settings.window_s else None
+        mean = self.kbps = self._sent.kbps if self._sent.is_full else None
         if mean is None or mean <= self.max_kbps * (1 + TOLERANCE):
             self._over_since = None
         elif self._over_since is None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from ingest import clean
 from ingest.contracts import Health, Sample, Totals
-from ingest.live.counted import Audience, Counters, Reading
+from ingest.live.counted import NOTHING_READ, Audience, Counters, Reading
 from ingest.live.metadata import MOST_ENCODER
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.timeline import Timeline
@@ -32,18 +32,24 @@ where scenes change, as x264 does by default, let 250 frames go by in a still on
 
 
 class Second:
-    """What the latest second brought, and the figures of its end; one object, filled anew each second. None: not
-    measured (yet)."""
+    """What the latest second brought, and the figures of its end: one object, filled anew each second.
+
+    Times in seconds unless they are named otherwise. None: not measured (yet).
+    """
 
     __slots__ = (
         "audience",
         "audio_kbps",
+        "av_skew",
         "before",
         "drift",
         "drift_dev",
+        "elapsed_ms",
         "fps",
         "fps_media",
         "idle_s",
+        "open_gop_age",
+        "open_gop_s",
         "out_kbps",
         "pace",
         "reading",
@@ -51,27 +57,42 @@ class Second:
         "rtt_ms",
         "video_kbps",
         "wire_kbps",
+        "without_audio_s",
+        "without_video_s",
     )
 
     def __init__(self, audience: Audience) -> None:
-        self.before = self.reading = Reading()
-        """As of the begin of the second, and of its end."""
+        self.before = self.reading = NOTHING_READ
+        """As of its begin, and of its end."""
+        self.elapsed_ms = 0
+        """Between the two."""
         self.audience = audience
-        self.idle_s = 0.0
         self.rtt_ms: float | None = None
         self.retrans: int | None = None
         self.video_kbps: float | None = None
-        """Mean of 5 s, as cards and the API show it, and as the next four."""
+        """Mean of 5 s, as cards and the API show it; and so the next five."""
         self.audio_kbps: float | None = None
         self.wire_kbps: float | None = None
         self.out_kbps: float | None = None
         self.fps: float | None = None
         self.fps_media: float | None = None
-        """Frames a second of DTS, mean of 5 s."""
+        """By DTS."""
+        self.idle_s = 0.0
+        self.without_audio_s = 0.0
+        """How long other media has come without it. It stands still while nothing comes at all."""
+        self.without_video_s = 0.0
+        self.open_gop_age: float | None = None
+        """Of wall time since the last keyframe, or since the first video where none came."""
+        self.open_gop_s: float | None = None
+        """The same up to the latest frame, which stands still while nothing comes."""
+        self.av_skew: int | None = None
+        """Latest video DTS - latest audio DTS, ms."""
         self.drift: float | None = None
+        """(wall - wall0) - (dts - dts0) in ms at the latest video frame, or audio frame where there is no video."""
         self.drift_dev: float | None = None
+        """The drift less its mean of a minute, both without clocks that were set, ms."""
         self.pace: float | None = None
-        """Seconds of media a second, mean of 10 s."""
+        """Seconds of media a second, mean of 10 s. None, too, while media is not ahead of real time, but catches up."""
 
 
 class Meter:
@@ -109,7 +130,7 @@ class Meter:
         self._fps_from_ms = 0
         """Of the session's time: when its first frame came. The time before is no time without frames."""
         self._socket = socket = self._ask_socket()
-        self._wire_before = socket.bytes_received
+        self._received_before = socket.bytes_received
         """What the connection had received as the session began; players had been sent and lost so much:"""
         self._out_before, self._dropped_before = audience.out_bytes, audience.dropped_frames
         self._idle_from = now
@@ -196,76 +217,21 @@ class Meter:
             return 0.0
         return now - (self._idle_from if self.last_media is None else max(self.last_media, self._idle_from))
 
-    def open_gop_age(self, now: float) -> float | None:
-        """Seconds of wall time since the last keyframe, or since the first video where none came."""
-        if self.last_video is None:
-            return None
-        return now - (self._first_video if self.last_keyframe is None else self.last_keyframe)
-
-    @property
-    def open_gop_s(self) -> float | None:
-        """The same up to the latest frame, which stands still while nothing comes."""
-        return None if self.last_video is None else self.open_gop_age(self.last_video)
-
     @property
     def lacks_keyframes(self) -> bool:
         """Pictures come, and a keyframe is not to be waited for: as with intra refresh, which renews them by parts."""
-        age, intervals = self.open_gop_s, self.keyframe_intervals
-        if age is None:
+        if self.last_video is None:
             return False
+        age, intervals = self.last_video - self._gop_began, self.keyframe_intervals
         return age >= max(LONG_LACKING_S, 2 * max(intervals)) if intervals else age >= LACKING_S
 
     @property
-    def without_audio_s(self) -> float:
-        """How long other media has come without audio. It stands still while nothing comes at all."""
-        return self._without(self.last_audio)
-
-    @property
-    def without_video_s(self) -> float:
-        return self._without(self.last_video)
-
-    def _without(self, last: float | None) -> float:
-        if self.last_media is None or self.first_media is None:
-            return 0.0
-        return self.last_media - (self.first_media if last is None else last)
-
-    @property
-    def drift(self) -> float | None:
-        """(wall - wall0) - (dts - dts0) in ms at the latest video frame, or audio frame where there is no video."""
-        if self.last_video is not None:
-            return (self.last_video - self._first_video) * 1000 - self.video_line.dts
-        if self.last_audio is not None:
-            return (self.last_audio - self._first_audio) * 1000 - self.audio_line.dts
-        return None
-
-    @property
-    def behind_ms(self) -> float | None:
-        """The drift without clocks that were set: how far media is behind real time, since the session began."""
-        drift = self.drift
-        return None if drift is None else drift + self._main_line.jumped
-
-    @property
-    def is_ahead(self) -> bool:
-        """More time of media has come than has passed."""
-        behind = self.behind_ms
-        return behind is not None and behind < 0
-
-    @property
-    def _main_line(self) -> Timeline:
-        return self.audio_line if self.last_video is None else self.video_line
-
-    @property
-    def av_skew(self) -> int | None:
-        """Latest video DTS - latest audio DTS, ms."""
-        if not self.video_line.frames or not self.audio_line.frames:
-            return None
-        return difference(self.video_line.last, self.audio_line.last)
-
-    def wall(self, now: float) -> float:
-        """Seconds since the epoch, by the offset that the latest tick told."""
-        return now + self._wall_offset
+    def _gop_began(self) -> float:
+        """When the latest keyframe came, or the first video where none did."""
+        return self._first_video if self.last_keyframe is None else self.last_keyframe
 
     def set_wall(self, now: float, wall: float) -> None:
+        """Seconds since the epoch, which samples tell from now on."""
         self._wall_offset = wall - now
 
     # --- Once a second ---
@@ -277,20 +243,39 @@ class Meter:
 
     def measure(self, now: float, audience: Audience, claimed_fps: float | None) -> Second:
         """What happened since the last time, which may be less than a second ago when the session ends."""
-        second, counters, video, audio = self.second, self._counters, self.video_line, self.audio_line
+        second, video, readings = self.second, self.video_line, self._readings
         former, socket = self._socket, self._ask_socket()
         self._socket = socket
         before = second.before = second.reading
-        # Rounded as a whole, so that rounding never adds up.
-        elapsed_ms = round((now - self.started) * 1000)
-        frames = video.frames
-        reading = second.reading = Reading(
-            elapsed_ms,
+        reading = second.reading = self._read(now, socket.bytes_received, audience)
+        second.elapsed_ms = reading.elapsed_ms - before.elapsed_ms
+        second.audience = audience
+        second.rtt_ms = socket.rtt_ms
+        second.retrans = None if socket.retrans is None else socket.retrans - (former.retrans or 0)
+        self.dropped.add(reading.dropped_frames - before.dropped_frames)
+        if reading.keyframes != before.keyframes:
+            self.intervals = intervals = tuple(self.keyframe_intervals)
+            self._longest_interval = max(intervals[-KEYFRAME_INTERVALS:], default=None)
+        if reading.video_frames and not before.video_frames:
+            first_ms = reading.elapsed_ms - round((now - self._first_video) * 1000)
+            self._fps_from_ms = max(before.elapsed_ms, first_ms)
+        self._average(second, readings[0], reading)
+        readings.append(reading)
+        video.settle(claimed_fps)
+        second.idle_s = self.idle_s(now)
+        if self.last_media is not None:
+            self._time(second, now, self.last_media)
+        return second
+
+    def _read(self, now: float, received_bytes: int, audience: Audience) -> Reading:
+        counters, video, audio = self._counters, self.video_line, self.audio_line
+        return Reading(
+            round((now - self.started) * 1000),  # As a whole, so that rounding never adds up.
             counters.video_bytes,
             counters.audio_bytes,
             counters.data_bytes,
-            socket.bytes_received - self._wire_before,
-            frames,
+            received_bytes - self._received_before,
+            video.frames,
             audio.frames,
             counters.keyframes,
             video.gaps + audio.gaps,
@@ -301,26 +286,28 @@ class Meter:
             audience.dropped_frames - self._dropped_before,
             video.dts,
         )
-        second.audience = audience
-        second.idle_s = self.idle_s(now)
-        second.rtt_ms = socket.rtt_ms
-        second.retrans = None if socket.retrans is None else socket.retrans - (former.retrans or 0)
-        self.dropped.add(reading.dropped_frames - before.dropped_frames)
-        if reading.keyframes != before.keyframes:
-            self.intervals = intervals = tuple(self.keyframe_intervals)
-            self._longest_interval = max(intervals[-KEYFRAME_INTERVALS:], default=None)
-        if frames and not before.video_frames:
-            self._fps_from_ms = max(before.elapsed_ms, elapsed_ms - round((now - self._first_video) * 1000))
-        self._average(second, self._readings[0], reading)
-        self._readings.append(reading)
-        video.settle(claimed_fps)
-        behind = self.behind_ms
-        if behind is not None:
-            second.drift = self.drift
-            second.drift_dev = behind - self._drifts.add(behind)
-            main = self._main_line
-            second.pace = self._pace.add((main.dts - main.jumped) / 1000, now)
-        return second
+
+    def _time(self, second: Second, now: float, last_media: float) -> None:
+        """What its media's times say."""
+        first_media = self.first_media or 0.0
+        last_video, last_audio, video, audio = self.last_video, self.last_audio, self.video_line, self.audio_line
+        second.without_video_s = last_media - (first_media if last_video is None else last_video)
+        second.without_audio_s = last_media - (first_media if last_audio is None else last_audio)
+        if last_video is not None:
+            began = self._gop_began
+            second.open_gop_age, second.open_gop_s = now - began, last_video - began
+            main, passed_s = video, last_video - self._first_video
+            if last_audio is not None:
+                second.av_skew = difference(video.last, audio.last)
+        elif last_audio is not None:
+            main, passed_s = audio, last_audio - self._first_audio
+        else:
+            return
+        drift = second.drift = passed_s * 1000 - main.dts
+        behind = drift + main.jumped
+        second.drift_dev = behind - self._drifts.add(behind)
+        pace = self._pace.add((main.dts - main.jumped) / 1000, now)
+        second.pace = pace if behind < 0 else None
 
     def _average(self, second: Second, oldest: Reading, reading: Reading) -> None:
         """Over the time between the two."""
@@ -342,9 +329,10 @@ class Meter:
     def sample(self, now: float, *, health: Health, target_kbps: int | None) -> Sample:
         """Of the second that was measured just now."""
         second = self.second
-        reading, before, audience, drift_dev = second.reading, second.before, second.audience, second.drift_dev
+        reading, before, audience, elapsed_ms = second.reading, second.before, second.audience, second.elapsed_ms
         intervals, labels = self.intervals, self._publisher.labels
-        elapsed_ms = reading.elapsed_ms - before.elapsed_ms
+        fps, fps_media, age = second.fps, second.fps_media, second.open_gop_age
+        drift, drift_dev = second.drift, second.drift_dev
         video_bytes = reading.video_bytes - before.video_bytes
         audio_bytes = reading.audio_bytes - before.audio_bytes
         wire_bytes = reading.wire_bytes - before.wire_bytes
@@ -355,7 +343,7 @@ class Meter:
         self.latest = sample = Sample(
             self._publisher.session_id,
             self._sequence,
-            round(self.wall(now) * 1_000_000),
+            round((now + self._wall_offset) * 1_000_000),
             elapsed_ms,
             self._node,
             self._app,
@@ -372,14 +360,14 @@ class Meter:
             reading.video_frames - before.video_frames,
             reading.audio_frames - before.audio_frames,
             reading.keyframes - before.keyframes,
-            _rounded(second.fps, 2),
-            _rounded(second.fps_media, 2),
+            None if fps is None else round(fps, 2),
+            None if fps_media is None else round(fps_media, 2),
             intervals[-1] if intervals else None,
             self._longest_interval,
-            _rounded(self.open_gop_age(now), 3),
-            _rounded(second.drift, 1),
+            None if age is None else round(age, 3),
+            None if drift is None else round(drift, 1),
             None if drift_dev is None else round(drift_dev, 1) + 0.0,
-            self.av_skew,
+            second.av_skew,
             reading.ts_gap - before.ts_gap,
             reading.ts_regress - before.ts_regress,
             reading.missing_frames_est - before.missing_frames_est,
@@ -415,7 +403,3 @@ class Meter:
     def _ask_socket(self) -> SocketFigures:
         ask = self._publisher.socket
         return ask() if ask else SocketFigures(0)
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)
