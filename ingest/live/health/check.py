@@ -58,6 +58,11 @@ class Check(Generic[F]):
     warms_up: bool = True
     """It is not judged before the warm-up is over."""
 
+    def is_bad(self, figures: F) -> bool:
+        """Whether the bad level's limit is passed, where it is of another figure than the warning's."""
+        value = None if self.measure_bad is None else self.measure_bad(figures)
+        return value is not None and self.passes(value, self.bad)
+
     def limit(self, level: Level) -> float:
         return self.bad if level == "bad" else self.warning
 

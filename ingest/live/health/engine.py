@@ -51,7 +51,7 @@ class _Latch:
 
 
 class _Row(Generic[F]):
-    """A check of one session."""
+    """A check of one session that finds something, or did of late."""
 
     __slots__ = ("_latches", "check", "is_at_rest", "is_over", "issue")
 
@@ -61,7 +61,7 @@ class _Row(Generic[F]):
         self.is_over = False
         """The warning's limit is passed, whether for its hold or not."""
         self._latches: dict[Level, _Latch] = {level: _Latch() for level in LEVELS}
-        self.is_at_rest = True
+        self.is_at_rest = False
         """No level is open or about to be."""
 
     def update(self, value: float | None, figures: F, now: float, wall: float) -> None:
@@ -110,13 +110,8 @@ class _Row(Generic[F]):
         )
 
     def stand_still(self, for_s: float) -> None:
-        if not self.is_at_rest:
-            for latch in self._latches.values():
-                latch.stand_still(for_s)
-
-    def take_over(self, former: "_Row[F]") -> None:
-        """What was open under other limits goes on from there."""
-        self.issue, self._latches, self.is_at_rest = former.issue, former._latches, former.is_at_rest
+        for latch in self._latches.values():
+            latch.stand_still(for_s)
 
 
 class HealthEngine(Generic[F]):
@@ -126,41 +121,42 @@ class HealthEngine(Generic[F]):
         self._begins = started + warm_up_s
         self._judged = started
         self._rows: dict[str, _Row[F]] = {}
+        """Of the checks that are not at rest: nearly always none."""
         self.judge_by(checks)
         self.issues: list[Issue] = []
         """Those that are open, worst first, in the table's order. Replaced as a whole, never changed in place."""
 
     def judge_by(self, checks: Sequence[Check[F]]) -> None:
         """From now on by other rules. What is open and still judged stays so until it clears by them."""
-        former, self._rows = self._rows, {check.code: _Row(check) for check in checks}
-        for code, row in self._rows.items():
-            if code in former:
-                row.take_over(former[code])
-        self._plan = [
-            (row, check.measure, check.passes, check.warning, check.measure_bad, check.bad, check.in_silence)
-            for row in self._rows.values()
-            for check in (row.check,)
-        ]
-        self._early = [entry for entry in self._plan if not entry[0].check.warms_up]
-        """Of these, what is judged before the warm-up is over."""
+        self._checks = checks
+        former, self._rows = self._rows, {}
+        for check in checks:
+            if row := former.get(check.code):
+                row.check = check
+                self._rows[check.code] = row
 
     def update(self, figures: F, now: float, wall: float, *, flows: bool = True) -> list[Issue]:
         """Judge once; to be called about once a second. `flows`: media arrive."""
+        is_warm, rows = now >= self._begins, self._rows
         found: list[Issue] = []
-        plan = self._plan if now >= self._begins else self._early
-        for row, measure, passes, warning, measure_bad, bad, in_silence in plan:
-            if flows or in_silence:
-                value = measure(figures)
-                if (
-                    row.is_at_rest
-                    and (value is None or not passes(value, warning))
-                    and (measure_bad is None or (worse := measure_bad(figures)) is None or not passes(worse, bad))
-                ):
-                    continue  # Nearly always: hundreds of streams are judged in one turn of the loop.
+        for check in self._checks:
+            if check.warms_up and not is_warm:
+                continue
+            if flows or check.in_silence:
+                value = check.measure(figures)
+                row = rows.get(check.code) if rows else None
+                if row is None:
+                    if (value is None or not check.passes(value, check.warning)) and (
+                        check.measure_bad is None or not check.is_bad(figures)
+                    ):
+                        continue  # Nearly always: hundreds of streams are judged each second.
+                    row = rows[check.code] = _Row(check)
                 row.update(value, figures, now, wall)
-            else:
+                if row.is_at_rest:
+                    del rows[check.code]
+            elif row := rows.get(check.code):
                 row.stand_still(now - self._judged)
-            if row.issue is not None:
+            if row is not None and row.issue is not None:
                 found.append(row.issue)
         self._judged = now
         if len(found) > 1:
