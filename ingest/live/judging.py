@@ -13,7 +13,7 @@ from ingest.live.health.figures import FULL_PERCENT
 from ingest.live.health.measures import MISSING_S
 from ingest.live.health.target import choose
 from ingest.live.limit import BitrateLimit
-from ingest.live.meter import Meter, Second
+from ingest.live.meter import Meter
 from ingest.live.publisher import Publisher
 from ingest.live.settings import LiveSettings
 from ingest.live.windows import Median, Rate, Spread, Total
@@ -40,6 +40,7 @@ class Judging:
     def __init__(self, publisher: Publisher, meter: Meter, settings: LiveSettings, now: float) -> None:
         self._publisher = publisher
         self._meter = meter
+        self.figures = meter.figures
         self._table = settings.checks
         self._begins = now + settings.warm_up_s
         self.limit = BitrateLimit(publisher.limits, settings.limit)
@@ -51,12 +52,6 @@ class Judging:
         self._discontinuities = Total(SPREAD_SECONDS)
         self._settled_s = 0
         """Ticks since media flow as they should."""
-        self._figures = Figures(
-            expects_audio=publisher.limits["expect_audio"],
-            expects_video=publisher.limits["expect_video"],
-            max_kbps=self.limit.max_kbps,
-        )
-        """Filled anew each second."""
         self._unrecorded_since: float | None = None
         self._was_broken = False
         """A track was missing a second ago."""
@@ -69,38 +64,23 @@ class Judging:
         own = rule["warning"] if rule is not None else None
         self._silent_s = SILENT_S if own is None else own
 
-    def judge(self, now: float, wall: float, second: Second, claimed_kbps: float | None) -> None:
-        """Once a second, with what the meter has measured just now. `claimed_kbps`: of the video, by the metadata."""
-        meter, limits, figures = self._meter, self._publisher.limits, self._figures
-        figures.idle_s = second.idle_s
-        figures.without_audio_s = second.without_audio_s
-        figures.without_video_s = second.without_video_s
-        figures.keyframe_intervals = meter.intervals
-        figures.open_gop_s = second.open_gop_s
-        figures.fps = second.fps
-        figures.fps_media = second.fps_media
-        figures.nominal_fps = meter.video_line.nominal_fps
-        figures.video_kbps = None if second.fps is None else second.video_kbps
+    def judge(self, now: float, wall: float, claimed_kbps: float | None) -> None:
+        """Once a second, when the meter has measured. `claimed_kbps`: of the video, by the metadata."""
+        publisher, figures = self._publisher, self.figures
         figures.bitrate_is_low = self.health.is_over(BITRATE_LOW)
-        figures.drift_dev_ms = second.drift_dev
-        figures.pace = second.pace
-        figures.av_skew_ms = second.av_skew
-        figures.rtt_ms = second.rtt_ms
         figures.publishes = self._publishes(wall)
-        figures.players = second.audience.players
-        figures.slow_players = second.audience.slow_players
-        figures.dropped_frames = meter.dropped.sum
-        if self._publisher.recording is not None:
-            figures.recording_failure = self._publisher.recording()
+        if publisher.recording is not None:
+            figures.recording_failure = publisher.recording()
             figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
-        flows = not meter.is_paused and second.idle_s <= self._silent_s
-        self._watch(figures, second, now, flows)
-        figures.target = choose(limits["target_kbps"], claimed_kbps, self._usual.value)
+        flows = not self._meter.is_paused and figures.idle_s <= self._silent_s
+        self._watch(figures, now, flows)
+        figures.target = choose(publisher.limits["target_kbps"], claimed_kbps, self._usual.value)
         self.health.update(figures, now, wall, flows=flows)
 
-    def _watch(self, figures: Figures, second: Second, now: float, flows: bool) -> None:
+    def _watch(self, figures: Figures, now: float, flows: bool) -> None:
         """What is measured over time."""
-        reading, before, elapsed_ms = second.reading, second.before, second.elapsed_ms
+        meter = self._meter
+        reading, before, elapsed_ms = meter.reading, meter.before, meter.elapsed_ms
         self.limit.add(reading.wire_bytes - before.wire_bytes, elapsed_ms, now)
         figures.sent_kbps = self.limit.kbps
         self._long.add(reading.video_bytes - before.video_bytes, elapsed_ms)
@@ -114,7 +94,7 @@ class Judging:
         figures.unevenness = None
         self._was_broken = is_broken
         if not flows:
-            self._meter.begin_anew()
+            meter.begin_anew()
         if not flows or is_broken or self.health.is_open(BITRATE_LOW):
             self._settled_s = 0
             self._bitrates.clear()

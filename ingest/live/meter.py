@@ -10,6 +10,7 @@ from typing import Final
 from ingest import clean
 from ingest.contracts import Health, Sample, Totals
 from ingest.live.counted import NOTHING_READ, Audience, Counters, Reading
+from ingest.live.health.figures import LACKING_S, Figures
 from ingest.live.metadata import MOST_ENCODER
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.timeline import Timeline
@@ -24,82 +25,76 @@ DRIFT_SECONDS: Final = 60
 PACE_SECONDS: Final = 10
 KEYFRAME_INTERVALS: Final = 5
 """Whose largest is in a sample; the checks look at twice as many."""
-LACKING_S: Final = 10.0
-"""Pictures that come for so long without a keyframe, but for the first one, come without them."""
 LONG_LACKING_S: Final = 30.0
 """Once two have come: for so long, and for twice as long as between any of the latest. Encoders that put keyframes
 where scenes change, as x264 does by default, let 250 frames go by in a still one."""
 
 
-class Second:
-    """What the latest second brought, and the figures of its end: one object, filled anew each second.
-
-    Times in seconds unless they are named otherwise. None: not measured (yet).
-    """
-
-    __slots__ = (
-        "audience",
-        "audio_kbps",
-        "av_skew",
-        "before",
-        "drift",
-        "drift_dev",
-        "elapsed_ms",
-        "fps",
-        "fps_media",
-        "idle_s",
-        "open_gop_age",
-        "open_gop_s",
-        "out_kbps",
-        "pace",
-        "reading",
-        "retrans",
-        "rtt_ms",
-        "video_kbps",
-        "wire_kbps",
-        "without_audio_s",
-        "without_video_s",
-    )
-
-    def __init__(self, audience: Audience) -> None:
-        self.before = self.reading = NOTHING_READ
-        """As of its begin, and of its end."""
-        self.elapsed_ms = 0
-        """Between the two."""
-        self.audience = audience
-        self.rtt_ms: float | None = None
-        self.retrans: int | None = None
-        self.video_kbps: float | None = None
-        """Mean of 5 s, as cards and the API show it; and so the next five."""
-        self.audio_kbps: float | None = None
-        self.wire_kbps: float | None = None
-        self.out_kbps: float | None = None
-        self.fps: float | None = None
-        self.fps_media: float | None = None
-        """By DTS."""
-        self.idle_s = 0.0
-        self.without_audio_s = 0.0
-        """How long other media has come without it. It stands still while nothing comes at all."""
-        self.without_video_s = 0.0
-        self.open_gop_age: float | None = None
-        """Of wall time since the last keyframe, or since the first video where none came."""
-        self.open_gop_s: float | None = None
-        """The same up to the latest frame, which stands still while nothing comes."""
-        self.av_skew: int | None = None
-        """Latest video DTS - latest audio DTS, ms."""
-        self.drift: float | None = None
-        """(wall - wall0) - (dts - dts0) in ms at the latest video frame, or audio frame where there is no video."""
-        self.drift_dev: float | None = None
-        """The drift less its mean of a minute, both without clocks that were set, ms."""
-        self.pace: float | None = None
-        """Seconds of media a second, mean of 10 s. None, too, while media is not ahead of real time, but catches up."""
-
-
 class Meter:
     """Of one publishing session. `video`, `audio` and `data` are the media path: additions only."""
 
-    def __init__(self, publisher: Publisher, now: float, audience: Audience, *, node: str, app: str, name: str) -> None:
-        """`audience`: as of now. Node, application and name stand in its samples."""
+    __slots__ = (
+        "_app",
+        "_audience",
+        "_counters",
+        "_drift",
+        "_drifts",
+        "_dropped",
+        "_dropped_before",
+        "_encoder",
+        "_first_audio",
+        "_first_video",
+        "_fps_from_ms",
+        "_idle_before_s",
+        "_idle_from",
+        "_keyframe_dts",
+        "_longest_interval",
+        "_name",
+        "_node",
+        "_open_gop_age",
+        "_out_before",
+        "_pace",
+        "_publisher",
+        "_readings",
+        "_received_before",
+        "_retrans",
+        "_sequence",
+        "_socket",
+        "_wall_offset",
+        "audio_kbps",
+        "audio_line",
+        "before",
+        "elapsed_ms",
+        "figures",
+        "first_media",
+        "is_paused",
+        "keyframe_intervals",
+        "last_audio",
+        "last_keyframe",
+        "last_media",
+        "last_video",
+        "latest",
+        "out_kbps",
+        "reading",
+        "started",
+        "video_kbps",
+        "video_line",
+        "wire_kbps",
+    )
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        now: float,
+        audience: Audience,
+        figures: Figures,
+        *,
+        node: str,
+        app: str,
+        name: str,
+    ) -> None:
+        """`audience`: as of now. `figures`: for the checks, which the meter fills each second with what it measures.
+        Node, application and name stand in its samples."""
         self.started = now
         self.first_media: float | None = None
         self.last_media: float | None = None
@@ -114,18 +109,32 @@ class Meter:
         self.is_paused = False
         """By the publisher's wish: what doesn't come is not missed."""
         self.latest: Sample | None = None
-        self.second = Second(audience)
-        self.dropped = Total(DROPPED_SECONDS)
-        """Frames that players lost."""
-        self.intervals: tuple[float, ...] = ()
-        """Of keyframes, as of the latest second."""
+        self.figures = figures
+        self.reading = NOTHING_READ
+        """As of the latest second's end, and of its begin."""
+        self.before = NOTHING_READ
+        self.elapsed_ms = 0
+        """Between the two."""
+        self.video_kbps: float | None = None
+        """Means of 5 s, as cards and the API show them. None, as for all that follows: not measured (yet)."""
+        self.audio_kbps: float | None = None
+        self.wire_kbps: float | None = None
+        self.out_kbps: float | None = None
+        self._audience = audience
+        self._retrans: int | None = None
+        self._open_gop_age: float | None = None
+        """Seconds of wall time since the last keyframe, or since the first video where none came."""
+        self._drift: float | None = None
+        """(wall - wall0) - (dts - dts0) in ms at the latest video frame, or audio frame where there is no video."""
         self._longest_interval: float | None = None
+        """Between the latest keyframes."""
+        self._dropped = Total(DROPPED_SECONDS)
         self._publisher = publisher
         self._node, self._app, self._name = node, app, name
         self._encoder = ""
         self.call(publisher.encoder)
         self._counters = Counters()
-        self._readings = deque((self.second.reading,), maxlen=SHOWN_SECONDS)
+        self._readings = deque((NOTHING_READ,), maxlen=SHOWN_SECONDS)
         """Of the ends of the latest seconds, oldest first."""
         self._fps_from_ms = 0
         """Of the session's time: when its first frame came. The time before is no time without frames."""
@@ -241,31 +250,33 @@ class Meter:
         self._drifts.clear()
         self._pace.clear()
 
-    def measure(self, now: float, audience: Audience, claimed_fps: float | None) -> Second:
+    def measure(self, now: float, audience: Audience, claimed_fps: float | None) -> None:
         """What happened since the last time, which may be less than a second ago when the session ends."""
-        second, video, readings = self.second, self.video_line, self._readings
+        video, readings, figures = self.video_line, self._readings, self.figures
         former, socket = self._socket, self._ask_socket()
         self._socket = socket
-        before = second.before = second.reading
-        reading = second.reading = self._read(now, socket.bytes_received, audience)
-        second.elapsed_ms = reading.elapsed_ms - before.elapsed_ms
-        second.audience = audience
-        second.rtt_ms = socket.rtt_ms
-        second.retrans = None if socket.retrans is None else socket.retrans - (former.retrans or 0)
-        self.dropped.add(reading.dropped_frames - before.dropped_frames)
+        before = self.before = self.reading
+        reading = self.reading = self._read(now, socket.bytes_received, audience)
+        self.elapsed_ms = reading.elapsed_ms - before.elapsed_ms
+        self._audience = audience
+        self._retrans = None if socket.retrans is None else socket.retrans - (former.retrans or 0)
+        self._dropped.add(reading.dropped_frames - before.dropped_frames)
         if reading.keyframes != before.keyframes:
-            self.intervals = intervals = tuple(self.keyframe_intervals)
+            figures.keyframe_intervals = intervals = tuple(self.keyframe_intervals)
             self._longest_interval = max(intervals[-KEYFRAME_INTERVALS:], default=None)
         if reading.video_frames and not before.video_frames:
             first_ms = reading.elapsed_ms - round((now - self._first_video) * 1000)
             self._fps_from_ms = max(before.elapsed_ms, first_ms)
-        self._average(second, readings[0], reading)
+        self._average(figures, readings[0], reading)
         readings.append(reading)
         video.settle(claimed_fps)
-        second.idle_s = self.idle_s(now)
+        figures.nominal_fps = video.nominal_fps
+        figures.rtt_ms = socket.rtt_ms
+        figures.players, figures.slow_players = audience.players, audience.slow_players
+        figures.dropped_frames = self._dropped.sum
+        figures.idle_s = self.idle_s(now)
         if self.last_media is not None:
-            self._time(second, now, self.last_media)
-        return second
+            self._time(figures, now, self.last_media)
 
     def _read(self, now: float, received_bytes: int, audience: Audience) -> Reading:
         counters, video, audio = self._counters, self.video_line, self.audio_line
@@ -287,57 +298,61 @@ class Meter:
             video.dts,
         )
 
-    def _time(self, second: Second, now: float, last_media: float) -> None:
+    def _time(self, figures: Figures, now: float, last_media: float) -> None:
         """What its media's times say."""
         first_media = self.first_media or 0.0
         last_video, last_audio, video, audio = self.last_video, self.last_audio, self.video_line, self.audio_line
-        second.without_video_s = last_media - (first_media if last_video is None else last_video)
-        second.without_audio_s = last_media - (first_media if last_audio is None else last_audio)
+        figures.without_video_s = last_media - (first_media if last_video is None else last_video)
+        figures.without_audio_s = last_media - (first_media if last_audio is None else last_audio)
         if last_video is not None:
             began = self._gop_began
-            second.open_gop_age, second.open_gop_s = now - began, last_video - began
+            self._open_gop_age, figures.open_gop_s = now - began, last_video - began
             main, passed_s = video, last_video - self._first_video
             if last_audio is not None:
-                second.av_skew = difference(video.last, audio.last)
+                figures.av_skew_ms = difference(video.last, audio.last)
         elif last_audio is not None:
             main, passed_s = audio, last_audio - self._first_audio
         else:
             return
-        drift = second.drift = passed_s * 1000 - main.dts
+        drift = self._drift = passed_s * 1000 - main.dts
         behind = drift + main.jumped
-        second.drift_dev = behind - self._drifts.add(behind)
+        figures.drift_dev_ms = behind - self._drifts.add(behind)
         pace = self._pace.add((main.dts - main.jumped) / 1000, now)
-        second.pace = pace if behind < 0 else None
+        figures.pace = pace if behind < 0 else None
 
-    def _average(self, second: Second, oldest: Reading, reading: Reading) -> None:
+    def _average(self, figures: Figures, oldest: Reading, reading: Reading) -> None:
         """Over the time between the two."""
         elapsed_ms = reading.elapsed_ms - oldest.elapsed_ms
-        if elapsed_ms:  # Bits a millisecond are kilobits a second.
-            second.video_kbps = round(8 * (reading.video_bytes - oldest.video_bytes) / elapsed_ms, 3)
-            second.audio_kbps = round(8 * (reading.audio_bytes - oldest.audio_bytes) / elapsed_ms, 3)
-            second.wire_kbps = round(8 * (reading.wire_bytes - oldest.wire_bytes) / elapsed_ms, 3)
-            second.out_kbps = round(8 * (reading.out_bytes - oldest.out_bytes) / elapsed_ms, 3)
+        if elapsed_ms:
+            self.video_kbps = _kbps(reading.video_bytes - oldest.video_bytes, elapsed_ms)
+            self.audio_kbps = _kbps(reading.audio_bytes - oldest.audio_bytes, elapsed_ms)
+            self.wire_kbps = _kbps(reading.wire_bytes - oldest.wire_bytes, elapsed_ms)
+            self.out_kbps = _kbps(reading.out_bytes - oldest.out_bytes, elapsed_ms)
         if not reading.video_frames:
             return
+        figures.video_kbps = self.video_kbps
         elapsed_ms = reading.elapsed_ms - max(oldest.elapsed_ms, self._fps_from_ms)
-        second.fps = (reading.video_frames - oldest.video_frames) * 1000 / elapsed_ms if elapsed_ms else None
+        figures.fps = (reading.video_frames - oldest.video_frames) * 1000 / elapsed_ms if elapsed_ms else None
         # Of the first frame on there is no time before it.
         frames = reading.video_frames - (oldest.video_frames or 1)
         dts = reading.video_dts - oldest.video_dts
-        second.fps_media = frames * 1000 / dts if dts > 0 else None
+        figures.fps_media = frames * 1000 / dts if dts > 0 else None
 
     def sample(self, now: float, *, health: Health, target_kbps: int | None) -> Sample:
         """Of the second that was measured just now."""
-        second = self.second
-        reading, before, audience, elapsed_ms = second.reading, second.before, second.audience, second.elapsed_ms
-        intervals, labels = self.intervals, self._publisher.labels
-        fps, fps_media, age = second.fps, second.fps_media, second.open_gop_age
-        drift, drift_dev = second.drift, second.drift_dev
+        reading, before, audience, elapsed_ms = self.reading, self.before, self._audience, self.elapsed_ms
+        figures, labels = self.figures, self._publisher.labels
+        fps, fps_media, age, intervals = (
+            figures.fps,
+            figures.fps_media,
+            self._open_gop_age,
+            figures.keyframe_intervals,
+        )
+        drift, drift_dev = self._drift, figures.drift_dev_ms
         video_bytes = reading.video_bytes - before.video_bytes
         audio_bytes = reading.audio_bytes - before.audio_bytes
         wire_bytes = reading.wire_bytes - before.wire_bytes
         out_bytes = reading.out_bytes - before.out_bytes
-        per_ms = 8 / elapsed_ms if elapsed_ms else 0.0
         self._sequence += 1
         # In the order of its fields: by their names it costs three times as much.
         self.latest = sample = Sample(
@@ -354,30 +369,30 @@ class Meter:
             audio_bytes,
             reading.data_bytes - before.data_bytes,
             wire_bytes,
-            round(video_bytes * per_ms, 3),
-            round(audio_bytes * per_ms, 3),
-            round(wire_bytes * per_ms, 3),
+            _kbps(video_bytes, elapsed_ms),
+            _kbps(audio_bytes, elapsed_ms),
+            _kbps(wire_bytes, elapsed_ms),
             reading.video_frames - before.video_frames,
             reading.audio_frames - before.audio_frames,
             reading.keyframes - before.keyframes,
-            None if fps is None else round(fps, 2),
-            None if fps_media is None else round(fps_media, 2),
+            None if fps is None else round(fps * 100) / 100,
+            None if fps_media is None else round(fps_media * 100) / 100,
             intervals[-1] if intervals else None,
             self._longest_interval,
-            None if age is None else round(age, 3),
-            None if drift is None else round(drift, 1),
-            None if drift_dev is None else round(drift_dev, 1) + 0.0,
-            second.av_skew,
+            None if age is None else round(age * 1000) / 1000,
+            None if drift is None else round(drift * 10) / 10,
+            None if drift_dev is None else round(drift_dev * 10) / 10,
+            figures.av_skew_ms,
             reading.ts_gap - before.ts_gap,
             reading.ts_regress - before.ts_regress,
             reading.missing_frames_est - before.missing_frames_est,
             reading.media_faults - before.media_faults,
-            round(second.idle_s * 1000),
-            second.rtt_ms,
-            second.retrans,
+            round(figures.idle_s * 1000),
+            figures.rtt_ms,
+            self._retrans,
             audience.players,
             out_bytes,
-            round(out_bytes * per_ms, 3),
+            _kbps(out_bytes, elapsed_ms),
             audience.slow_players,
             reading.dropped_frames - before.dropped_frames,
             health,
@@ -389,7 +404,7 @@ class Meter:
     @property
     def totals(self) -> Totals:
         """Of the session up to the latest sample: exactly what the samples add up to."""
-        read = self.second.reading
+        read = self.reading
         return Totals(
             bytes_in=read.video_bytes + read.audio_bytes + read.data_bytes,
             bytes_out=read.out_bytes,
@@ -403,3 +418,8 @@ class Meter:
     def _ask_socket(self) -> SocketFigures:
         ask = self._publisher.socket
         return ask() if ask else SocketFigures(0)
+
+
+def _kbps(size_bytes: int, elapsed_ms: int) -> float:
+    """Bits a millisecond are kilobits a second. To three decimals: `round` takes twice as long for them."""
+    return round(8000 * size_bytes / elapsed_ms) / 1000 if elapsed_ms else 0.0

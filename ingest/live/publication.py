@@ -5,6 +5,7 @@ from typing import Any
 
 from ingest.contracts import Health, HealthRule, Issue, MediaInfo, Sample
 from ingest.live.counted import Audience
+from ingest.live.health import Figures
 from ingest.live.judging import Judging
 from ingest.live.metadata import claimed, encoder_name, sanitise
 from ingest.live.meter import Meter
@@ -31,13 +32,17 @@ class Publication:
     ) -> None:
         """`audience`: as of now. Node, application and name stand in its samples."""
         self.publisher = publisher
-        self.meter = Meter(publisher, now, audience, node=node, app=app, name=name)
+        limits = publisher.limits
+        figures = Figures(
+            expects_audio=limits["expect_audio"], expects_video=limits["expect_video"], max_kbps=limits["max_kbps"]
+        )
+        self.meter = Meter(publisher, now, audience, figures, node=node, app=app, name=name)
         self.encoder = publisher.encoder
         """What the publisher's encoder is called."""
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
         self._judging = Judging(publisher, self.meter, settings, now)
-        self._target_kbps = publisher.limits["target_kbps"]
+        self._target_kbps = limits["target_kbps"]
         self.target_kbps: int | None = None
         """Of the video: what the stream's settings say, else what the metadata claims."""
         self._believe()
@@ -99,7 +104,8 @@ class Publication:
         """Of the time since the last tick."""
         meter = self.meter
         meter.set_wall(now, wall)
-        self._judging.judge(now, wall, meter.measure(now, audience, self._claimed_fps), self._claimed_kbps)
+        meter.measure(now, audience, self._claimed_fps)
+        self._judging.judge(now, wall, self._claimed_kbps)
         return meter.sample(now, health=self.health, target_kbps=self.target_kbps)
 
     def last(self, now: float, audience: Audience) -> Sample:

@@ -17,7 +17,8 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
     publication, state = stream.publication, stream.state
     publisher, meter = (publication.publisher, publication.meter) if publication is not None else (None, None)
     sample: Sample | None = meter.latest if meter is not None and state == "live" else None
-    second = meter.second if meter is not None and sample is not None else None
+    if sample is None:
+        meter = None
     players = stream.subscribers
     return StreamSnapshot(
         id=stream.labels["stream"],
@@ -33,10 +34,10 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         address=publisher.address if publisher is not None else "",
         encoder=publication.encoder if publication is not None else "",
         target_kbps=publication.target_kbps if publication is not None else None,
-        video_kbps=second.video_kbps if second is not None else None,
-        audio_kbps=second.audio_kbps if second is not None else None,
-        wire_kbps=second.wire_kbps if second is not None else None,
-        out_kbps=second.out_kbps if second is not None else None,
+        video_kbps=meter.video_kbps if meter is not None else None,
+        audio_kbps=meter.audio_kbps if meter is not None else None,
+        wire_kbps=meter.wire_kbps if meter is not None else None,
+        out_kbps=meter.out_kbps if meter is not None else None,
         fps=sample.fps if sample is not None else None,
         fps_media=sample.fps_media if sample is not None else None,
         keyframe_interval=sample.keyframe_interval if sample is not None else None,
@@ -50,10 +51,10 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         ts_gap=sample.ts_gap if sample is not None else None,
         ts_regress=sample.ts_regress if sample is not None else None,
         missing_frames_est=sample.missing_frames_est if sample is not None else None,
-        media_faults=meter.media_faults if meter is not None and sample is not None else None,
+        media_faults=meter.reading.media_faults if meter is not None else None,
         timestamp_repairs=stream.time.repairs if sample is not None else None,
         slow_players=sample.slow_players if sample is not None else 0,
-        dropped_frames=meter.dropped.sum if meter is not None and sample is not None else 0,
+        dropped_frames=meter.figures.dropped_frames if meter is not None else 0,
         slowest=_slowest(players) if players else [],
         counters=stream.counters,
         media=stream.media,

@@ -422,7 +422,7 @@ class LiveStream:
     @property
     def counters(self) -> MediaCounters:
         """Since the stream was made, whoever published it; as of the latest tick."""
-        before, now = self._received, self.publication.meter.second.reading if self.publication else NOTHING_READ
+        before, now = self._received, self.publication.meter.reading if self.publication else NOTHING_READ
         return MediaCounters(
             received_bytes=before["received_bytes"] + now.video_bytes + now.audio_bytes + now.data_bytes,
             sent_bytes=self._audience.out_bytes,

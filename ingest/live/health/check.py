@@ -48,7 +48,7 @@ class Check(Generic[F]):
     expected: Callable[[F, Passed], str] | None = None
     """Where it isn't the limit in its unit."""
     passes: Callable[[float, float], bool] = gt
-    """Of a value and a limit."""
+    """Of a value and a limit: `gt`, `ge` or `lt`."""
     measure_bad: Callable[[F], float | None] | None = None
     """By which the bad level is judged, where that is something else."""
     relapse: Callable[[F], float | None] | None = None

@@ -5,6 +5,7 @@ twice as long. During the first seconds of a session nothing is judged, but for 
 """
 
 from collections.abc import Sequence
+from operator import ge, gt, lt
 from typing import Final, Generic
 
 from ingest.contracts import Health, Issue
@@ -129,6 +130,10 @@ class HealthEngine(Generic[F]):
     def judge_by(self, checks: Sequence[Check[F]]) -> None:
         """From now on by other rules. What is open and still judged stays so until it clears by them."""
         self._checks = checks
+        self._over, self._reached, self._under = (
+            [(check.measure, check.warning) for check in checks if check.passes is how] for how in (gt, ge, lt)
+        )
+        self._worse = [check for check in checks if check.measure_bad is not None]
         former, self._rows = self._rows, {}
         for check in checks:
             if row := former.get(check.code):
@@ -138,18 +143,21 @@ class HealthEngine(Generic[F]):
     def update(self, figures: F, now: float, wall: float, *, flows: bool = True) -> list[Issue]:
         """Judge once; to be called about once a second. `flows`: media arrive."""
         is_warm, rows = now >= self._begins, self._rows
+        if is_warm and flows and not rows and self._is_quiet(figures):
+            self._judged = now
+            if self.issues:
+                self.issues = []
+            return self.issues
         found: list[Issue] = []
         for check in self._checks:
             if check.warms_up and not is_warm:
                 continue
             if flows or check.in_silence:
                 value = check.measure(figures)
-                row = rows.get(check.code) if rows else None
+                row = rows.get(check.code)
                 if row is None:
-                    if (value is None or not check.passes(value, check.warning)) and (
-                        check.measure_bad is None or not check.is_bad(figures)
-                    ):
-                        continue  # Nearly always: hundreds of streams are judged each second.
+                    if (value is None or not check.passes(value, check.warning)) and not check.is_bad(figures):
+                        continue
                     row = rows[check.code] = _Row(check)
                 row.update(value, figures, now, wall)
                 if row.is_at_rest:
@@ -163,6 +171,22 @@ class HealthEngine(Generic[F]):
             found.sort(key=lambda issue: LEVELS.index(issue["level"]))
         self.issues = found
         return found
+
+    def _is_quiet(self, figures: F) -> bool:
+        """Whether no check finds anything: so it is nearly always, of hundreds of streams each second."""
+        for measure, limit in self._over:
+            value = measure(figures)
+            if value is not None and value > limit:
+                return False
+        for measure, limit in self._reached:
+            value = measure(figures)
+            if value is not None and value >= limit:
+                return False
+        for measure, limit in self._under:
+            value = measure(figures)
+            if value is not None and value < limit:
+                return False
+        return not any(check.is_bad(figures) for check in self._worse)
 
     def is_over(self, code: str) -> bool:
         """Whether the check's limit was passed when it was judged last, or its issue is open."""
