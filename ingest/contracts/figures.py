@@ -6,11 +6,12 @@ from typing import Any, Literal, NotRequired, TypedDict
 from ingest.contracts.vocabulary import Health, MediaInfo, StreamState
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sample:
     """One second of one publishing session. (session, sequence) identifies it; the lake keeps it as it is.
 
-    Rates are over `elapsed_ms`; `fps`, `fps_media` over the last 5 s. None: not measured (yet).
+    Rates are over `elapsed_ms`; `fps`, `fps_media` over the last 5 s. None: not measured (yet). Nobody changes one; it
+    is not frozen, as each would cost six times as much to make.
     """
 
     session: str

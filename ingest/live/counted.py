@@ -1,16 +1,27 @@
 """What is counted of a stream: of a publishing session, of its players, and of all there was."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from ingest.contracts import MediaCounters
 
 
 @dataclass(slots=True)
 class Counters:
-    """What a sample holds the growth of; all since the session began."""
+    """What the media path counts, since the session began. The timelines count the frames."""
 
+    video_bytes: int = 0
+    audio_bytes: int = 0
+    data_bytes: int = 0
+    keyframes: int = 0
+    media_faults: int = 0
+
+
+class Reading(NamedTuple):
+    """All counters of a session at one moment, since it began: a sample holds the growth from one to the next."""
+
+    elapsed_ms: int = 0
     video_bytes: int = 0
     audio_bytes: int = 0
     data_bytes: int = 0
@@ -24,10 +35,11 @@ class Counters:
     media_faults: int = 0
     out_bytes: int = 0
     dropped_frames: int = 0
-    elapsed_ms: int = 0
+    video_dts: int = 0
+    """Milliseconds from the first frame to the latest."""
 
 
-COUNTED: Final = tuple(field.name for field in fields(Counters))
+NOTHING_READ: Final = Reading()
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,8 @@ class Fanout:
 
     def audience(self, now: float) -> Audience:
         """The players' figures, those that left included in what was sent and dropped."""
+        if not self._players:
+            return self._departed
         slow = sum(1 for player in self.players if player.is_slow(now) and player.is_counted)
         return _joined(self._departed, self.players, count=self.count, slow=slow)
 

@@ -13,7 +13,7 @@ from ingest.live.health.figures import FULL_PERCENT
 from ingest.live.health.measures import MISSING_S
 from ingest.live.health.target import choose
 from ingest.live.limit import BitrateLimit
-from ingest.live.meter import Meter, Second
+from ingest.live.meter import Meter
 from ingest.live.publisher import Publisher
 from ingest.live.settings import LiveSettings
 from ingest.live.windows import Median, Rate, Spread, Total
@@ -40,6 +40,7 @@ class Judging:
     def __init__(self, publisher: Publisher, meter: Meter, settings: LiveSettings, now: float) -> None:
         self._publisher = publisher
         self._meter = meter
+        self.figures = meter.figures
         self._table = settings.checks
         self._begins = now + settings.warm_up_s
         self.limit = BitrateLimit(publisher.limits, settings.limit)
@@ -63,57 +64,37 @@ class Judging:
         own = rule["warning"] if rule is not None else None
         self._silent_s = SILENT_S if own is None else own
 
-    def judge(self, now: float, wall: float, second: Second, claimed_kbps: float | None) -> None:
-        """Once a second, with what the meter has measured just now. `claimed_kbps`: of the video, by the metadata."""
-        meter, limits = self._meter, self._publisher.limits
-        figures = Figures(
-            idle_s=meter.idle_s(now),
-            without_audio_s=meter.without_audio_s,
-            without_video_s=meter.without_video_s,
-            expects_audio=limits["expect_audio"],
-            expects_video=limits["expect_video"],
-            keyframe_intervals=tuple(meter.keyframe_intervals),
-            open_gop_s=meter.open_gop_s,
-            max_kbps=self.limit.max_kbps,
-            fps=second.fps,
-            fps_media=second.fps_media,
-            nominal_fps=meter.video_line.nominal_fps,
-            bitrate_is_low=self.health.is_over(BITRATE_LOW),
-            drift_dev_ms=second.drift_dev,
-            av_skew_ms=meter.av_skew,
-            rtt_ms=second.rtt_ms,
-            publishes=self._publishes(wall),
-            players=second.audience.players,
-            slow_players=second.audience.slow_players,
-            dropped_frames=meter.shown.dropped.sum,
-        )
-        if second.fps is not None:
-            figures.video_kbps = meter.shown.video.kbps
-        if second.pace is not None and meter.is_ahead:
-            figures.pace = second.pace
-        figures.recording_failure = self._publisher.recording() if self._publisher.recording is not None else ""
-        figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
-        flows = not meter.is_paused and figures.idle_s <= self._silent_s
-        self._watch(figures, second, now, flows)
-        figures.target = choose(limits["target_kbps"], claimed_kbps, self._usual.value)
+    def judge(self, now: float, wall: float, claimed_kbps: float | None) -> None:
+        """Once a second, when the meter has measured. `claimed_kbps`: of the video, by the metadata."""
+        publisher, figures = self._publisher, self.figures
+        figures.bitrate_is_low = self.health.is_over(BITRATE_LOW)
+        figures.publishes = self._publishes(wall)
+        if publisher.recording is not None:
+            figures.recording_failure = publisher.recording()
+            figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
+        flows = not self._meter.is_paused and figures.idle_s <= self._silent_s
+        self._watch(figures, now, flows)
+        figures.target = choose(publisher.limits["target_kbps"], claimed_kbps, self._usual.value)
         self.health.update(figures, now, wall, flows=flows)
 
-    def _watch(self, figures: Figures, second: Second, now: float, flows: bool) -> None:
+    def _watch(self, figures: Figures, now: float, flows: bool) -> None:
         """What is measured over time."""
-        grown = second.grown
-        elapsed_ms = grown["elapsed_ms"]
-        self.limit.add(grown["wire_bytes"], elapsed_ms, now)
+        meter = self._meter
+        reading, before, elapsed_ms = meter.reading, meter.before, meter.elapsed_ms
+        self.limit.add(reading.wire_bytes - before.wire_bytes, elapsed_ms, now)
         figures.sent_kbps = self.limit.kbps
-        self._long.add(grown["video_bytes"], elapsed_ms)
-        if len(self._long) == LONG_SECONDS:
+        self._long.add(reading.video_bytes - before.video_bytes, elapsed_ms)
+        if self._long.is_full:
             figures.long_kbps = self._long.kbps
-        is_broken = self._is_broken
+        is_broken = self._is_broken(figures)
         counts = flows and self._settled_s > 0 and (is_broken or not self._was_broken) and now >= self._begins
-        self._discontinuities.add(grown["ts_gap"] + grown["ts_regress"] if counts else 0)
+        found = reading.ts_gap - before.ts_gap + reading.ts_regress - before.ts_regress
+        self._discontinuities.add(found if counts else 0)
         figures.discontinuities = self._discontinuities.sum
+        figures.unevenness = None
         self._was_broken = is_broken
         if not flows:
-            self._meter.begin_anew()
+            meter.begin_anew()
         if not flows or is_broken or self.health.is_open(BITRATE_LOW):
             self._settled_s = 0
             self._bitrates.clear()
@@ -129,13 +110,11 @@ class Judging:
         if share is not None and share >= FULL_PERCENT:
             self._usual.add(figures.video_kbps)
 
-    @property
-    def _is_broken(self) -> bool:
+    def _is_broken(self, figures: Figures) -> bool:
         """Whether nothing comes any more of one of the tracks."""
         meter = self._meter
-        return bool(
-            (meter.audio_line.frames and meter.without_audio_s > MISSING_S)
-            or (meter.video_line.frames and meter.without_video_s > MISSING_S)
+        return (figures.without_audio_s > MISSING_S and meter.audio_line.frames > 0) or (
+            figures.without_video_s > MISSING_S and meter.video_line.frames > 0
         )
 
     @property
@@ -143,9 +122,8 @@ class Judging:
         """A variable bitrate changes with its pictures, while frames come evenly: that is no trouble. On a congested
         network both vary.
         """
-        if len(self._bitrates) < FEWEST_SPREAD:
-            return None
-        bitrates, frames = self._bitrates.variation, self._frame_rates.variation
+        bitrates = self._bitrates.variation(FEWEST_SPREAD)
+        frames = None if bitrates is None else self._frame_rates.variation(FEWEST_SPREAD)
         return None if bitrates is None or frames is None else 100 * min(bitrates, frames)
 
     def _unrecorded_s(self, fails: bool, now: float) -> float | None:

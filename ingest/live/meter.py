@@ -5,16 +5,16 @@ Each figure is defined where it is computed; `contracts.Sample` names the units.
 """
 
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import Final
 
 from ingest import clean
-from ingest.contracts import Health, MediaCounters, Sample, Totals
-from ingest.live.counted import COUNTED, NOTHING_COUNTED, Audience, Counters
+from ingest.contracts import Health, Sample, Totals
+from ingest.live.counted import NOTHING_READ, Audience, Counters, Reading
+from ingest.live.health.figures import LACKING_S, Figures
 from ingest.live.metadata import MOST_ENCODER
 from ingest.live.publisher import Publisher, SocketFigures
 from ingest.live.timeline import Timeline
-from ingest.live.windows import Mean, Rate, Slope, Total
+from ingest.live.windows import Mean, Slope, Total
 from ingest.rtmp.timestamps import difference
 
 SHOWN_SECONDS: Final = 5
@@ -25,45 +25,76 @@ DRIFT_SECONDS: Final = 60
 PACE_SECONDS: Final = 10
 KEYFRAME_INTERVALS: Final = 5
 """Whose largest is in a sample; the checks look at twice as many."""
-LACKING_S: Final = 10.0
-"""Pictures that come for so long without a keyframe, but for the first one, come without them."""
 LONG_LACKING_S: Final = 30.0
 """Once two have come: for so long, and for twice as long as between any of the latest. Encoders that put keyframes
 where scenes change, as x264 does by default, let 250 frames go by in a still one."""
 
 
-@dataclass(slots=True)
-class Second:
-    """What the latest second brought, and the figures of its end; None: not measured (yet)."""
-
-    grown: dict[str, int]
-    audience: Audience
-    rtt_ms: float | None
-    retrans: int | None
-    fps: float | None = None
-    """Mean of 5 s, as `fps_media`."""
-    fps_media: float | None = None
-    drift: float | None = None
-    drift_dev: float | None = None
-    pace: float | None = None
-    """Seconds of media a second, mean of 10 s."""
-
-
-class Shown:
-    """Means over the last 5 s, as cards and the API show them; and what players lost in the last minute."""
-
-    __slots__ = ("audio", "dropped", "fps", "out", "video", "wire")
-
-    def __init__(self) -> None:
-        self.video, self.audio, self.wire, self.out = (Rate(SHOWN_SECONDS) for _ in range(4))
-        self.fps = Rate(SHOWN_SECONDS)
-        self.dropped = Total(DROPPED_SECONDS)
-
-
 class Meter:
     """Of one publishing session. `video`, `audio` and `data` are the media path: additions only."""
 
-    def __init__(self, publisher: Publisher, now: float, audience: Audience) -> None:
+    __slots__ = (
+        "_app",
+        "_audience",
+        "_counters",
+        "_drift",
+        "_drifts",
+        "_dropped",
+        "_dropped_before",
+        "_encoder",
+        "_first_audio",
+        "_first_video",
+        "_fps_from_ms",
+        "_idle_before_s",
+        "_idle_from",
+        "_keyframe_dts",
+        "_longest_interval",
+        "_name",
+        "_node",
+        "_open_gop_age",
+        "_out_before",
+        "_pace",
+        "_publisher",
+        "_readings",
+        "_received_before",
+        "_retrans",
+        "_sequence",
+        "_socket",
+        "_wall_offset",
+        "audio_kbps",
+        "audio_line",
+        "before",
+        "elapsed_ms",
+        "figures",
+        "first_media",
+        "is_paused",
+        "keyframe_intervals",
+        "last_audio",
+        "last_keyframe",
+        "last_media",
+        "last_video",
+        "latest",
+        "out_kbps",
+        "reading",
+        "started",
+        "video_kbps",
+        "video_line",
+        "wire_kbps",
+    )
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        now: float,
+        audience: Audience,
+        figures: Figures,
+        *,
+        node: str,
+        app: str,
+        name: str,
+    ) -> None:
+        """`audience`: as of now. `figures`: for the checks, which the meter fills each second with what it measures.
+        Node, application and name stand in its samples."""
         self.started = now
         self.first_media: float | None = None
         self.last_media: float | None = None
@@ -78,14 +109,39 @@ class Meter:
         self.is_paused = False
         """By the publisher's wish: what doesn't come is not missed."""
         self.latest: Sample | None = None
-        self.shown = Shown()
+        self.figures = figures
+        self.reading = NOTHING_READ
+        """As of the latest second's end, and of its begin."""
+        self.before = NOTHING_READ
+        self.elapsed_ms = 0
+        """Between the two."""
+        self.video_kbps: float | None = None
+        """Means of 5 s, as cards and the API show them. None, as for all that follows: not measured (yet)."""
+        self.audio_kbps: float | None = None
+        self.wire_kbps: float | None = None
+        self.out_kbps: float | None = None
+        self._audience = audience
+        self._retrans: int | None = None
+        self._open_gop_age: float | None = None
+        """Seconds of wall time since the last keyframe, or since the first video where none came."""
+        self._drift: float | None = None
+        """(wall - wall0) - (dts - dts0) in ms at the latest video frame, or audio frame where there is no video."""
+        self._longest_interval: float | None = None
+        """Between the latest keyframes."""
+        self._dropped = Total(DROPPED_SECONDS)
         self._publisher = publisher
+        self._node, self._app, self._name = node, app, name
         self._encoder = ""
         self.call(publisher.encoder)
         self._counters = Counters()
-        self._read = Counters()
-        self._audience = audience
-        self._socket = self._ask_socket()
+        self._readings = deque((NOTHING_READ,), maxlen=SHOWN_SECONDS)
+        """Of the ends of the latest seconds, oldest first."""
+        self._fps_from_ms = 0
+        """Of the session's time: when its first frame came. The time before is no time without frames."""
+        self._socket = socket = self._ask_socket()
+        self._received_before = socket.bytes_received
+        """What the connection had received as the session began; players had been sent and lost so much:"""
+        self._out_before, self._dropped_before = audience.out_bytes, audience.dropped_frames
         self._idle_from = now
         self._idle_before_s = 0.0
         """Its silence when its latest pause began."""
@@ -93,7 +149,6 @@ class Meter:
         self._first_audio = now
         self._keyframe_dts = 0
         self._drifts = Mean(DRIFT_SECONDS)
-        self._media_rate = Slope(SHOWN_SECONDS)
         self._pace = Slope(PACE_SECONDS)
         self._sequence = 0
         self._wall_offset = publisher.started - now
@@ -116,7 +171,6 @@ class Meter:
         line = self.video_line
         if not line.frames:
             self._first_video = now
-            self._media_rate.add(1, 0)
         line.add(timestamp)
         self.last_video = now
         if is_keyframe:
@@ -185,76 +239,21 @@ class Meter:
             return 0.0
         return now - (self._idle_from if self.last_media is None else max(self.last_media, self._idle_from))
 
-    def open_gop_age(self, now: float) -> float | None:
-        """Seconds of wall time since the last keyframe, or since the first video where none came."""
-        if self.last_video is None:
-            return None
-        return now - (self._first_video if self.last_keyframe is None else self.last_keyframe)
-
-    @property
-    def open_gop_s(self) -> float | None:
-        """The same up to the latest frame, which stands still while nothing comes."""
-        return None if self.last_video is None else self.open_gop_age(self.last_video)
-
     @property
     def lacks_keyframes(self) -> bool:
         """Pictures come, and a keyframe is not to be waited for: as with intra refresh, which renews them by parts."""
-        age, intervals = self.open_gop_s, self.keyframe_intervals
-        if age is None:
+        if self.last_video is None:
             return False
+        age, intervals = self.last_video - self._gop_began, self.keyframe_intervals
         return age >= max(LONG_LACKING_S, 2 * max(intervals)) if intervals else age >= LACKING_S
 
     @property
-    def without_audio_s(self) -> float:
-        """How long other media has come without audio. It stands still while nothing comes at all."""
-        return self._without(self.last_audio)
-
-    @property
-    def without_video_s(self) -> float:
-        return self._without(self.last_video)
-
-    def _without(self, last: float | None) -> float:
-        if self.last_media is None or self.first_media is None:
-            return 0.0
-        return self.last_media - (self.first_media if last is None else last)
-
-    @property
-    def drift(self) -> float | None:
-        """(wall - wall0) - (dts - dts0) in ms at the latest video frame, or audio frame where there is no video."""
-        if self.last_video is not None:
-            return (self.last_video - self._first_video) * 1000 - self.video_line.dts
-        if self.last_audio is not None:
-            return (self.last_audio - self._first_audio) * 1000 - self.audio_line.dts
-        return None
-
-    @property
-    def behind_ms(self) -> float | None:
-        """The drift without clocks that were set: how far media is behind real time, since the session began."""
-        drift = self.drift
-        return None if drift is None else drift + self._main_line.jumped
-
-    @property
-    def is_ahead(self) -> bool:
-        """More time of media has come than has passed."""
-        behind = self.behind_ms
-        return behind is not None and behind < 0
-
-    @property
-    def _main_line(self) -> Timeline:
-        return self.audio_line if self.last_video is None else self.video_line
-
-    @property
-    def av_skew(self) -> int | None:
-        """Latest video DTS - latest audio DTS, ms."""
-        if not self.video_line.frames or not self.audio_line.frames:
-            return None
-        return difference(self.video_line.last, self.audio_line.last)
-
-    def wall(self, now: float) -> float:
-        """Seconds since the epoch, by the offset that the latest tick told."""
-        return now + self._wall_offset
+    def _gop_began(self) -> float:
+        """When the latest keyframe came, or the first video where none did."""
+        return self._first_video if self.last_keyframe is None else self.last_keyframe
 
     def set_wall(self, now: float, wall: float) -> None:
+        """Seconds since the epoch, which samples tell from now on."""
         self._wall_offset = wall - now
 
     # --- Once a second ---
@@ -264,103 +263,161 @@ class Meter:
         self._drifts.clear()
         self._pace.clear()
 
-    def measure(self, now: float, audience: Audience, claimed_fps: float | None) -> Second:
+    def measure(self, now: float, audience: Audience, claimed_fps: float | None) -> None:
         """What happened since the last time, which may be less than a second ago when the session ends."""
-        socket = self._ask_socket()
-        grown = self._advance(now, audience, socket)
-        elapsed_ms = grown["elapsed_ms"]
-        retrans = None if socket.retrans is None else socket.retrans - (self._socket.retrans or 0)
+        video, readings, figures = self.video_line, self._readings, self.figures
+        former, socket = self._socket, self._ask_socket()
         self._socket = socket
-        shown = self.shown
-        for rate, counter in (
-            (shown.video, "video_bytes"),
-            (shown.audio, "audio_bytes"),
-            (shown.wire, "wire_bytes"),
-            (shown.out, "out_bytes"),
-        ):
-            rate.add(grown[counter], elapsed_ms)
-        shown.dropped.add(grown["dropped_frames"])
-        line = self.video_line
-        line.settle(claimed_fps)
-        second = Second(grown, audience, socket.rtt_ms, retrans)
-        if line.frames:
-            # The time before the first frame is no time without frames.
-            shown.fps.add(grown["video_frames"], min(elapsed_ms, round((now - self._first_video) * 1000)))
-            second.fps = shown.fps.per_second
-            second.fps_media = self._media_rate.add(line.frames, line.dts / 1000)
-        behind = self.behind_ms
-        if behind is not None:
-            second.drift = self.drift
-            second.drift_dev = behind - self._drifts.add(behind)
-            main = self._main_line
-            second.pace = self._pace.add((main.dts - main.jumped) / 1000, now)
-        return second
+        before = self.before = self.reading
+        reading = self.reading = self._read(now, socket.bytes_received, audience)
+        self.elapsed_ms = reading.elapsed_ms - before.elapsed_ms
+        self._audience = audience
+        self._retrans = None if socket.retrans is None else socket.retrans - (former.retrans or 0)
+        self._dropped.add(reading.dropped_frames - before.dropped_frames)
+        if reading.keyframes != before.keyframes:
+            figures.keyframe_intervals = intervals = tuple(self.keyframe_intervals)
+            self._longest_interval = max(intervals[-KEYFRAME_INTERVALS:], default=None)
+        if reading.video_frames and not before.video_frames:
+            first_ms = reading.elapsed_ms - round((now - self._first_video) * 1000)
+            self._fps_from_ms = max(before.elapsed_ms, first_ms)
+        self._average(figures, readings[0], reading)
+        readings.append(reading)
+        video.settle(claimed_fps)
+        figures.nominal_fps = video.nominal_fps
+        figures.rtt_ms = socket.rtt_ms
+        figures.players, figures.slow_players = audience.players, audience.slow_players
+        figures.dropped_frames = self._dropped.sum
+        figures.idle_s = self.idle_s(now)
+        if self.last_media is not None:
+            self._time(figures, now, self.last_media)
 
-    def sample(
-        self,
-        now: float,
-        second: Second,
-        *,
-        node: str,
-        app: str,
-        name: str,
-        health: Health,
-        target_kbps: int | None,
-    ) -> Sample:
-        """Of the second that was measured just now."""
-        grown, audience, drift_dev = second.grown, second.audience, second.drift_dev
-        elapsed_ms = grown["elapsed_ms"]
-        intervals = self.keyframe_intervals
-        self._sequence += 1
-        labels = self._publisher.labels
-        self.latest = Sample(
-            session=self._publisher.session_id,
-            sequence=self._sequence,
-            at_us=round(self.wall(now) * 1_000_000),
-            node=node,
-            app=app,
-            name=name,
-            stream=labels["stream"],
-            key=labels["key"],
-            video_kbps=_kbps(grown["video_bytes"], elapsed_ms),
-            audio_kbps=_kbps(grown["audio_bytes"], elapsed_ms),
-            wire_kbps=_kbps(grown["wire_bytes"], elapsed_ms),
-            fps=_rounded(second.fps, 2),
-            fps_media=_rounded(second.fps_media, 2),
-            keyframe_interval=intervals[-1] if intervals else None,
-            keyframe_interval_max=max(list(intervals)[-KEYFRAME_INTERVALS:], default=None),
-            open_gop_age=_rounded(self.open_gop_age(now), 3),
-            drift=_rounded(second.drift, 1),
-            drift_dev=None if drift_dev is None else round(drift_dev, 1) + 0.0,
-            av_skew=self.av_skew,
-            idle_ms=round(self.idle_s(now) * 1000),
-            rtt_ms=second.rtt_ms,
-            retrans=second.retrans,
-            players=audience.players,
-            slow_players=audience.slow_players,
-            out_kbps=_kbps(grown["out_bytes"], elapsed_ms),
-            health=health,
-            encoder=self._encoder,
-            target_kbps=target_kbps,
-            **grown,
+    def _read(self, now: float, received_bytes: int, audience: Audience) -> Reading:
+        counters, video, audio = self._counters, self.video_line, self.audio_line
+        return Reading(
+            round((now - self.started) * 1000),  # As a whole, so that rounding never adds up.
+            counters.video_bytes,
+            counters.audio_bytes,
+            counters.data_bytes,
+            received_bytes - self._received_before,
+            video.frames,
+            audio.frames,
+            counters.keyframes,
+            video.gaps + audio.gaps,
+            video.regressions + audio.regressions,
+            video.missing,
+            counters.media_faults,
+            audience.out_bytes - self._out_before,
+            audience.dropped_frames - self._dropped_before,
+            video.dts,
         )
-        return self.latest
 
-    @property
-    def received(self) -> MediaCounters:
-        """Of the session up to the latest sample, without its players."""
-        totals = self.totals
-        return {
-            **NOTHING_COUNTED,
-            "received_bytes": totals["bytes_in"],
-            "video_frames": totals["video_frames"],
-            "audio_frames": totals["audio_frames"],
-        }
+    def _time(self, figures: Figures, now: float, last_media: float) -> None:
+        """What its media's times say."""
+        first_media = self.first_media or 0.0
+        last_video, last_audio, video, audio = self.last_video, self.last_audio, self.video_line, self.audio_line
+        figures.without_video_s = last_media - (first_media if last_video is None else last_video)
+        figures.without_audio_s = last_media - (first_media if last_audio is None else last_audio)
+        if last_video is not None:
+            began = self._gop_began
+            self._open_gop_age, figures.open_gop_s = now - began, last_video - began
+            main, passed_s = video, last_video - self._first_video
+            if last_audio is not None:
+                figures.av_skew_ms = difference(video.last, audio.last)
+        elif last_audio is not None:
+            main, passed_s = audio, last_audio - self._first_audio
+        else:
+            return
+        drift = self._drift = passed_s * 1000 - main.dts
+        behind = drift + main.jumped
+        figures.drift_dev_ms = behind - self._drifts.add(behind)
+        pace = self._pace.add((main.dts - main.jumped) / 1000, now)
+        figures.pace = pace if behind < 0 else None
+
+    def _average(self, figures: Figures, oldest: Reading, reading: Reading) -> None:
+        """Over the time between the two."""
+        elapsed_ms = reading.elapsed_ms - oldest.elapsed_ms
+        if elapsed_ms:
+            self.video_kbps = _kbps(reading.video_bytes - oldest.video_bytes, elapsed_ms)
+            self.audio_kbps = _kbps(reading.audio_bytes - oldest.audio_bytes, elapsed_ms)
+            self.wire_kbps = _kbps(reading.wire_bytes - oldest.wire_bytes, elapsed_ms)
+            self.out_kbps = _kbps(reading.out_bytes - oldest.out_bytes, elapsed_ms)
+        if not reading.video_frames:
+            return
+        figures.video_kbps = self.video_kbps
+        elapsed_ms = reading.elapsed_ms - max(oldest.elapsed_ms, self._fps_from_ms)
+        figures.fps = (reading.video_frames - oldest.video_frames) * 1000 / elapsed_ms if elapsed_ms else None
+        # Of the first frame on there is no time before it.
+        frames = reading.video_frames - (oldest.video_frames or 1)
+        dts = reading.video_dts - oldest.video_dts
+        figures.fps_media = frames * 1000 / dts if dts > 0 else None
+
+    def sample(self, now: float, *, health: Health, target_kbps: int | None) -> Sample:
+        """Of the second that was measured just now."""
+        reading, before, audience, elapsed_ms = self.reading, self.before, self._audience, self.elapsed_ms
+        figures, labels = self.figures, self._publisher.labels
+        fps, fps_media, age, intervals = (
+            figures.fps,
+            figures.fps_media,
+            self._open_gop_age,
+            figures.keyframe_intervals,
+        )
+        drift, drift_dev = self._drift, figures.drift_dev_ms
+        video_bytes = reading.video_bytes - before.video_bytes
+        audio_bytes = reading.audio_bytes - before.audio_bytes
+        wire_bytes = reading.wire_bytes - before.wire_bytes
+        out_bytes = reading.out_bytes - before.out_bytes
+        self._sequence += 1
+        # In the order of its fields: by their names it costs three times as much.
+        self.latest = sample = Sample(
+            self._publisher.session_id,
+            self._sequence,
+            round((now + self._wall_offset) * 1_000_000),
+            elapsed_ms,
+            self._node,
+            self._app,
+            self._name,
+            labels["stream"],
+            labels["key"],
+            video_bytes,
+            audio_bytes,
+            reading.data_bytes - before.data_bytes,
+            wire_bytes,
+            _kbps(video_bytes, elapsed_ms),
+            _kbps(audio_bytes, elapsed_ms),
+            _kbps(wire_bytes, elapsed_ms),
+            reading.video_frames - before.video_frames,
+            reading.audio_frames - before.audio_frames,
+            reading.keyframes - before.keyframes,
+            None if fps is None else round(fps * 100) / 100,
+            None if fps_media is None else round(fps_media * 100) / 100,
+            intervals[-1] if intervals else None,
+            self._longest_interval,
+            None if age is None else round(age * 1000) / 1000,
+            None if drift is None else round(drift * 10) / 10,
+            None if drift_dev is None else round(drift_dev * 10) / 10,
+            figures.av_skew_ms,
+            reading.ts_gap - before.ts_gap,
+            reading.ts_regress - before.ts_regress,
+            reading.missing_frames_est - before.missing_frames_est,
+            reading.media_faults - before.media_faults,
+            round(figures.idle_s * 1000),
+            figures.rtt_ms,
+            self._retrans,
+            audience.players,
+            out_bytes,
+            _kbps(out_bytes, elapsed_ms),
+            audience.slow_players,
+            reading.dropped_frames - before.dropped_frames,
+            health,
+            self._encoder,
+            target_kbps,
+        )
+        return sample
 
     @property
     def totals(self) -> Totals:
         """Of the session up to the latest sample: exactly what the samples add up to."""
-        read = self._read
+        read = self.reading
         return Totals(
             bytes_in=read.video_bytes + read.audio_bytes + read.data_bytes,
             bytes_out=read.out_bytes,
@@ -371,33 +428,11 @@ class Meter:
             duration_ms=read.elapsed_ms,
         )
 
-    def _advance(self, now: float, audience: Audience, socket: SocketFigures) -> dict[str, int]:
-        """Bring the counters up to now; how much each has grown since they were last read."""
-        counters = self._counters
-        counters.wire_bytes += socket.bytes_received - self._socket.bytes_received
-        counters.video_frames = self.video_line.frames
-        counters.audio_frames = self.audio_line.frames
-        counters.ts_gap = self.video_line.gaps + self.audio_line.gaps
-        counters.ts_regress = self.video_line.regressions + self.audio_line.regressions
-        counters.missing_frames_est = self.video_line.missing
-        counters.out_bytes += audience.out_bytes - self._audience.out_bytes
-        counters.dropped_frames += audience.dropped_frames - self._audience.dropped_frames
-        # Rounded as a whole, so that rounding never adds up.
-        counters.elapsed_ms = round((now - self.started) * 1000)
-        grown = {counter: getattr(counters, counter) - getattr(self._read, counter) for counter in COUNTED}
-        self._read = replace(counters)
-        self._audience = audience
-        return grown
-
     def _ask_socket(self) -> SocketFigures:
         ask = self._publisher.socket
         return ask() if ask else SocketFigures(0)
 
 
 def _kbps(size_bytes: int, elapsed_ms: int) -> float:
-    """Bits a millisecond are kilobits a second."""
-    return round(8 * size_bytes / elapsed_ms, 3) if elapsed_ms else 0.0
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)
+    """Bits a millisecond are kilobits a second. To three decimals: `round` takes twice as long for them."""
+    return round(8000 * size_bytes / elapsed_ms) / 1000 if elapsed_ms else 0.0

@@ -5,9 +5,10 @@ from typing import Any
 
 from ingest.contracts import Health, HealthRule, Issue, MediaInfo, Sample
 from ingest.live.counted import Audience
+from ingest.live.health import Figures
 from ingest.live.judging import Judging
 from ingest.live.metadata import claimed, encoder_name, sanitise
-from ingest.live.meter import Meter, Second
+from ingest.live.meter import Meter
 from ingest.live.publisher import Publisher
 from ingest.live.settings import LiveSettings
 
@@ -31,13 +32,20 @@ class Publication:
     ) -> None:
         """`audience`: as of now. Node, application and name stand in its samples."""
         self.publisher = publisher
-        self.meter = Meter(publisher, now, audience)
+        limits = publisher.limits
+        figures = Figures(
+            expects_audio=limits["expect_audio"], expects_video=limits["expect_video"], max_kbps=limits["max_kbps"]
+        )
+        self.meter = Meter(publisher, now, audience, figures, node=node, app=app, name=name)
         self.encoder = publisher.encoder
         """What the publisher's encoder is called."""
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
         self._judging = Judging(publisher, self.meter, settings, now)
-        self._node, self._app, self._name = node, app, name
+        self._target_kbps = limits["target_kbps"]
+        self.target_kbps: int | None = None
+        """Of the video: what the stream's settings say, else what the metadata claims."""
+        self._believe()
 
     # --- What it says of itself ---
 
@@ -46,10 +54,19 @@ class Publication:
         self.metadata = sanitise(metadata)
         self.encoder = encoder_name(self.encoder, self.metadata)
         self.meter.call(self.encoder)
+        self._believe()
 
     def withdraw(self) -> None:
         """It has cleared its metadata."""
         self.metadata = {}
+        self._believe()
+
+    def _believe(self) -> None:
+        """What of the metadata is measured by."""
+        self._claimed_fps = claimed(self.metadata, "framerate", most=MOST_FPS)
+        self._claimed_kbps = claimed(self.metadata, "videodatarate", most=MOST_KBPS)
+        target = self._target_kbps or self._claimed_kbps
+        self.target_kbps = round(target) if target else None
 
     def tell(self, media: MediaInfo) -> None:
         """The metadata are others, or what is known of its media."""
@@ -70,17 +87,8 @@ class Publication:
     @property
     def health(self) -> Health:
         """The worst open issue; none while there is nothing to judge."""
-        return self._judging.health.worst if self.meter.has_media or self.issues else "none"
-
-    @property
-    def target_kbps(self) -> int | None:
-        """Of the video: what the stream's settings say, else what the metadata claims."""
-        target = self.publisher.limits["target_kbps"] or self._claimed_kbps
-        return round(target) if target else None
-
-    @property
-    def _claimed_kbps(self) -> float | None:
-        return claimed(self.metadata, "videodatarate", most=MOST_KBPS)
+        health = self._judging.health
+        return health.worst if self.meter.last_media is not None or health.issues else "none"
 
     def judge_by(self, rules: Mapping[str, HealthRule]) -> None:
         """The stream's own rules of health have changed."""
@@ -94,25 +102,13 @@ class Publication:
 
     def tick(self, now: float, wall: float, audience: Audience) -> Sample:
         """Of the time since the last tick."""
-        self.meter.set_wall(now, wall)
-        second = self._measure(now, audience)
-        self._judging.judge(now, wall, second, self._claimed_kbps)
-        return self._sample(now, second)
+        meter = self.meter
+        meter.set_wall(now, wall)
+        meter.measure(now, audience, self._claimed_fps)
+        self._judging.judge(now, wall, self._claimed_kbps)
+        return meter.sample(now, health=self.health, target_kbps=self.target_kbps)
 
     def last(self, now: float, audience: Audience) -> Sample:
         """Of the time since the last tick, as the session ends. It is not judged any more."""
-        return self._sample(now, self._measure(now, audience))
-
-    def _measure(self, now: float, audience: Audience) -> Second:
-        return self.meter.measure(now, audience, claimed(self.metadata, "framerate", most=MOST_FPS))
-
-    def _sample(self, now: float, second: Second) -> Sample:
-        return self.meter.sample(
-            now,
-            second,
-            node=self._node,
-            app=self._app,
-            name=self._name,
-            health=self.health,
-            target_kbps=self.target_kbps,
-        )
+        self.meter.measure(now, audience, self._claimed_fps)
+        return self.meter.sample(now, health=self.health, target_kbps=self.target_kbps)

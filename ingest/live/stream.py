@@ -11,7 +11,7 @@ from typing import Any, Final
 from ingest.contracts import Labels, MediaCounters, MediaInfo, Sample, StreamState, Totals
 from ingest.live.batch import Batch
 from ingest.live.beginning import Beginning
-from ingest.live.counted import NOTHING_COUNTED, Audience, added
+from ingest.live.counted import NOTHING_COUNTED, NOTHING_READ, Audience
 from ingest.live.description import Description, MediaKind
 from ingest.live.extended import message_of
 from ingest.live.fanout import Fanout, Several
@@ -145,7 +145,7 @@ class LiveStream:
             self._audience = self._fanout.audience(now)
             self._finished.append(publication.last(now, self._audience))
         finally:  # Whatever happens, the name is free for the next publisher.
-            self._received = added((self._received, meter.received))
+            self._received = self.counters
             if meter.has_media:
                 self.left_at = now
             self.publication = None
@@ -505,13 +505,14 @@ class LiveStream:
     @property
     def counters(self) -> MediaCounters:
         """Since the stream was made, whoever published it; as of the latest tick."""
-        sent: MediaCounters = {
-            **NOTHING_COUNTED,
-            "sent_bytes": self._audience.out_bytes,
-            "dropped_frames": self._audience.dropped_frames,
-        }
-        now = self.publication.meter.received if self.publication is not None else NOTHING_COUNTED
-        return added((self._received, now, sent))
+        before, now = self._received, self.publication.meter.reading if self.publication else NOTHING_READ
+        return MediaCounters(
+            received_bytes=before["received_bytes"] + now.video_bytes + now.audio_bytes + now.data_bytes,
+            sent_bytes=self._audience.out_bytes,
+            video_frames=before["video_frames"] + now.video_frames,
+            audio_frames=before["audio_frames"] + now.audio_frames,
+            dropped_frames=self._audience.dropped_frames,
+        )
 
     def tick(self, now: float, wall: float) -> list[Sample]:
         """Samples since the last tick: the last ones of sessions that ended, and one of the session that goes on."""
@@ -519,7 +520,7 @@ class LiveStream:
         self._audience = self._fanout.audience(now)
         if self.publication is not None:
             samples.append(self.publication.tick(now, wall, self._audience))
-        if self.lacks_keyframes:
+        if self._log.is_read and self.lacks_keyframes:
             for subscriber in self._fanout.everyone:
                 subscriber.begin_anywhere()
         return samples

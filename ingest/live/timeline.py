@@ -99,7 +99,7 @@ class Timeline:
         if fps is None and len(self._steps) >= FEWEST_STEPS:
             step = median(self._steps)
             fps = 1000 / step if step > 0 else None
-        if fps is not None:
+        if fps is not None and fps != self.nominal_fps:
             self.nominal_fps = fps
             self._gap_ms = max(GAP_MS, GAP_FRAMES * 1000 / fps)
             self._regular_ms = min(self._gap_ms, MISSING_FRAMES * 1000 / fps - 1)

@@ -1,5 +1,6 @@
 """Means over the last seconds, fed once a second."""
 
+from array import array
 from collections import deque
 from math import sqrt
 from statistics import median
@@ -8,48 +9,54 @@ from statistics import median
 class Rate:
     """Amount a second over the last `seconds` additions."""
 
+    __slots__ = ("_amount", "_amounts", "_at", "_elapsed", "_elapsed_ms", "is_full")
+
     def __init__(self, seconds: int) -> None:
-        self._parts: deque[tuple[int, int]] = deque(maxlen=seconds)
+        self._amounts, self._elapsed = array("q", bytes(8 * seconds)), array("q", bytes(8 * seconds))
+        """Of each addition; where the next goes is the oldest."""
+        self._at = 0
         self._amount = 0
         self._elapsed_ms = 0
-
-    def __len__(self) -> int:
-        return len(self._parts)
+        self.is_full = False
+        """There were so many additions."""
 
     def add(self, amount: int, elapsed_ms: int) -> None:
-        if len(self._parts) == self._parts.maxlen:
-            first_amount, first_elapsed_ms = self._parts[0]
-            self._amount -= first_amount
-            self._elapsed_ms -= first_elapsed_ms
-        self._parts.append((amount, elapsed_ms))
-        self._amount += amount
-        self._elapsed_ms += elapsed_ms
-
-    @property
-    def per_second(self) -> float | None:
-        """None before any time has passed."""
-        return self._amount * 1000 / self._elapsed_ms if self._elapsed_ms else None
+        amounts, elapsed, at = self._amounts, self._elapsed, self._at
+        self._amount += amount - amounts[at]
+        self._elapsed_ms += elapsed_ms - elapsed[at]
+        amounts[at], elapsed[at] = amount, elapsed_ms
+        at += 1
+        if at == len(amounts):
+            self.is_full, at = True, 0
+        self._at = at
 
     @property
     def kbps(self) -> float | None:
-        """Where the amounts are bytes."""
-        rate = self.per_second
-        return None if rate is None else round(rate * 8 / 1000, 3)
+        """Where the amounts are bytes. None before any time has passed."""
+        return round(8 * self._amount / self._elapsed_ms, 3) if self._elapsed_ms else None
 
 
 class Mean:
     """The mean of the last `count` values."""
 
+    __slots__ = ("_sum", "_values")
+
     def __init__(self, count: int) -> None:
         self._values: deque[float] = deque(maxlen=count)
+        self._sum = 0.0
 
     def clear(self) -> None:
         self._values.clear()
+        self._sum = 0.0
 
     def add(self, value: float) -> float:
         """The mean with this value in it."""
-        self._values.append(value)
-        return sum(self._values) / len(self._values)
+        values = self._values
+        if len(values) == values.maxlen:
+            self._sum -= values[0]
+        values.append(value)
+        self._sum += value
+        return self._sum / len(values)
 
 
 class Slope:
@@ -69,16 +76,21 @@ class Slope:
 
 
 class Total:
-    """The sum of the last `count` values."""
+    """The sum of the last `count` values, none of them negative."""
+
+    __slots__ = ("_values", "sum")
 
     def __init__(self, count: int) -> None:
         self._values: deque[int] = deque(maxlen=count)
         self.sum = 0
 
     def add(self, value: int) -> None:
-        if len(self._values) == self._values.maxlen:
-            self.sum -= self._values[0]
-        self._values.append(value)
+        if not value and not self.sum:
+            return  # Nearly always: only zeros would come after zeros.
+        values = self._values
+        if len(values) == values.maxlen:
+            self.sum -= values[0]
+        values.append(value)
         self.sum += value
 
 
@@ -102,14 +114,10 @@ class Spread:
         self._values.clear()
         self._sum = self._squares = 0.0
 
-    def __len__(self) -> int:
-        return len(self._values)
-
-    @property
-    def variation(self) -> float | None:
-        """The coefficient of variation: standard deviation by mean. None while the mean is 0."""
+    def variation(self, fewest: int) -> float | None:
+        """The coefficient of variation: standard deviation by mean. None while the mean is 0, or of fewer values."""
         count = len(self._values)
-        if not count or self._sum <= 0:
+        if count < fewest or self._sum <= 0:
             return None
         mean = self._sum / count
         return sqrt(max(0.0, self._squares / count - mean * mean)) / mean

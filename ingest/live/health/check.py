@@ -48,7 +48,7 @@ class Check(Generic[F]):
     expected: Callable[[F, Passed], str] | None = None
     """Where it isn't the limit in its unit."""
     passes: Callable[[float, float], bool] = gt
-    """Of a value and a limit."""
+    """Of a value and a limit: `gt`, `ge` or `lt`."""
     measure_bad: Callable[[F], float | None] | None = None
     """By which the bad level is judged, where that is something else."""
     relapse: Callable[[F], float | None] | None = None
@@ -57,6 +57,11 @@ class Check(Generic[F]):
     """It is judged while nothing arrives, too; the others then stand still."""
     warms_up: bool = True
     """It is not judged before the warm-up is over."""
+
+    def is_bad(self, figures: F) -> bool:
+        """Whether the bad level's limit is passed, where it is of another figure than the warning's."""
+        value = None if self.measure_bad is None else self.measure_bad(figures)
+        return value is not None and self.passes(value, self.bad)
 
     def limit(self, level: Level) -> float:
         return self.bad if level == "bad" else self.warning

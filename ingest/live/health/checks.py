@@ -10,10 +10,9 @@ from typing import Final
 
 from ingest.live.health import measures
 from ingest.live.health.check import Check, Passed
-from ingest.live.health.figures import Figures
+from ingest.live.health.figures import LACKING_S, Figures
 from ingest.live.health.words import NBSP, at_least, at_most, kbps, percent, span, times, whole
 from ingest.live.limit import TOLERANCE
-from ingest.live.meter import LACKING_S
 
 # --- Words ---
 

@@ -5,6 +5,7 @@ twice as long. During the first seconds of a session nothing is judged, but for 
 """
 
 from collections.abc import Sequence
+from operator import ge, gt, lt
 from typing import Final, Generic
 
 from ingest.contracts import Health, Issue
@@ -51,7 +52,7 @@ class _Latch:
 
 
 class _Row(Generic[F]):
-    """A check of one session."""
+    """A check of one session that finds something, or did of late."""
 
     __slots__ = ("_latches", "check", "is_at_rest", "is_over", "issue")
 
@@ -61,7 +62,7 @@ class _Row(Generic[F]):
         self.is_over = False
         """The warning's limit is passed, whether for its hold or not."""
         self._latches: dict[Level, _Latch] = {level: _Latch() for level in LEVELS}
-        self.is_at_rest = True
+        self.is_at_rest = False
         """No level is open or about to be."""
 
     def update(self, value: float | None, figures: F, now: float, wall: float) -> None:
@@ -80,12 +81,6 @@ class _Row(Generic[F]):
                 since = min(other.since for other in self._latches.values() if other.is_open)
                 issue = self._told(level, measured, is_over, figures, since, wall)
         self.issue = issue
-
-    def is_bad(self, figures: F) -> bool:
-        """Whether the bad level's limit is passed, where it is of another figure than the warning's."""
-        check = self.check
-        value = None if check.measure_bad is None else check.measure_bad(figures)
-        return value is not None and check.passes(value, check.bad)
 
     def _relapses(self, level: Level, figures: F) -> bool:
         """Whether the level stays open, though its limit isn't passed just now."""
@@ -116,13 +111,8 @@ class _Row(Generic[F]):
         )
 
     def stand_still(self, for_s: float) -> None:
-        if not self.is_at_rest:
-            for latch in self._latches.values():
-                latch.stand_still(for_s)
-
-    def take_over(self, former: "_Row[F]") -> None:
-        """What was open under other limits goes on from there."""
-        self.issue, self._latches, self.is_at_rest = former.issue, former._latches, former.is_at_rest
+        for latch in self._latches.values():
+            latch.stand_still(for_s)
 
 
 class HealthEngine(Generic[F]):
@@ -132,43 +122,71 @@ class HealthEngine(Generic[F]):
         self._begins = started + warm_up_s
         self._judged = started
         self._rows: dict[str, _Row[F]] = {}
+        """Of the checks that are not at rest: nearly always none."""
         self.judge_by(checks)
         self.issues: list[Issue] = []
         """Those that are open, worst first, in the table's order. Replaced as a whole, never changed in place."""
 
     def judge_by(self, checks: Sequence[Check[F]]) -> None:
         """From now on by other rules. What is open and still judged stays so until it clears by them."""
-        former, self._rows = self._rows, {check.code: _Row(check) for check in checks}
-        for code, row in self._rows.items():
-            if code in former:
-                row.take_over(former[code])
-        self._plan = [
-            (row, check.measure, check.passes, check.warning, check.in_silence, check.warms_up)
-            for row in self._rows.values()
-            for check in (row.check,)
-        ]
+        self._checks = checks
+        self._over, self._reached, self._under = (
+            [(check.measure, check.warning) for check in checks if check.passes is how] for how in (gt, ge, lt)
+        )
+        self._worse = [check for check in checks if check.measure_bad is not None]
+        former, self._rows = self._rows, {}
+        for check in checks:
+            if row := former.get(check.code):
+                row.check = check
+                self._rows[check.code] = row
 
     def update(self, figures: F, now: float, wall: float, *, flows: bool = True) -> list[Issue]:
         """Judge once; to be called about once a second. `flows`: media arrive."""
-        is_warm = now >= self._begins
+        is_warm, rows = now >= self._begins, self._rows
+        if is_warm and flows and not rows and self._is_quiet(figures):
+            self._judged = now
+            if self.issues:
+                self.issues = []
+            return self.issues
         found: list[Issue] = []
-        for row, measure, passes, warning, in_silence, warms_up in self._plan:
-            if warms_up and not is_warm:
+        for check in self._checks:
+            if check.warms_up and not is_warm:
                 continue
-            if flows or in_silence:
-                value = measure(figures)
-                if row.is_at_rest and (value is None or not passes(value, warning)) and not row.is_bad(figures):
-                    continue  # Nearly always: hundreds of streams are judged in one turn of the loop.
+            if flows or check.in_silence:
+                value = check.measure(figures)
+                row = rows.get(check.code)
+                if row is None:
+                    if (value is None or not check.passes(value, check.warning)) and not check.is_bad(figures):
+                        continue
+                    row = rows[check.code] = _Row(check)
                 row.update(value, figures, now, wall)
-            else:
+                if row.is_at_rest:
+                    del rows[check.code]
+            elif row := rows.get(check.code):
                 row.stand_still(now - self._judged)
-            if row.issue is not None:
+            if row is not None and row.issue is not None:
                 found.append(row.issue)
         self._judged = now
         if len(found) > 1:
             found.sort(key=lambda issue: LEVELS.index(issue["level"]))
         self.issues = found
         return found
+
+    def _is_quiet(self, figures: F) -> bool:
+        """Whether no check finds anything: so it is nearly always, of hundreds of streams each second."""
+        for measure, limit in self._over:
+            value = measure(figures)
+            if value is not None and value > limit:
+                return False
+        for measure, limit in self._reached:
+            value = measure(figures)
+            if value is not None and value >= limit:
+                return False
+        for measure, limit in self._under:
+            value = measure(figures)
+            if value is not None and value < limit:
+                return False
+        return not any(check.is_bad(figures) for check in self._worse)
 
     def is_over(self, code: str) -> bool:
         """Whether the check's limit was passed when it was judged last, or its issue is open."""

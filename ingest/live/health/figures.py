@@ -80,3 +80,6 @@ class Figures:
 
 FULL_PERCENT = 90.0
 """Of the nominal frame rate: from here on the frames count as all there."""
+
+LACKING_S = 10.0
+"""Pictures that come for so long without a keyframe, but for the first one, come without them."""
