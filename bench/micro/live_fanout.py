@@ -71,7 +71,7 @@ def deliver(players: int, messages_per_flush: int) -> float:
     stream = on_air()
     stream.video(0, KEYFRAME, 0.0)
     for _ in range(players):
-        subscriber = Subscriber(1, QueueLimits(), lambda _: None, send=lambda batch: bool(batch.wire(1)))
+        subscriber = Subscriber(1, QueueLimits(), lambda _: None, write=bool)
         stream.subscribe(subscriber, 0.0)
         subscriber.take()
         stream.catch_up(subscriber)

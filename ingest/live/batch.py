@@ -1,6 +1,7 @@
 """What came to a live stream since its last flush, as its readers are given it: each form is made once."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from ingest.live.shared import SharedMessage
 from ingest.live.stream_log import FRAME, KEYFRAME, KIND, VIDEO, Span, StreamLog
@@ -14,7 +15,6 @@ class Batch:
         "_log",
         "_messages",
         "_span",
-        "_wires",
         "audio_frames",
         "keyframes",
         "payload_bytes",
@@ -26,8 +26,7 @@ class Batch:
         self._log = log
         self._span = span
         self._messages: list[SharedMessage] | None = None
-        self._wires: dict[int, bytes] = {}
-        self._forms: dict[Callable[[Batch], bytes], bytes] = {}
+        self._forms: dict[Form, bytes] = {}
         self.wire_bytes = span.end - span.start
         """In chunks; `payload_bytes`: of the messages themselves."""
         self.payload_bytes = self.video_frames = self.audio_frames = self.keyframes = 0
@@ -50,14 +49,21 @@ class Batch:
 
     def wire(self, stream_id: int) -> bytes:
         """All of them, in chunks, on this message stream."""
-        found = self._wires.get(stream_id)
-        if found is None:
-            found = self._wires[stream_id] = self._log.wire(self._span, stream_id)
-        return found
+        return self._log.wire(self._span, stream_id)
 
-    def form(self, make: "Callable[[Batch], bytes]") -> bytes:
+    def form(self, make: "Form") -> bytes:
         """What `make` makes of it."""
         found = self._forms.get(make)
         if found is None:
             found = self._forms[make] = make(self)
         return found
+
+
+Form = Callable[[Batch], bytes]
+"""How some readers are sent a batch. Those of the same form are sent the same bytes."""
+
+
+@lru_cache(maxsize=64)
+def in_chunks(stream_id: int) -> Form:
+    """For who plays on this message stream."""
+    return lambda batch: batch.wire(stream_id)

@@ -8,13 +8,13 @@ append for each message; it is level again once that is empty (see `Subscriber`)
 
 from typing import Final
 
-from ingest.live.batch import Batch
+from ingest.live.batch import Batch, Form
 from ingest.live.counted import Audience
 from ingest.live.extended import EVERYTHING, ExtendedMessage
 from ingest.live.queue import offer
 from ingest.live.shared import Kind, SharedMessage
 from ingest.live.stream_log import StreamLog
-from ingest.live.subscriber import Given, Subscriber
+from ingest.live.subscriber import Given, Subscriber, Write
 
 Several = tuple[Subscriber, ...]
 
@@ -26,7 +26,7 @@ class Fanout:
     as often as they like between two batches.
     """
 
-    __slots__ = ("_departed", "_given", "_level", "_level_tuple", "_log", "_players", "_queued", "_several", "_taps")
+    __slots__ = ("_departed", "_given", "_groups", "_level", "_log", "_players", "_queued", "_several", "_taps")
 
     def __init__(self, log: StreamLog) -> None:
         self._log = log
@@ -35,7 +35,8 @@ class Fanout:
         """The players, as long as no other comes or goes."""
         self._taps: dict[Subscriber, None] = {}
         self._level: dict[Subscriber, None] = {}
-        self._level_tuple: Several | None = ()
+        self._groups: dict[Form, list[tuple[Write, Subscriber]]] | None = {}
+        """Those that are level, by how they are given a batch."""
         self._queued: dict[tuple[Kind, int], dict[int, Several]] = {}
         """Those with a queue: by kind and needs of a message, and then by what they lack of the needs."""
         self._given = Given()
@@ -109,7 +110,7 @@ class Fanout:
         if (subscriber in self._players or subscriber in self._taps) and subscriber not in self._level:
             subscriber.become_level(self._given)
             self._level[subscriber] = None
-            self._level_tuple = None
+            self._groups = None
             self._queued.clear()
 
     def fall_behind(self, subscriber: Subscriber) -> None:
@@ -117,7 +118,7 @@ class Fanout:
         if subscriber in self._level:
             del self._level[subscriber]
             subscriber.fall_behind()
-            self._level_tuple = None
+            self._groups = None
             self._queued.clear()
 
     def all_fall_behind(self) -> None:
@@ -129,16 +130,30 @@ class Fanout:
 
     def deliver(self, batch: Batch, main: dict[Kind, int]) -> None:
         """`main`: the main track of each kind."""
-        level = self._level_tuple
-        if level is None:
-            level = self._level_tuple = tuple(self._level)
-        behind = [subscriber for subscriber in level if not subscriber.send(batch)]
+        behind = []
+        for form, members in self._grouped().items():
+            data = batch.form(form)
+            for write, subscriber in members:
+                try:
+                    if not write(data):
+                        behind.append(subscriber)
+                except Exception:  # Our own fault: its queue meets it again, and that ends this player only.
+                    behind.append(subscriber)
         for subscriber in behind:
             self.fall_behind(subscriber)
         self._given.add(batch)
         if len(self._level) < len(self._players) + len(self._taps):
             for message in batch.messages:
                 self._queue(message, main)
+
+    def _grouped(self) -> dict[Form, list[tuple[Write, Subscriber]]]:
+        groups = self._groups
+        if groups is None:
+            groups = self._groups = {}
+            for subscriber in self._level:
+                if subscriber.write is not None:
+                    groups.setdefault(subscriber.form, []).append((subscriber.write, subscriber))
+        return groups
 
     def _queue(self, message: SharedMessage, main: dict[Kind, int]) -> None:
         """To each that has a queue, as it takes it."""

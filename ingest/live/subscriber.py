@@ -9,7 +9,7 @@ from math import inf
 from typing import Final
 
 from ingest.contracts import Totals
-from ingest.live.batch import Batch
+from ingest.live.batch import Batch, Form, in_chunks
 from ingest.live.dropping import QueueLimits
 from ingest.live.extended import EVERYTHING
 from ingest.live.queue import Gate, PlayerQueue, offer
@@ -21,8 +21,8 @@ SLOW_FOR_S: Final = 30.0
 """and one for which frames were dropped, for so long."""
 
 
-Send = Callable[[Batch], bool]
-"""Gives the peer a batch. False: it can't take it now. Raises nothing, and changes no stream's subscribers."""
+Write = Callable[[bytes], bool]
+"""Gives the peer a batch in its form. False: it can't take it now. It must change no stream's subscribers."""
 
 
 class Given:
@@ -60,13 +60,14 @@ class Subscriber(PlayerQueue):
         "_given",
         "_given_before",
         "_known_dropped",
-        "_send",
         "_sent_bytes",
+        "form",
         "is_counted",
         "muted",
         "session_id",
         "stream_id",
         "takes",
+        "write",
     )
 
     def __init__(
@@ -75,13 +76,14 @@ class Subscriber(PlayerQueue):
         limits: QueueLimits,
         wake: Callable[["Subscriber"], object],
         *,
-        send: Send | None = None,
-        counts_payloads: bool = False,
+        write: Write | None = None,
+        form: Form | None = None,
         session_id: str = "",
         is_counted: bool = True,
         takes: int = EVERYTHING,
     ) -> None:
-        """`send`: None: it takes messages one by one, always. `counts_payloads`: what it is sent is not in chunks."""
+        """`write`: None: it takes messages one by one, always. `form`: None: in chunks; what others are sent is counted
+        by payloads."""
         super().__init__(limits, wake)
         self.stream_id = stream_id
         """The message stream that the player plays on."""
@@ -91,8 +93,10 @@ class Subscriber(PlayerQueue):
         self.takes = takes
         """Which messages it understands beside plain ones: flags of CapsEx."""
         self._sent_bytes = 0
-        self._send = send
-        self._counts_payloads = counts_payloads
+        self.write = write
+        self.form = form or in_chunks(stream_id)
+        """How it is given a batch."""
+        self._counts_payloads = form is not None
         self._given: Given | None = None
         """While it is level: what those are given,"""
         self._given_before: Given | None = None
@@ -169,7 +173,7 @@ class Subscriber(PlayerQueue):
     def may_be_level(self, *, without_video: bool) -> bool:
         """Whether it is to be given all that comes, and has all that came. `without_video`: of a stream that has none,
         so that there is no keyframe to wait for."""
-        if self._send is None or self._queue or self.muted:
+        if self.write is None or self._queue or self.muted:
             return False
         return self._gate is Gate.OPEN or (without_video and self._gate is Gate.JOINING)
 
@@ -185,10 +189,6 @@ class Subscriber(PlayerQueue):
             self._audio += given.audio_frames - before.audio_frames
             self._keyframes += given.keyframes - before.keyframes
         self._given = self._given_before = None
-
-    def send(self, batch: Batch) -> bool:
-        """To be called while it is level. False: its peer can't take it now."""
-        return self._send is not None and self._send(batch)
 
     @property
     def sent_bytes(self) -> int:

@@ -14,8 +14,8 @@ from ingest.live import LiveStream
 
 logger = logging.getLogger(__name__)
 
-AUDIO_S: Final = 0.025
-"""Between two frames of 40 a second, or most of the time between two of 30."""
+AUDIO_S: Final = 0.035
+"""A little more than between two frames of 30 a second."""
 
 
 class Flushable(Protocol):

@@ -90,7 +90,7 @@ class Outlet:
         """Media that other peers are sent too. False: there is no room for all of it now, and nothing was written."""
         window = self.window
         sent = window.sent + len(data)
-        if not self.is_open or sent > window.closes_at or self._kept or self.transport.is_closing():
+        if not self.is_open or sent > window.closes_at or self.transport.is_closing():
             return False
         window.sent = sent
         self.transport.write(data)

@@ -4,7 +4,6 @@ from typing import Final, Literal
 
 from ingest.contracts import EndReason, PlayAccept, Totals
 from ingest.live import LiveStream, Passage, Subscriber
-from ingest.live.batch import Batch
 from ingest.live.fanout import ALL_KINDS
 from ingest.live.passage import MASK
 from ingest.live.shared import Kind, SharedMessage
@@ -55,7 +54,12 @@ class Playing(Player):
         config = connection.server.config
         takes = connection.rtmp.capabilities.caps_ex or 0
         self.subscriber = Subscriber(
-            stream_id, config.queue, self._wake, send=self._send, session_id=self.session_id, takes=takes
+            stream_id,
+            config.queue,
+            self._wake,
+            write=connection.outlet.write_shared,
+            session_id=self.session_id,
+            takes=takes,
         )
         self._outlet = connection.outlet
         self._batch_bytes = config.write_high_bytes
@@ -223,14 +227,6 @@ class Playing(Player):
         if reason == "unsupported_codec":
             return Status("error", PLAY_NO_SUPPORTED_TRACK, self.unsupported())
         return super().status_of(reason)
-
-    def _send(self, batch: Batch) -> bool:
-        """What all are given that are level."""
-        try:
-            return self._outlet.write_shared(batch.wire(self.stream_id))
-        except Exception as error:
-            self.broken(error)
-            return False
 
     def _wake(self, _subscriber: Subscriber) -> None:
         self.connection.server.flusher.mark(self)

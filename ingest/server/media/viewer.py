@@ -73,8 +73,8 @@ class Viewing:
             STREAM_ID,
             config.queue,
             self._wake,
-            send=self._send,
-            counts_payloads=True,
+            write=self._write,
+            form=tags_of,
             session_id=self.session_id,
             is_counted=not accept.get("preview", False),
             takes=0,  # HTTP has no way to say more.
@@ -97,15 +97,11 @@ class Viewing:
     def status_of(self, reason: EndReason) -> Status | None:
         return None
 
-    def _send(self, batch: Batch) -> bool:
+    def _write(self, tags: bytes) -> bool:
         """What all viewers are given that are level."""
         if self._stopped or not self._outlet.is_open:
             return False
-        try:
-            tags = batch.form(tags_of)
-            self.connection.write_media([tags], len(tags))
-        except Exception as error:
-            self.broken(error)
+        self.connection.write_media([tags], len(tags))
         return True
 
     def _wake(self, _subscriber: Subscriber) -> None:

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.live import LiveStream, QueueLimits, Registry, Subscriber
-from ingest.live.batch import Batch
 from ingest.live.extended import EVERYTHING
 from ingest.live.shared import Kind
 from ingest.rtmp.media import write_video
@@ -44,20 +43,20 @@ class Watcher:
     def __init__(self, stream: LiveStream, now: float, stream_id: int, takes: int) -> None:
         self.stream = stream
         self.data = b""
-        self.batches = 0
+        self.given: list[bytes] = []
         self.is_full = self.is_marked = False
         self.subscriber = Subscriber(
-            stream_id, NO_BOUNDS, self._wake, send=self._send, session_id="player", takes=takes
+            stream_id, NO_BOUNDS, self._wake, write=self._write, session_id="player", takes=takes
         )
         stream.subscribe(self.subscriber, now)
 
     def _wake(self, _subscriber: Subscriber) -> None:
         self.is_marked = True
 
-    def _send(self, batch: Batch) -> bool:
+    def _write(self, data: bytes) -> bool:
         if not self.is_full:
-            self.data += batch.wire(self.subscriber.stream_id)
-            self.batches += 1
+            self.data += data
+            self.given.append(data)
         return not self.is_full
 
     def flush(self) -> None:
@@ -222,18 +221,15 @@ def test_players_that_have_caught_up_are_given_the_same_bytes() -> None:
         pair.join(stream_id, EVERYTHING)
         pair.video(key=False, size=300)
         pair.deliver()
-    given: list[bytes] = []
     for _, watcher in pair.players:
         assert watcher.subscriber.is_level
-        watcher.batches = 0
+        watcher.given.clear()
     pair.video(key=False, size=300)
     pair.audio(40)
-    span = pair.batched._log.take()
-    assert span is not None
-    batch = Batch(pair.batched._log, span)
-    given = [batch.wire(watcher.subscriber.stream_id) for _, watcher in pair.players]
-    assert given[0] is given[1]
-    assert [message.stream_id for message in read_chunks(given[2])] == [3, 3]
+    pair.deliver()
+    ((one,), (other,), (third,)) = (watcher.given for _, watcher in pair.players)
+    assert one is other
+    assert [message.stream_id for message in read_chunks(third)] == [3, 3]
 
 
 def test_messages_between_two_deliveries_wake_once_and_a_picture_once_more() -> None:

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 from ingest.rtmp import ClientConnection, Limits, ServerConnection, events
+from ingest.rtmp.chunks.run_reader import Run
 from ingest.rtmp.handshake import Scheme
 
 SERVER_NONCE = bytes(Random(1).randbytes(1528))
@@ -113,3 +114,7 @@ class Sink:
 
     def video(self, timestamp: int, payload: bytes) -> None:
         self.taken.append(("video", timestamp, payload))
+
+    def run(self, run: Run) -> None:
+        for is_video, timestamp, start, size in run.messages:
+            self.taken.append(("video" if is_video else "audio", timestamp, run.payload(start, size)))
