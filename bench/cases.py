@@ -9,7 +9,7 @@ from bench.measure import Case, connect_cycles
 from bench.peers import Start, nginx, rtmpweb
 from bench.table import Contest
 
-FLUSHES_MS = (0, 50, 100)
+FLUSHES_MS = (0, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class Field:
     template: rtmpweb.Template
     against: str
 
-    def servers(self, flushes_ms: Iterable[int] = (0,)) -> dict[str, Start]:
-        """rtmpweb once for each flush interval; the peer last, with which they are compared."""
+    def servers(self, flushes_ms: Iterable[int] = (0,), *, record: bool = False) -> dict[str, Start]:
+        """rtmpweb once for each flush interval; the peer last, with which they are compared. `record`: all streams."""
         found: dict[str, Start] = {}
         for flush_ms in flushes_ms:
             label = f"{rtmpweb.NAME}, flush {flush_ms} ms" if flush_ms else rtmpweb.NAME
-            found[label] = partial(rtmpweb.running, self.form, self.template, flush_ms)
+            found[label] = partial(rtmpweb.running, self.form, self.template, flush_ms, record=record)
         if self.against == "nginx":
-            found[nginx.NAME] = nginx.running
+            found[nginx.NAME] = partial(nginx.running, record=record)
         return found
 
 
@@ -42,6 +42,13 @@ def field(form: str, template: rtmpweb.Template, against: str) -> Field:
 def ingest(servers: Field, publishers: int, mbps: float, chunk_size: int = 4096) -> Contest:
     name = f"ingest {publishers}x{mbps:g} Mbps, chunk {chunk_size}"
     return Contest(name, Case(publishers, mbps, chunk_size).measure, servers.servers())
+
+
+def played(servers: Field, publishers: int, mbps: float) -> Contest:
+    """Each publisher has a player, and is recorded."""
+    name = f"played and recorded {publishers}x{mbps:g} Mbps"
+    case = Case(publishers, mbps, players=publishers, each=True)
+    return Contest(name, case.measure, servers.servers(record=True))
 
 
 def fanout(servers: Field, players: int, mbps: float, flushes_ms: Iterable[int] = FLUSHES_MS) -> Contest:
@@ -59,6 +66,8 @@ TABLE: dict[str, Callable[[Field], Contest]] = {
     "ingest-100x1": partial(ingest, publishers=100, mbps=1),
     "ingest-50x5-chunk128": partial(ingest, publishers=50, mbps=5, chunk_size=128),
     "ingest-50x5-chunk60000": partial(ingest, publishers=50, mbps=5, chunk_size=60_000),
+    "played-100x5": partial(played, publishers=100, mbps=5),
+    "played-100x1": partial(played, publishers=100, mbps=1),
     "fanout-100x5": partial(fanout, players=100, mbps=5),
     "fanout-300x5": partial(fanout, players=300, mbps=5),
     "fanout-300x1": partial(fanout, players=300, mbps=1),

@@ -28,6 +28,7 @@ FIGURES = {
     "cpu_s_per_gb": "CPU seconds of the server's processes per gigabyte ingested or, with players, delivered",
     "cycles_per_cpu_s": "connect, createStream, publish, close: how many for a CPU second of the server's",
     "us_per_message": "CPU microseconds per message ingested",
+    "children_cores": "what the server's children used of a core beside its own CPU time: pictures of streams",
     "kernel_share": "how much of the CPU time the kernel took, for sockets above all",
     "rss_mb": "resident memory of the server's processes at the window's end, MB",
     "kb_per_player": "the same less that with 16 players, for each of the others, kB",
@@ -52,20 +53,25 @@ class Case:
     mbps: float
     chunk_size: int = 4096
     players: int = 0
+    each: bool = False
+    """Each player plays a stream of its own; what counts is what was ingested then."""
 
     def measure(self, start: Start, seconds: float) -> Figures:
         with _pinned(start) as server:
-            meter = Meter(server.pid)
+            meter = Meter(server)
             target = Target.of(server.url, server.app)
-            load = Load(target, clip(self.mbps), self.publishers, self.chunk_size, self.players, seconds=seconds)
+            load = Load(
+                target, clip(self.mbps), self.publishers, self.chunk_size, self.players, self.each, seconds=seconds
+            )
             with on_core(cores()[1]):
                 window = uvloop.run(run(load, meter))
         return self._figures(window, meter)
 
     def _figures(self, window: Window, meter: "Meter") -> Figures:
-        size = window.bytes_out if self.players else window.bytes_in
+        size = window.bytes_out if self.players and not self.each else window.bytes_in
         found = {
             "cpu_s_per_gb": meter.cpu_s / size * 1e9,
+            "children_cores": meter.children_s / window.seconds,
             "kernel_share": meter.kernel_share,
             "rss_mb": meter.last.rss_bytes / 1e6,
             "generator_cores": window.own_cpu,
@@ -73,8 +79,10 @@ class Case:
             "lost": window.missing + window.left_out + len(window.errors),
             **meter.noise(window.own_cpu, window.seconds),
         }
+        if not self.players or self.each:
+            found["us_per_message"] = meter.cpu_s / window.messages * 1e6
         if not self.players:
-            return found | {"us_per_message": meter.cpu_s / window.messages * 1e6}
+            return found
         grown = meter.last.rss_bytes - meter.before_players.rss_bytes
         found["kb_per_player"] = grown / 1e3 / max(1, self.players - FIRST_PLAYERS)
         found["sends_per_s"] = window.reads / window.seconds
@@ -98,11 +106,12 @@ def _pinned(start: Start) -> Iterator[Server]:
 def connect_cycles(start: Start, seconds: float) -> Figures:
     """A `Measure`: connect, createStream, publish and close, again and again."""
     with _pinned(start) as server:
-        meter = Meter(server.pid)
+        meter = Meter(server)
         with on_core(cores()[1]):
             cycles = uvloop.run(run_cycles(Target.of(server.url, server.app), seconds, meter))
     return {
         "cycles_per_cpu_s": cycles.count / meter.cpu_s,
+        "children_cores": meter.children_s / cycles.seconds,
         "kernel_share": meter.kernel_share,
         "rss_mb": meter.last.rss_bytes / 1e6,
         "generator_cores": cycles.own_cpu,
@@ -117,24 +126,29 @@ class Meter:
     last: Usage
     before_players: Usage
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def _usage(self) -> Usage:
+        return usage(self._server.pid, alone=self._server.alone)
 
     def joining(self) -> None:
-        self.before_players = usage(self._pid)
+        self.before_players = self._usage()
 
     def begin(self) -> None:
         self._machine_s = machine_cpu_s()
-        self._first = usage(self._pid)
+        self._whole_s = usage(self._server.pid).cpu_s
+        self._first = self._usage()
 
     def end(self) -> None:
-        self.last = usage(self._pid)
+        self.last = self._usage()
         self.cpu_s = max(self.last.cpu_s - self._first.cpu_s, 1 / TICKS_PER_S)
         self.kernel_share = (self.last.kernel_s - self._first.kernel_s) / self.cpu_s
+        self.children_s = max(0.0, usage(self._server.pid).cpu_s - self._whole_s - self.cpu_s)
         self._machine_s = machine_cpu_s() - self._machine_s
 
     def noise(self, generator_cores: float, seconds: float) -> Figures:
-        others = (self._machine_s - self.cpu_s) / seconds - generator_cores
+        others = (self._machine_s - self.cpu_s - self.children_s) / seconds - generator_cores
         return {"other_cores": max(0.0, others), "load_average": os.getloadavg()[0]}
 
 

@@ -19,7 +19,7 @@ children that ended."""
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of a process and all its descendants."""
+    """Of a process, and of its descendants where they are asked for."""
 
     cpu_s: float
     """User and system time, with that of children that have ended."""
@@ -29,10 +29,10 @@ class Usage:
     """Resident memory; what processes share is counted for each."""
 
 
-def usage(pid: int) -> Usage:
-    """Raises ProcessLookupError when the process is gone."""
+def usage(pid: int, *, alone: bool = False) -> Usage:
+    """Of the process `alone`, or with all its descendants. Raises ProcessLookupError when it is gone."""
     user = kernel = pages = 0
-    for member in (pid, *descendants(pid)):
+    for member in (pid, *(() if alone else descendants(pid))):
         try:
             fields = (PROC / str(member) / "stat").read_text().rpartition(") ")[2].split()
         except OSError:
@@ -40,8 +40,8 @@ def usage(pid: int) -> Usage:
                 raise ProcessLookupError(f"process {pid} is gone") from None
             continue  # A child that ended meanwhile: its time is its parent's now.
         own_user, own_kernel, children_user, children_kernel = map(int, fields[UTIME : UTIME + 4])
-        user += own_user + children_user
-        kernel += own_kernel + children_kernel
+        user += own_user + (0 if alone else children_user)
+        kernel += own_kernel + (0 if alone else children_kernel)
         pages += int(fields[RSS])
     return Usage((user + kernel) / TICKS_PER_S, kernel / TICKS_PER_S, pages * PAGE_BYTES)
 

@@ -21,6 +21,7 @@ COLUMNS = {
     "cycles/CPU s": ("cycles_per_cpu_s", "{:.0f}"),
     "us/message": ("us_per_message", "{:.1f}"),
     "kernel": ("kernel_share", "{:.0%}"),
+    "children": ("children_cores", "{:.2f}"),
     "RSS MB": ("rss_mb", "{:.0f}"),
     "kB/player": ("kb_per_player", "{:.0f}"),
     "p50 ms": ("delay_p50_ms", "{:.1f}"),

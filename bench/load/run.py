@@ -36,7 +36,8 @@ class Load:
     publishers: int
     chunk_size: int = 4096
     players: int = 0
-    """Of the first publisher's stream."""
+    """Of the first publisher's stream; or of one stream each."""
+    each: bool = False
     readers: int = 10
     """How many of the players read messages instead of counting bytes."""
     seconds: float = 10.0
@@ -156,8 +157,9 @@ async def _publish(load: Load, number: int) -> Publisher:
 
 
 async def _play(load: Load, number: int, log: dict[int, int] | None) -> Player:
-    player = await Player.open(load.target, log if number < load.readers else None)
-    await player.play(f"{NAME}0")
+    reads = number < (1 if load.each else load.readers)  # Only the first publisher's messages can be told apart.
+    player = await Player.open(load.target, log if reads else None)
+    await player.play(f"{NAME}{number if load.each else 0}")
     return player
 
 

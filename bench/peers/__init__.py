@@ -12,7 +12,7 @@ class Server:
     """One that is ready."""
 
     pid: int
-    """Of the process that serves RTMP; its children count as it does."""
+    """Of the process that serves RTMP."""
     url: str
     """rtmp://host:port"""
     app: str
@@ -21,6 +21,8 @@ class Server:
     """What it wrote."""
     installation: Installation | None = None
     """Ours: for its API."""
+    alone: bool = False
+    """Its children do not serve RTMP, and are counted apart: what makes the thumbnails."""
 
 
 Start = Callable[[], AbstractContextManager[Server]]

@@ -29,7 +29,7 @@ rtmp {{
     server {{
         listen 127.0.0.1:{port};
         chunk_size 4096;
-        application {app} {{ live on; }}
+        application {app} {{ live on; {record} }}
     }}
 }}
 """
@@ -43,14 +43,18 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Server]:
+def running(*, record: bool = False) -> Iterator[Server]:
+    """`record`: everything is recorded."""
     program = shutil.which("nginx", path=PLACES)
     assert program is not None, missing()
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="rtmpweb-bench-") as name:
         folder = Path(name)
         file = folder / "nginx.conf"
-        file.write_text(CONFIGURATION.format(module=MODULE, folder=folder, port=port, app=APP))
+        recording = f"record all; record_path {name};" if record else ""
+        file.write_text(CONFIGURATION.format(module=MODULE, folder=folder, port=port, app=APP, record=recording))
+        if record:
+            folder.chmod(0o777)  # Its worker is another user.
         command = [program, "-p", name, "-c", str(file), "-e", "stderr"]
         process = Background("nginx", command, folder=folder, ready=lambda: accepts(port))
         try:

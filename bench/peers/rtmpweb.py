@@ -46,7 +46,7 @@ def _node(template: Template, folder: Path, settings: dict[str, str]) -> Iterato
     node = MediaNode(NODE, folder, installation.environment)
     try:
         node.start()
-        yield Server(node.pid, node.url, APP, lambda: node.log, installation)
+        yield Server(node.pid, node.url, APP, lambda: node.log, installation, alone=True)
     finally:
         node.stop()
 
@@ -72,7 +72,7 @@ def _production(template: Template, folder: Path, settings: dict[str, str]) -> I
     try:
         whole.start()
         whole.manage(*OPEN)
-        yield Server(whole.nodes[NODE].pid, whole.rtmp, APP, lambda: whole.log, whole)
+        yield Server(whole.nodes[NODE].pid, whole.rtmp, APP, lambda: whole.log, whole, alone=True)
     finally:
         whole.stop()
 
@@ -85,11 +85,14 @@ FORMS: dict[str, Form] = {"node": _node, "embedded": _embedded, "production": _p
 
 
 @contextlib.contextmanager
-def running(form: str, template: Template, flush_ms: int = 0) -> Iterator[Server]:
-    """With the settings that users get, but for the flush, and for how many walls one session may have."""
+def running(form: str, template: Template, flush_ms: int = 0, *, record: bool = False) -> Iterator[Server]:
+    """With the settings that users get, but for the flush, and for how many walls one session may have. `record`:
+    everything is recorded."""
     settings = {"RTMPWEB_FLUSH_MS": str(flush_ms), "RTMPWEB_HTTP_SOCKETS": "1000"}
     with (
         tempfile.TemporaryDirectory(prefix="rtmpweb-bench-", ignore_cleanup_errors=True) as name,
         FORMS[form](template, Path(name), settings) as server,
     ):
+        if record and server.installation is not None:
+            server.installation.manage("application", "set", APP, "--record", "all")
         yield server
