@@ -3,12 +3,14 @@
 import logging
 import logging.config
 import os
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
 from celery import Celery, Task
-from celery.signals import beat_embedded_init, beat_init, celeryd_init, setup_logging, worker_ready
+from celery.signals import beat_init, celeryd_init, setup_logging, worker_ready
+from click import Option
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connections
 
@@ -54,6 +56,15 @@ broker.use()
 app: "Celery[Task[Any, Any]]" = Celery("rtmpweb", task_cls=PatientTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+# By their names: what they need is loaded in workers alone.
+app.steps["worker"].update(f"rtmpweb.bootsteps:{name}" for name in ("ScheduleThread", "RestAfter", "MemoryBound"))
+app.user_options["worker"].update(
+    {
+        Option(["--schedule-thread"], is_flag=True, help="Keep the schedule too, in a thread."),
+        Option(["--rest-after"], type=float, metavar="SECONDS", help="End after so long without a task."),
+    }
+)
 
 
 @app.on_configure.connect
@@ -106,15 +117,16 @@ def end_with_the_worker(**_: Any) -> None:
 
 @worker_ready.connect
 def show_that_the_worker_lives(sender: Any, **_: Any) -> None:
-    """Once it takes tasks. The status of parts reads these signs."""
+    """Once it takes tasks. The status of parts reads these signs. For one that rests, who starts it gives them."""
     from rtmpweb.pulse import worker_pulse
 
-    worker_pulse(sender).start()
+    if sender.controller.options.get("rest_after") is None:
+        worker_pulse(sender).start()
 
 
 @beat_init.connect
-@beat_embedded_init.connect
 def show_that_the_schedule_lives(**_: Any) -> None:
+    """For as long as the thread goes on that keeps it, which a process's first does."""
     from rtmpweb.pulse import beat_pulse
 
-    beat_pulse().start()
+    beat_pulse(threading.current_thread().is_alive).start()
