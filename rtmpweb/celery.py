@@ -1,5 +1,6 @@
 """The Celery application. Tasks are short, take ids and dates as JSON, and never a secret."""
 
+import gc
 import logging
 import logging.config
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery, Task
-from celery.signals import beat_init, celeryd_init, setup_logging, worker_ready
+from celery.signals import beat_init, celeryd_init, setup_logging, worker_before_create_process, worker_ready
 from click import Option
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connections
@@ -52,6 +53,9 @@ def _check() -> None:
         raise OperationalError(str(error)) from error
 
 
+# Celery would make Django's checks and tell nobody of what they find, and for them load pages, API and admin.
+os.environ["CELERY_SKIP_CHECKS"] = "true"
+
 broker.use()
 app: "Celery[Task[Any, Any]]" = Celery("rtmpweb", task_cls=PatientTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -91,13 +95,11 @@ def log_as_the_others_do(**_: Any) -> None:
 @celeryd_init.connect
 @beat_init.connect
 def look_before_the_work(**_: Any) -> None:
-    """As every process does. A database that is away is waited for; and the embedded server has looked already."""
+    """As every process does. A database that is away is waited for."""
     global _to_check
     from ingest.services import installation
 
     private.restrict_new_files()
-    if os.environ.get("CELERY_SKIP_CHECKS"):
-        return
     try:
         installation.check_once()
     except installation.StartError as error:
@@ -113,6 +115,13 @@ def look_before_the_work(**_: Any) -> None:
 def end_with_the_worker(**_: Any) -> None:
     """The schedule's and the pool's processes die with a worker that is killed, not beside its successor."""
     os.register_at_fork(after_in_child=die_with_parent)
+
+
+@worker_before_create_process.connect
+def share_what_is_loaded(**_: Any) -> None:
+    """With the process that is forked now: the collector would write to each object, and so make it a copy."""
+    gc.collect()
+    gc.freeze()
 
 
 @worker_ready.connect

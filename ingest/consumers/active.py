@@ -86,6 +86,10 @@ def of_node(node: str) -> list[uuid.UUID]:
     return [session.id for session in ACTIVE.values() if session.node == node]
 
 
+def has_any(node: str) -> bool:
+    return any(session.node == node for session in ACTIVE.values())
+
+
 def of_snapshot(snapshot: StreamSnapshot) -> ActiveSession | None:
     """The publisher's session, unless it ended in the meantime."""
     return ACTIVE.get(snapshot["session_id"] or "")

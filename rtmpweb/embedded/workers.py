@@ -8,8 +8,7 @@ from pathlib import Path
 from rtmpweb import broker
 from rtmpweb.embedded.children import Program
 
-CELERY = ("-m", "celery", "--quiet", "--skip-checks", "-A", "rtmpweb", "worker")
-"""The server, which starts them, has made Django's checks: they load the whole project, pages and API too."""
+CELERY = ("-m", "celery", "--quiet", "-A", "rtmpweb", "worker")
 
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 """Nobody listens to what workers say to one another on one machine."""

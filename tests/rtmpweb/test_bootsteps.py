@@ -16,7 +16,7 @@ from tests.rtmpweb import noting
 from tests.server_process import wait_for
 
 QUEUE = "noting"
-WORKER = ("--skip-checks", "-A", "rtmpweb", "worker", "-I", noting.__name__, "-P", "solo", "-c", "1")
+WORKER = ("-A", "rtmpweb", "worker", "-I", noting.__name__, "-P", "solo", "-c", "1")
 
 Start = Callable[..., Background]
 
