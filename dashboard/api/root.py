@@ -66,4 +66,4 @@ def away(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 for _kind in redis_errors():
-    api.add_exception_handler(_kind, away)
+    api.exception_handler(_kind)(away)

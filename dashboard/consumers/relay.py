@@ -41,7 +41,7 @@ LOG_IN_AGAIN = 4401
 NOT_ALLOWED = 4403
 TOO_MANY = 4429
 
-AWAY = (DatabaseError, *redis_errors())
+AWAY: tuple[type[Exception], ...] = (DatabaseError, *redis_errors())
 """What is raised while the database, the LiveStore or the channel layer does not answer."""
 
 RECHECK_S = 60.0

@@ -30,8 +30,9 @@ logger = logging.getLogger(__name__)
 LIMIT_S = 3.0
 """For an answer; what takes longer is down."""
 
-AWAY = (OperationalError, InterfaceError, *redis_errors())
+AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError, *redis_errors())
 """What is raised while the database or Redis does not answer."""
+UNANSWERED: tuple[type[Exception], ...] = (*AWAY, TimeoutError)
 
 NO_ROOM = ("53300", "53400")
 """PostgreSQL's codes: too_many_connections, configuration_limit_exceeded."""
@@ -90,7 +91,7 @@ class Probe(Generic[T]):
             self._pending = self._thread.submit(self._ask_anew)
         try:
             self.found = self._pending.result(limit_s if fresh or self.up else 0)
-        except (*AWAY, TimeoutError) as error:
+        except UNANSWERED as error:
             if self._pending.done():
                 self._pending = None
             return self._note(began, error)

@@ -62,7 +62,7 @@ class Asker:
         self._asked += 1
         try:
             answer = await self._ask(body)
-        except (TimeoutError, *_of_httpx(), OSError, ValueError) as error:
+        except _broken() as error:
             self._failed(error)
             raise Unanswered(type(error).__name__) from None
         finally:
@@ -119,11 +119,11 @@ class Asker:
             return response.status_code, read[:MAX_ANSWER]
 
 
-def _of_httpx() -> tuple[type[Exception], ...]:
-    """What it raises, for who has called it."""
+def _broken() -> tuple[type[Exception], ...]:
+    """What is raised where there is no answer: asked for only then."""
     import httpx
 
-    return httpx.HTTPError, httpx.InvalidURL
+    return TimeoutError, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError
 
 
 def _place() -> str:

@@ -202,6 +202,20 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
         second.stop()
 
 
+def test_one_that_has_nothing_to_do_is_two_processes_and_small(again: ServerProcess) -> None:
+    kinds = ("worker_default", "worker_analytics", "beat")
+    rows = "SELECT DISTINCT kind FROM dashboard_heartbeat WHERE stopped_at IS NULL"
+
+    def lives() -> bool:
+        with contextlib.closing(sqlite3.connect(again.database)) as database:
+            return {kind for (kind,) in database.execute(rows)} >= set(kinds)
+
+    wait_for(lives, timeout_s=20, what="workers and schedule say that they live")
+    assert set(workers(again)) == {"default"}
+    assert processes.descendants(again.process.pid) == set(workers(again).values())
+    assert processes.memory_mb(again.process.pid) < IDLE_MB
+
+
 def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
     for path, kind, start in (
         ("/static/dashboard/favicon.svg", "image/svg+xml", b"<svg"),
