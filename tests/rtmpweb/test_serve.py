@@ -33,6 +33,8 @@ pytestmark = [
     pytest.mark.slow("the whole server starts, or ends, as processes"),
 ]
 
+IDLE_MB = 280
+"""Of all its processes together."""
 SECOND_START_S = 10
 """In the server's own processor time, which other tests beside this one don't lengthen."""
 STOP_S = 30
