@@ -112,6 +112,13 @@ def look_before_the_work(**_: Any) -> None:
 
 
 @celeryd_init.connect
+def give_back_what_a_job_took(conf: Any, options: dict[str, Any], **_: Any) -> None:
+    """Each job of the analytics has a process of its own: with it end Spark's Java and all that was loaded for it."""
+    if "analytics" in (options.get("queues") or ()):
+        conf.worker_max_tasks_per_child = 1
+
+
+@celeryd_init.connect
 def end_with_the_worker(**_: Any) -> None:
     """The schedule's and the pool's processes die with a worker that is killed, not beside its successor."""
     os.register_at_fork(after_in_child=die_with_parent)

@@ -39,10 +39,7 @@ def programs(project: Path, data: Path, queue: Path | None) -> list[Program]:
         ),
         Program(
             "analytics",
-            (
-                *(*start, "-n", "analytics@%h", "-Q", "analytics", "-c", "1", "--prefetch-multiplier", "1"),
-                *("--max-tasks-per-child", "1", *rests),
-            ),
+            (*start, "-n", "analytics@%h", "-Q", "analytics", "-c", "1", "--prefetch-multiplier", "1", *rests),
             nice=10,
             environment=environment,
             wanted=partial(broker.holds, queue, "analytics") if queue is not None else None,
