@@ -1,5 +1,7 @@
 """What our workers have beside Celery's own parts, in real ones: the schedule's thread, rest, the bound on memory."""
 
+import contextlib
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from rtmpweb.celery import make_broker_folders
 from tests.background import Background
 from tests.production.parts import PROGRAMS
 from tests.rtmpweb import noting
-from tests.server_process import wait_for
+from tests.server_process import copy_tables, wait_for
 
 QUEUE = "noting"
 WORKER = ("-A", "rtmpweb", "worker", "-I", noting.__name__, "-P", "solo", "-c", "1")
@@ -54,17 +56,21 @@ def exit_code(worker: Background) -> int:
 def test_one_process_does_tasks_and_keeps_the_schedule_until_it_rests(start: Start, tmp_path: Path) -> None:
     answer = tmp_path / "answer"
     noting.note.apply_async((str(answer),), queue=QUEUE)
-    worker = start("--schedule-thread", "--rest-after", "1", database=str(connection.settings_dict["NAME"]))
-    wait_for(answer.exists, timeout_s=30, what="the task is done")
-    assert answer.read_text() == str(worker.pid)
+    worker = start("--schedule-thread", "--rest-after", "2", database=str(connection.settings_dict["NAME"]))
+    lives = Heartbeat.objects.filter(kind=Heartbeat.Kind.BEAT)
+    wait_for(lives.exists, timeout_s=30, what="the schedule says that it lives")
     assert exit_code(worker) == 0, worker.log
-    assert Heartbeat.objects.filter(kind=Heartbeat.Kind.BEAT).exists(), worker.log
+    assert answer.read_text() == str(worker.pid)
 
 
 def test_a_worker_whose_schedule_ends_ends_with_the_reason(start: Start, tmp_path: Path) -> None:
-    worker = start("--schedule-thread", database=str(tmp_path / "empty.sqlite3"))
+    file = tmp_path / "rtmpweb.sqlite3"
+    copy_tables(file)
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("DROP TABLE django_celery_beat_periodictasks")
+    worker = start("--schedule-thread", database=str(file))
     assert exit_code(worker) == 1, worker.log
-    assert "ERROR rtmpweb.bootsteps: The database lacks" in worker.log, worker.log
+    assert "ERROR rtmpweb.bootsteps: The database refused: no such table" in worker.log, worker.log
 
 
 @pytest.mark.django_db(transaction=True)
