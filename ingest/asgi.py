@@ -3,11 +3,15 @@
 To be imported once Django is set up.
 """
 
-from channels.routing import ProtocolTypeRouter
+from collections.abc import Awaitable
+from typing import Any
 
 from ingest.consumers.node import NodeConsumer
 from ingest.consumers.rtmp import RtmpConsumer
 
-SCOPES = {"rtmp": RtmpConsumer.as_asgi(), "rtmp.node": NodeConsumer.as_asgi()}
+SCOPES = {"rtmp": RtmpConsumer, "rtmp.node": NodeConsumer}
 
-application = ProtocolTypeRouter(SCOPES)
+
+def application(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+    """No coroutine, as Channels' routers are: it would stay for as long as the connection does, a kilobyte of it."""
+    return SCOPES[scope["type"]]()(scope, receive, send)

@@ -18,6 +18,7 @@ from django.conf import settings  # noqa: E402
 from dashboard.routing import websocket_urlpatterns  # noqa: E402
 from dashboard.system.asgi import Watched  # noqa: E402
 from ingest.asgi import SCOPES  # noqa: E402
+from ingest.asgi import application as of_node  # noqa: E402
 from rtmpweb.access import AccessLog  # noqa: E402
 from rtmpweb.atmost import AtMost  # noqa: E402
 from rtmpweb.database import close_after_requests  # noqa: E402
@@ -33,5 +34,5 @@ application = ProtocolTypeRouter(
             settings.TRUSTED_PROXIES,
         ),
     }
-    | SCOPES
+    | dict.fromkeys(SCOPES, of_node)
 )
