@@ -16,8 +16,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -302,6 +300,9 @@ def _files(folder: Path) -> dict[Path, int]:
 
 
 def _rows(file: Path) -> int:
+    import pyarrow as pa  # Loaded where there are files to look at: all that ask for runs know the ledger.
+    import pyarrow.parquet as pq
+
     try:
         rows: int = pq.read_metadata(file).num_rows
     except (OSError, pa.ArrowException):  # Spark will say what is wrong with it.

@@ -23,7 +23,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
-from redis.exceptions import RedisError
 
 from dashboard.alerting.models import LEVELS, Alert, Delivery, DeliveryCount
 from dashboard.streams import by_stream
@@ -33,6 +32,7 @@ from ingest.attempts import LASTS
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.livestore import get_livestore
 from ingest.models import Attempt, Session
+from ingest.redis_errors import redis_errors
 
 logger = logging.getLogger(__name__)
 
@@ -194,7 +194,7 @@ class Installation(Collector):
         yield from self._counts()
         try:
             view = get_livestore().read()
-        except RedisError as error:
+        except redis_errors() as error:
             logger.warning("No live figures for Prometheus: %s", type(error).__name__)
             return
         streams = list(by_stream(view.streams).values())

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from django.core.cache import BaseCache, caches
-from redis.exceptions import RedisError
 
 from dashboard.system.watch import get_watch
 from ingest.addresses import unit_or_itself
+from ingest.redis_errors import redis_errors
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +138,6 @@ def _counted(work: Callable[[BaseCache], T]) -> T:
     if not get_watch().redis_is_down:
         try:
             return work(caches["default"])
-        except RedisError as error:
+        except redis_errors() as error:
             logger.warning("Tries are counted in this process alone: %s", type(error).__name__)
     return work(caches["local"])

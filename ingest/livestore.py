@@ -11,14 +11,15 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, cast
 
-import redis
-import redis.asyncio
 from django.conf import settings
 
 from ingest import sharedclock, trials
 from ingest.contracts import Health, NodeFigures, StreamSnapshot
+
+if TYPE_CHECKING:
+    import redis.asyncio
 
 EXPIRY_S = 5
 RECENT_S = 300
@@ -169,6 +170,8 @@ class RedisLiveStore:
     wants_text = True
 
     def __init__(self, url: str) -> None:
+        import redis  # Loaded only where it is used (ingest.redis_errors).
+
         self._url = url
         self._sync = redis.Redis.from_url(url, decode_responses=True, socket_timeout=2, socket_connect_timeout=2)
         self._bytes = redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2)
@@ -178,6 +181,8 @@ class RedisLiveStore:
 
     def _client(self) -> "redis.asyncio.Redis":
         """One client for each event loop: its connections belong to the loop that made them."""
+        import redis.asyncio
+
         loop = asyncio.get_running_loop()
         client = self._loops.get(loop)
         if client is None:

@@ -7,9 +7,9 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
-from psycopg import errors
 
 from ingest import sqlite
+from ingest.readonly import sqlstate
 
 ADVICE = (
     "run `manage.py migrate`. "
@@ -19,6 +19,8 @@ ADVICE = (
 APPLICATIONS = {"ingest", "analytics", "dashboard"}
 """Whose migrations tell the version. Those of libraries come and go with these."""
 
+UNDEFINED = ("42P01", "42703")
+"""PostgreSQL's states: undefined_table, undefined_column."""
 SQLITE_SAYS = ("no such table", "no such column", "has no column")
 
 
@@ -26,10 +28,7 @@ def lacks_tables(error: BaseException) -> bool:
     """Whether a query failed for a table or column that isn't there."""
     if not isinstance(error, DatabaseError):
         return False
-    cause = error.__cause__
-    return isinstance(cause, errors.UndefinedTable | errors.UndefinedColumn) or any(
-        words in str(error) for words in SQLITE_SAYS
-    )
+    return sqlstate(error) in UNDEFINED or any(words in str(error) for words in SQLITE_SAYS)
 
 
 def difference() -> str:

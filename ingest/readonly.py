@@ -4,7 +4,6 @@ import sqlite3
 from dataclasses import dataclass
 
 from django.db import Error, InterfaceError, InternalError, OperationalError, connection
-from psycopg import errors
 
 PASSING = (OperationalError, InterfaceError, InternalError)
 """What the database raises while it is away, is busy, or takes no writes (PostgreSQL: InternalError). It passes."""
@@ -31,7 +30,9 @@ SILENT = Cause(
 )
 OTHER = Cause("It refuses them.", "Look at the database's log, and at the rights of its user.")
 
-POSTGRESQL = {errors.ReadOnlySqlTransaction: READ_ONLY, errors.DiskFull: FULL}
+READ_ONLY_STATE = "25006"
+POSTGRESQL = {READ_ONLY_STATE: READ_ONLY, "53100": FULL}
+"""By the error's SQLSTATE."""
 SQLITE = {
     sqlite3.SQLITE_READONLY: FILE,
     sqlite3.SQLITE_IOERR: DISK,
@@ -43,19 +44,24 @@ SQLITE = {
 
 def is_refused(error: BaseException) -> bool:
     """Whether PostgreSQL refused a write as it takes none. SQLite's are OperationalErrors, as all that passes is."""
-    return isinstance(error, Error) and isinstance(error.__cause__, errors.ReadOnlySqlTransaction)
+    return isinstance(error, Error) and sqlstate(error) == READ_ONLY_STATE
+
+
+def sqlstate(error: Error) -> str:
+    """What PostgreSQL calls it; "" where another database said it. Its driver is loaded only where it is used."""
+    return getattr(error.__cause__, "sqlstate", None) or ""
 
 
 def cause(error: Error) -> Cause:
     """Why a write failed. Not to be called within a transaction: PostgreSQL is asked whether it is a standby."""
-    found = _by_driver(error.__cause__)
+    found = _by_driver(error)
     return STANDBY if found is READ_ONLY and _is_standby() else found
 
 
-def _by_driver(error: BaseException | None) -> Cause:
-    if isinstance(error, sqlite3.Error):
-        return SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, OTHER)
-    return next((found for kind, found in POSTGRESQL.items() if isinstance(error, kind)), OTHER)
+def _by_driver(error: Error) -> Cause:
+    if isinstance(error.__cause__, sqlite3.Error):
+        return SQLITE.get(getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF, OTHER)
+    return POSTGRESQL.get(sqlstate(error), OTHER)
 
 
 def _is_standby() -> bool:

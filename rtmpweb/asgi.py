@@ -17,7 +17,8 @@ from django.conf import settings  # noqa: E402
 
 from dashboard.routing import websocket_urlpatterns  # noqa: E402
 from dashboard.system.asgi import Watched  # noqa: E402
-from ingest.consumers import NodeConsumer, RtmpConsumer  # noqa: E402
+from ingest.asgi import SCOPES  # noqa: E402
+from ingest.asgi import application as of_node  # noqa: E402
 from rtmpweb.access import AccessLog  # noqa: E402
 from rtmpweb.atmost import AtMost  # noqa: E402
 from rtmpweb.database import close_after_requests  # noqa: E402
@@ -32,7 +33,6 @@ application = ProtocolTypeRouter(
             AccessLog(Watched(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))))),
             settings.TRUSTED_PROXIES,
         ),
-        "rtmp": RtmpConsumer.as_asgi(),
-        "rtmp.node": NodeConsumer.as_asgi(),
     }
+    | dict.fromkeys(SCOPES, of_node)
 )

@@ -1,14 +1,17 @@
 """The Celery application. Tasks are short, take ids and dates as JSON, and never a secret."""
 
+import gc
 import logging
 import logging.config
 import os
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
 from celery import Celery, Task
-from celery.signals import beat_embedded_init, beat_init, celeryd_init, setup_logging, worker_ready
+from celery.signals import beat_init, celeryd_init, setup_logging, worker_before_create_process, worker_ready
+from click import Option
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connections
 
@@ -50,10 +53,22 @@ def _check() -> None:
         raise OperationalError(str(error)) from error
 
 
+# Celery would make Django's checks and tell nobody of what they find, and for them load pages, API and admin.
+os.environ["CELERY_SKIP_CHECKS"] = "true"
+
 broker.use()
 app: "Celery[Task[Any, Any]]" = Celery("rtmpweb", task_cls=PatientTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+# By their names: what they need is loaded in workers alone.
+app.steps["worker"].update(f"rtmpweb.bootsteps:{name}" for name in ("ScheduleThread", "RestAfter", "MemoryBound"))
+app.user_options["worker"].update(
+    {
+        Option(["--schedule-thread"], is_flag=True, help="Keep the schedule too, in a thread."),
+        Option(["--rest-after"], type=float, metavar="SECONDS", help="End after so long without a task."),
+    }
+)
 
 
 @app.on_configure.connect
@@ -80,13 +95,11 @@ def log_as_the_others_do(**_: Any) -> None:
 @celeryd_init.connect
 @beat_init.connect
 def look_before_the_work(**_: Any) -> None:
-    """As every process does. A database that is away is waited for; and the embedded server has looked already."""
+    """As every process does. A database that is away is waited for."""
     global _to_check
     from ingest.services import installation
 
     private.restrict_new_files()
-    if os.environ.get("CELERY_SKIP_CHECKS"):
-        return
     try:
         installation.check_once()
     except installation.StartError as error:
@@ -99,22 +112,37 @@ def look_before_the_work(**_: Any) -> None:
 
 
 @celeryd_init.connect
+def give_back_what_a_job_took(conf: Any, options: dict[str, Any], **_: Any) -> None:
+    """Each job of the analytics has a process of its own: with it end Spark's Java and all that was loaded for it."""
+    if "analytics" in (options.get("queues") or ()):
+        conf.worker_max_tasks_per_child = 1
+
+
+@celeryd_init.connect
 def end_with_the_worker(**_: Any) -> None:
     """The schedule's and the pool's processes die with a worker that is killed, not beside its successor."""
     os.register_at_fork(after_in_child=die_with_parent)
 
 
+@worker_before_create_process.connect
+def share_what_is_loaded(**_: Any) -> None:
+    """With the process that is forked now: the collector would write to each object, and so make it a copy."""
+    gc.collect()
+    gc.freeze()
+
+
 @worker_ready.connect
 def show_that_the_worker_lives(sender: Any, **_: Any) -> None:
-    """Once it takes tasks. The status of parts reads these signs."""
+    """Once it takes tasks. The status of parts reads these signs. For one that rests, who starts it gives them."""
     from rtmpweb.pulse import worker_pulse
 
-    worker_pulse(sender).start()
+    if sender.controller.options.get("rest_after") is None:
+        worker_pulse(sender).start()
 
 
 @beat_init.connect
-@beat_embedded_init.connect
 def show_that_the_schedule_lives(**_: Any) -> None:
+    """For as long as the thread goes on that keeps it, which a process's first does."""
     from rtmpweb.pulse import beat_pulse
 
-    beat_pulse().start()
+    beat_pulse(threading.current_thread().is_alive).start()

@@ -1,6 +1,7 @@
 """The signs of life that Celery's processes give (`dashboard.system.heartbeats`)."""
 
 import socket
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,8 +27,13 @@ def worker_pulse(consumer: Any) -> Pulse:
     return pulse
 
 
-def beat_pulse() -> Pulse:
-    return Pulse([Heartbeat.Kind.BEAT], f"beat@{socket.gethostname()}")
+def beat_pulse(lives: Callable[[], bool]) -> Pulse:
+    return Pulse([Heartbeat.Kind.BEAT], f"beat@{socket.gethostname()}", lives=lives)
+
+
+def resting_pulse(lives: Callable[[], bool]) -> Pulse:
+    """Of an analytics worker that is started when there is work for it."""
+    return Pulse([Heartbeat.Kind.WORKER_ANALYTICS], f"analytics@{socket.gethostname()}", _spark, lives=lives)
 
 
 def _spark() -> dict[str, Any]:

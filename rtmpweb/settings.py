@@ -238,7 +238,9 @@ CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_ROUTES = {
     "analytics.tasks.*": {"queue": "analytics"},
     "analytics.reports.tasks.*": {"queue": "analytics"},
-    "analytics.reports.tasks.send_waiting": {"queue": "default"},  # It goes before the pattern.
+    # These go before the pattern.
+    "analytics.reports.tasks.send_waiting": {"queue": "default"},
+    "analytics.reports.tasks.due_reports": {"queue": "default"},
 }
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_RESULT_EXPIRES = None  # So beat has none to clean up.
@@ -250,7 +252,7 @@ CELERY_BEAT_SCHEDULER = "rtmpweb.schedule:Schedule"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # A worker waits for its broker as long as it takes.
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-# The process that does a worker's tasks, and Spark's Java with it, is replaced now and then: no leak ever matters.
+# The process that does a worker's tasks is replaced now and then, the analytics' after each: no leak ever matters.
 CELERY_WORKER_MAX_TASKS_PER_CHILD = 200
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 1024 * 1024  # KiB, of the Python process: Java's is bounded by its heap.
 DJANGO_CELERY_BEAT_TZ_AWARE = True

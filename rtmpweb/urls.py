@@ -8,6 +8,7 @@ from django.views.generic import RedirectView
 from dashboard.api import api
 from dashboard.views.login import admin_login, logout
 
+admin.autodiscover()
 admin.site.site_header = admin.site.site_title = "rtmpweb"
 admin.site.index_title = "Keys, streams, history and schedules"
 

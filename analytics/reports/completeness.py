@@ -3,6 +3,7 @@
 from datetime import datetime
 from pathlib import Path
 
+from analytics import ledger
 from analytics.models import METRIC_VERSION, Grain, Partition
 from analytics.reports.document import Completeness
 from analytics.reports.periods import Period
@@ -10,8 +11,6 @@ from analytics.reports.periods import Period
 
 def completeness(period: Period, lake: Path) -> Completeness:
     """Hours whose files are gone from the lake by now count as long as the ledger knows them."""
-    from analytics import ledger  # It loads pyarrow, which pages can do without.
-
     since, until = period.first_hour, period.end_hour
     known: set[datetime] = set(
         Partition.objects.filter(

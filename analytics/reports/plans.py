@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
+from itertools import islice
 
 from analytics.models import Report, ReportPlan
 from analytics.reports import broadcasts, periods, services
@@ -18,8 +19,8 @@ WAIT = timedelta(hours=6)
 """How long a report waits for hours that are not computed; then it is made, and says so."""
 MISSED = timedelta(days=7)
 """Reports that nobody made since then, as the server was down, are made when it is back."""
-MOST_BROADCASTS = 20
-"""Reports of broadcasts made in one go: the next goes on."""
+MOST = 20
+"""Of one plan, made in one go: the next goes on."""
 
 
 def scope_of(plan: ReportPlan) -> Scope:
@@ -46,22 +47,25 @@ def due(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, datetime]]:
 
 def make_due(plan: ReportPlan, now: datetime) -> list[Report]:
     """Makes what is due by a plan, unless it waits for hours that are yet to be computed: then it asks for a run."""
-    if not plan.is_enabled:
-        return []
-    return list(_broadcasts(plan, now) if plan.kind == Kind.BROADCAST else _periods(plan, now))
+    return [services.make(period, scope, plan=plan) for period, scope in islice(ready(plan, now), MOST)]
 
 
-def _periods(plan: ReportPlan, now: datetime) -> Iterator[Report]:
+def ready(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
+    """What is due by a plan and need not wait. For what has to, a run is asked for."""
+    if plan.is_enabled:
+        yield from _broadcasts(plan, now) if plan.kind == Kind.BROADCAST else _periods(plan, now)
+
+
+def _periods(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
     for period, since in due(plan, now):
         if _may_be_made(period, since, now):
-            yield services.make(period, scope_of(plan), plan=plan)
+            yield period, scope_of(plan)
 
 
-def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[Report]:
+def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
     """One is known by its time: when it began may be told to be another second once more of it is computed."""
     since = max(plan.counts_from, now - MISSED)
     known = list(plan.reports.filter(until__gte=since - WAIT).values_list("scope", "since", "until"))
-    made = 0
     for broadcast in broadcasts.ended(scope_of(plan), since, now):
         path = f"{broadcast.app}/{broadcast.name}"
         if any(
@@ -72,10 +76,7 @@ def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[Report]:
             continue
         counted = broadcast.counted(plan.time_zone)
         if counted is not None:
-            yield services.make(*counted, plan=plan)
-            made += 1
-            if made == MOST_BROADCASTS:
-                return
+            yield counted
 
 
 def _may_be_made(period: Period, since: datetime, now: datetime) -> bool:

@@ -1,7 +1,8 @@
 """Celery tasks: they carry a row's id at most; plans, reports and deliveries are the truth.
 
 Reports are made on the queue `analytics`. They are sent there too, and on `default` when somebody asks for it: that
-doesn't wait until a run of Spark has ended.
+doesn't wait until a run of Spark has ended. On `default` it is found, too, which are due: the other queue's worker need
+not be there for that.
 """
 
 import logging
@@ -14,6 +15,9 @@ from analytics.reports import plans, sending
 
 logger = logging.getLogger(__name__)
 
+AGAIN_S = 300
+"""After so long it is found again what is due: requests that waited longer, as behind a run of Spark, are left out."""
+
 
 @shared_task
 def make_due(plan_id: int) -> None:
@@ -24,9 +28,10 @@ def make_due(plan_id: int) -> None:
 
 @shared_task
 def due_reports() -> None:
-    """What beat sends every few minutes: makes what is due by any plan and is not there, and sends what waits."""
+    """What beat sends every few minutes: has made what is due by any plan and is not there, and sends what waits."""
     for plan in ReportPlan.objects.select_related("stream__application").filter(is_enabled=True):
-        _make(plan)
+        if _is_ready(plan):
+            make_due.apply_async((plan.pk,), expires=AGAIN_S)
     send_waiting()
 
 
@@ -34,6 +39,15 @@ def due_reports() -> None:
 def send_waiting() -> None:
     """Sends what waits and is due. Repeating it, or two at a time, sends nothing twice."""
     sending.send_due(timezone.now())
+
+
+def _is_ready(plan: ReportPlan) -> bool:
+    """Whether there is anything to make by it. Where that can't be told of one, the others are made all the same."""
+    try:
+        return next(plans.ready(plan, timezone.now()), None) is not None
+    except Exception:
+        logger.exception("It can't be told whether a report of the plan %s is due.", plan.name)
+        return False
 
 
 def _make(plan: ReportPlan | None) -> None:

@@ -96,14 +96,18 @@ def _live(streams: Iterable[Stream | int]) -> set[int]:
 
 def look(now: datetime) -> None:
     """Streams that are to be live at certain hours, and nodes, bring no event: rules look at them, and go by that."""
+    rules = Rules.read().rules
+    if not rules:  # None has an open alert then (switched_off).
+        return
     with alone("What nodes say of themselves"):
-        _look_at_nodes(now)
-    _look_at_rules(now)
+        _look_at_nodes(rules, now)
+    _look_at_rules(rules, now)
     gone = Alert.objects.filter(rule__about=About.HEALTH, session__ended_at__lt=now - LOST_AFTER)
     _clear(gone, now, "The stream ended.")  # Should no event have said so.
-    for rule in scoped(AlertRule.objects.filter(enabled=True, about=About.NOT_LIVE)):
-        with alone(f"The rule {rule.name}"):
-            _look_at_streams(rule, now)
+    for rule in rules:
+        if rule.about == About.NOT_LIVE:
+            with alone(f"The rule {rule.name}"):
+                _look_at_streams(rule, now)
 
 
 def _look_at_streams(rule: AlertRule, now: datetime) -> None:
@@ -126,9 +130,9 @@ def _look_at_streams(rule: AlertRule, now: datetime) -> None:
                 _open_not_live(rule, stream, began)
 
 
-def _look_at_rules(now: datetime) -> None:
+def _look_at_rules(enabled: Iterable[AlertRule], now: datetime) -> None:
     """Clears what is not its rule's business any more: nothing else would, and it would be repeated for ever."""
-    rules = {rule.pk: rule for rule in scoped(AlertRule.objects.filter(enabled=True))}
+    rules = {rule.pk: rule for rule in enabled}
     over: dict[str, list[int]] = {}
     for alert in _open_ones(Alert.objects.filter(rule__in=rules)).select_related("stream__application"):
         why = _why_over(alert, rules[alert.rule_id])
@@ -160,14 +164,13 @@ def switched_off(rule: AlertRule, now: datetime) -> None:
     Alert.objects.filter(rule=rule, clear_told_at=None).update(clear_told_at=now)
 
 
-def _look_at_nodes(now: datetime) -> None:
+def _look_at_nodes(rules: Iterable[AlertRule], now: datetime) -> None:
     """Rules of health issues that are not limited to some streams."""
     known = {
         (node.name, issue["check"]): issue
         for node in Node.objects.exclude(state=Node.State.DOWN).exclude(issues=None)
         for issue in node.issues or ()
     }
-    rules = Rules.read().rules
     for rule in rules:
         if rule.about == About.HEALTH and not rule.is_scoped:
             judged = {at: issue for at, issue in known.items() if rule.judges(issue["check"], issue["level"])}

@@ -57,9 +57,10 @@ def due(now: datetime) -> "QuerySet[Delivery]":
 
 def receivers(now: datetime) -> tuple[list[int], bool]:
     """The webhooks that have something due and that nobody is busy with, and whether the mail server is one such."""
-    claimed = Delivery.objects.filter(state=Waiting, claimed_until__gt=now).order_by()
-    busy = set(claimed.values_list("webhook", flat=True).distinct())
-    found = set(due(now).order_by().values_list("webhook", flat=True).distinct()) - busy
+    found = set(due(now).order_by().values_list("webhook", flat=True).distinct())
+    if found:
+        claimed = Delivery.objects.filter(state=Waiting, claimed_until__gt=now).order_by()
+        found -= set(claimed.values_list("webhook", flat=True).distinct())
     return sorted(pk for pk in found if pk is not None), None in found
 
 

@@ -11,11 +11,13 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import httpx
-
 from ingest.services.trust import tls
+
+if TYPE_CHECKING:
+    import httpx
 
 TIMEOUT_S = 10.0
 """For all of it, from the name's look-up to the answer's beginning."""
@@ -87,6 +89,8 @@ async def post(
     url: str, body: bytes, headers: Mapping[str, str], *, private: bool, timeout_s: float = TIMEOUT_S
 ) -> Answer:
     """Sends it. `private`: to addresses of private networks as well. Never raises for what the other side does."""
+    import httpx  # Loaded only where something is sent.
+
     began = time.monotonic()
 
     def answer(status: int | None = None, error: str = "", excerpt: str = "") -> Answer:
@@ -109,6 +113,8 @@ async def post(
 
 
 async def _post(url: str, body: bytes, headers: Mapping[str, str], private: bool) -> tuple[int, str]:
+    import httpx
+
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise NotAllowed("The URL has to begin with http:// or https:// and a host's name.")
@@ -136,7 +142,7 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str], private: bool
     raise NotAllowed("The name has no address.")
 
 
-async def _beginning(response: httpx.Response) -> str:
+async def _beginning(response: "httpx.Response") -> str:
     read = b""
     async for chunk in response.aiter_raw():
         read += chunk

@@ -2,7 +2,6 @@
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
-from redis.exceptions import RedisError
 
 from dashboard import converters  # noqa: F401 - registers `stream`.
 from dashboard.api import (
@@ -25,6 +24,7 @@ from dashboard.api.auth import allow
 from dashboard.api.docs import Api, Page, gate
 from dashboard.permissions import Ability
 from dashboard.unavailable import failed
+from ingest.redis_errors import redis_errors
 
 DESCRIPTION = (
     "Send `Authorization: Bearer TOKEN`, made by `manage.py apitoken create NAME --role ROLE`, or use the dashboard's "
@@ -60,7 +60,10 @@ api.add_router("", system.router)
 
 @api.exception_handler(OperationalError)
 @api.exception_handler(InterfaceError)
-@api.exception_handler(RedisError)
 def away(request: HttpRequest, error: Exception) -> HttpResponse:
     """The database or Redis is away: say so, rather than that nothing is on air."""
     return failed(request, error)
+
+
+for _kind in redis_errors():
+    api.exception_handler(_kind)(away)

@@ -12,7 +12,6 @@ from dashboard.api.schemas import Problem
 from dashboard.permissions import Ability
 from dashboard.streams import stream_row
 from ingest.contracts import Health
-from ingest.telemetry import reading
 
 router = Router(tags=["streams"])
 
@@ -50,6 +49,8 @@ class SamplesOut(Schema):
 )
 def samples(request: HttpRequest, app: str, name: str, wanted: Query[SampleRange]) -> SamplesOut:
     """The samples of all sessions that published the stream lately."""
+    from ingest.telemetry import reading  # Arrow is loaded where samples are read.
+
     until_us = int(time.time() * 1_000_000)
     series = reading.read_stream(
         settings.LAKE_DIR,

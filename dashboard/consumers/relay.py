@@ -29,11 +29,11 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.db import DatabaseError
-from redis.exceptions import RedisError
 
 from dashboard.consumers.database import reading
 from dashboard.permissions import Ability, user_abilities
 from dashboard.system.asgi import TRY_LATER
+from ingest.redis_errors import redis_errors
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ LOG_IN_AGAIN = 4401
 NOT_ALLOWED = 4403
 TOO_MANY = 4429
 
-AWAY = (DatabaseError, RedisError)
+AWAY: tuple[type[Exception], ...] = (DatabaseError, *redis_errors())
 """What is raised while the database, the LiveStore or the channel layer does not answer."""
 
 RECHECK_S = 60.0
@@ -164,7 +164,7 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
 
     async def leave(self) -> None:
         self.closed = True
-        with suppress(RedisError):  # A membership that stays in Redis expires there.
+        with suppress(*redis_errors()):  # A membership that stays in Redis expires there.
             await self.channel_layer.group_discard(self.group(), self.channel_name)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:

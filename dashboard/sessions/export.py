@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ingest.models import Session
-from ingest.telemetry.gathering import COUNTERS, GAUGES, Series
+from ingest.telemetry.series import COUNTERS, GAUGES, Series
 
 MOST_ROWS = 50_000
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.advice import Seen
-from ingest.telemetry.gathering import Series
+from ingest.telemetry.series import Series
 
 SPAN_S = 60
 EDGE = 5

@@ -8,8 +8,7 @@ from django.utils import timezone
 from ingest.live.metadata import claimed
 from ingest.live.publication import MOST_KBPS
 from ingest.models import Session
-from ingest.telemetry.gathering import Series
-from ingest.telemetry.reading import read_session
+from ingest.telemetry.series import Series
 
 LAST_S = 60
 AFTER = timedelta(seconds=3)
@@ -46,6 +45,8 @@ def last_minute(session: Session) -> Series:
 
 
 def _read(session: Session, since: datetime, until: datetime, points: int, budget_s: float) -> Series:
+    from ingest.telemetry.reading import read_session  # Arrow is loaded where samples are read.
+
     return read_session(
         settings.LAKE_DIR,
         str(session.pk),

@@ -43,11 +43,19 @@ def forget(*, now: datetime) -> None:
 class Pulse:
     """Beats for one process until it is stopped. A database that is away is tried again, and told of once."""
 
-    def __init__(self, kinds: Kinds, name: str, detail: Callable[[], dict[str, Any]] = dict) -> None:
-        """`detail` is asked once, in the thread."""
+    def __init__(
+        self,
+        kinds: Kinds,
+        name: str,
+        detail: Callable[[], dict[str, Any]] = dict,
+        *,
+        lives: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`detail` is asked once, in the thread; `lives` before each beat, which is left out where it says no."""
         self._kinds = kinds
         self._name = name
         self._detail = detail
+        self._lives = lives
         self._started_at = timezone.now()
         self._ending = threading.Event()
         self._failing = False
@@ -65,15 +73,16 @@ class Pulse:
         detail = self._detail()
         self._write(lambda: forget(now=sharedclock.look()))
         while True:
-            self._write(
-                lambda: beat(
-                    kinds=self._kinds,
-                    name=self._name,
-                    started_at=self._started_at,
-                    detail=detail,
-                    now=sharedclock.look(),
+            if self._lives():
+                self._write(
+                    lambda: beat(
+                        kinds=self._kinds,
+                        name=self._name,
+                        started_at=self._started_at,
+                        detail=detail,
+                        now=sharedclock.look(),
+                    )
                 )
-            )
             if self._ending.wait(settings.PROCESS_BEAT_S):
                 break
         self._write(lambda: stopped(kinds=self._kinds, name=self._name, now=sharedclock.look()))

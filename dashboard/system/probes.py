@@ -15,8 +15,6 @@ from django.db import DatabaseError, Error, InterfaceError, OperationalError, cl
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.utils import timezone
-from psycopg.pq import TransactionStatus
-from redis.exceptions import RedisError
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
@@ -24,6 +22,7 @@ from dashboard.system import heartbeats
 from ingest import clock, migrated, readonly, sharedclock
 from ingest.livestore import LiveView, get_livestore
 from ingest.models import Node
+from ingest.redis_errors import redis_errors
 from ingest.services import installation
 
 logger = logging.getLogger(__name__)
@@ -31,8 +30,9 @@ logger = logging.getLogger(__name__)
 LIMIT_S = 3.0
 """For an answer; what takes longer is down."""
 
-AWAY = (OperationalError, InterfaceError, RedisError)
+AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError, *redis_errors())
 """What is raised while the database or Redis does not answer."""
+UNANSWERED: tuple[type[Exception], ...] = (*AWAY, TimeoutError)
 
 NO_ROOM = ("53300", "53400")
 """PostgreSQL's codes: too_many_connections, configuration_limit_exceeded."""
@@ -91,7 +91,7 @@ class Probe(Generic[T]):
             self._pending = self._thread.submit(self._ask_anew)
         try:
             self.found = self._pending.result(limit_s if fresh or self.up else 0)
-        except (*AWAY, TimeoutError) as error:
+        except UNANSWERED as error:
             if self._pending.done():
                 self._pending = None
             return self._note(began, error)
@@ -238,6 +238,8 @@ def break_hanging_connections() -> int:
     A server that is frozen, or behind a network that swallows packets, lets a query wait for ever: neither libpq nor
     the server limits that. Called once the probe has got no answer either.
     """
+    from psycopg.pq import TransactionStatus  # Loaded only where PostgreSQL is the database.
+
     with _lock:
         waiting = [each for each in _connections if not each.closed]
     broken = 0

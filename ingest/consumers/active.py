@@ -1,9 +1,10 @@
 """What this process knows beside the database: the sessions that are alive here, and since when it could write."""
 
 import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from ingest.contracts import EndReason, Issue, MediaInfo, StreamSnapshot
 from ingest.history import get_history
@@ -41,6 +42,8 @@ class ActiveSession:
     config: dict[str, str] = field(default_factory=dict)
     """in words."""
     config_changes: int = 0
+    hear: Callable[[dict[str, Any]], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
+    """Takes what the channel layer has for it."""
 
 
 ACTIVE: dict[str, ActiveSession] = {}
@@ -84,6 +87,10 @@ def join_stream(app: str, name: str, stream: int) -> None:
 
 def of_node(node: str) -> list[uuid.UUID]:
     return [session.id for session in ACTIVE.values() if session.node == node]
+
+
+def has_any(node: str) -> bool:
+    return any(session.node == node for session in ACTIVE.values())
 
 
 def of_snapshot(snapshot: StreamSnapshot) -> ActiveSession | None:

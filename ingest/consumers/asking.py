@@ -9,9 +9,9 @@ import logging
 import threading
 import time
 from functools import cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import httpx
 from django.conf import settings
 
 from ingest import clock
@@ -19,6 +19,9 @@ from ingest.services.callback import MAX_ANSWER, Question, judge
 from ingest.services.publishrequest import Peer
 from ingest.services.signing import HEADER, signature
 from ingest.services.trust import tls
+
+if TYPE_CHECKING:
+    import httpx
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +62,7 @@ class Asker:
         self._asked += 1
         try:
             answer = await self._ask(body)
-        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        except _broken() as error:
             self._failed(error)
             raise Unanswered(type(error).__name__) from None
         finally:
@@ -91,7 +94,9 @@ class Asker:
         return await asyncio.wrap_future(work)
 
     async def _post(self, body: bytes) -> tuple[int, bytes]:
-        """On its own thread."""
+        """On its own thread, where httpx is loaded, too: it is 6 MB, and most installations have nobody to ask."""
+        import httpx
+
         if self._client is None:
             limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
             self._client = httpx.AsyncClient(
@@ -112,6 +117,13 @@ class Asker:
                 if len(read) >= MAX_ANSWER:
                     break
             return response.status_code, read[:MAX_ANSWER]
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """What is raised where there is no answer: asked for only then."""
+    import httpx
+
+    return TimeoutError, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError
 
 
 def _place() -> str:

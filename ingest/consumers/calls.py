@@ -1,7 +1,6 @@
 """Calls both ways: the client's of procedures that the project has registered, and the project's of the client."""
 
 import asyncio
-import itertools
 import logging
 import traceback
 from typing import Any
@@ -55,10 +54,10 @@ class Calls(ControlConsumer):
         self.running = 0
         self.served = False
         """Whether it was answered something, though it neither published nor played."""
-        self._request_ids = itertools.count(1)
+        self._last_request_id = 0
         self._invoked: dict[int, str] = {}
         """By request id: the channel that waits for the client's answer."""
-        self._length = asyncio.Lock()
+        self._length: asyncio.Lock | None = None
         """One at a time: who asks for many takes no places of others'."""
 
     # --- The client calls ---
@@ -113,6 +112,8 @@ class Calls(ControlConsumer):
         self.spawn(self._tell_length(event))
 
     async def _tell_length(self, event: LengthEvent) -> None:
+        if self._length is None:
+            self._length = asyncio.Lock()
         async with self._length:
             seconds = await self._read_length(event)
         await self.send({"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": seconds})
@@ -142,8 +143,9 @@ class Calls(ControlConsumer):
     async def session_invoke(self, message: dict[str, Any]) -> None:
         """From the channel layer: see `ingest.services.invoking`."""
         reply = message["reply"]
-        request_id = next(self._request_ids) if reply else None
-        if request_id is not None:
+        request_id = None
+        if reply:
+            request_id = self._last_request_id = self._last_request_id + 1
             self._invoked[request_id] = reply
         await self.send(
             {

@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 from django.db import Error as AnyDatabaseError
@@ -23,7 +23,9 @@ from ingest.logcontext import about
 from ingest.models import Session
 from ingest.server.recording.writers import Writers
 from ingest.services import recordings, sessions
-from ingest.telemetry.reading import Sampled, read_totals
+
+if TYPE_CHECKING:
+    from ingest.telemetry.reading import Sampled
 
 logger = logging.getLogger(__name__)
 
@@ -206,7 +208,9 @@ class Care:
         return sessions.fill_in(session=row.pk, totals=found.totals, last_at=last_at, now=now)
 
 
-def _sampled(row: Session, until: datetime) -> Sampled | None:
+def _sampled(row: Session, until: datetime) -> "Sampled | None":
+    from ingest.telemetry.reading import read_totals  # Arrow is loaded where samples are read.
+
     node = row.node.name if row.node is not None else ""
     since_us, until_us = (int(at.timestamp() * 1e6) for at in (row.started_at, until))
     return read_totals(settings.LAKE_DIR, str(row.pk), since_us, until_us, node=node, budget_s=READ_S)

@@ -6,7 +6,6 @@ the look-up and not kept.
 
 import asyncio
 import uuid
-from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
@@ -18,6 +17,7 @@ from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, REACH, Acti
 from ingest.consumers.asking import Permission
 from ingest.consumers.calls import Calls
 from ingest.consumers.login import Connecting
+from ingest.consumers.mailbox import mailbox
 from ingest.consumers.objects import Objects
 from ingest.consumers.recorder import Happening
 from ingest.contracts import (
@@ -67,7 +67,10 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         """The sessions of this connection by message stream id."""
         self.coming: dict[str, tuple[int, ActiveSession]] = {}
         """By session id: what is to take the place of what a message stream plays (play2)."""
-        self.buffered: deque[Happening] = deque(maxlen=MAX_BUFFERED)
+        self.channel_name = ""
+        """By which the channel layer reaches this connection's sessions."""
+        self.buffered: list[Happening] = []
+        """The latest of what came before a session."""
         self.attempts = 0
         self.had_session = False
 
@@ -77,7 +80,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             address=self.scope["client"][0],
             encoder=self.scope["flash_ver"],
             node=self.scope["node"],
-            channel=getattr(self, "channel_name", ""),
+            channel=self.channel_name,
         )
 
     @property
@@ -292,6 +295,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             encoder=clean.text(said, 255),
             is_test=isinstance(grant, Grant) and grant.trial is not None,
             is_download=isinstance(grant, PlayGrant) and grant.is_download,
+            hear=self.dispatch,
         )
         former = self.streams.get(stream_id)
         if beside and former is not None:
@@ -316,8 +320,9 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
                     at=clock.utc_now(),
                 )
             )
-        while self.buffered:
-            recorder.record(session, self.buffered.popleft())
+        for happened in self.buffered:
+            recorder.record(session, happened)
+        self.buffered.clear()
         recorder.record(session, recorder.happening(recorder.STARTED, level="status", code=kind))
         return session
 
@@ -327,7 +332,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         )
         session = self.streams.get(event["stream_id"])
         if session is None:
-            self.buffered.append(happened)
+            self.buffered = [*self.buffered, happened][-MAX_BUFFERED:]
         else:
             recorder.record(session, happened)
 
@@ -384,8 +389,14 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         self._end_all("tcp_reset" if reason == "rejected" else reason, event["description"])
         raise StopConsumer
 
+    async def began(self) -> None:
+        if self.channel_layer is not None:
+            self.channel_name = await mailbox().join(self.channel_layer)
+
     def ended(self) -> None:
         """The server gave this application up without telling it the connection's end."""
+        if self.channel_name:
+            mailbox().leave()
         self._end_all("node_shutdown", "")
 
     def _end_all(self, reason: EndReason, description: str) -> None:

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from ingest import clock, migrated, sharedclock
 from ingest.consumers import database, recorder
-from ingest.consumers.active import REACH, leased, must_end, of_node, published
+from ingest.consumers.active import REACH, has_any, leased, must_end, of_node, published
 from ingest.consumers.silence import Change, Silences
 from ingest.contracts import EndReason, Issue, Sample
 from ingest.models import Session
@@ -203,14 +203,14 @@ class Upkeep:
             await self._drain(0.0)
 
     async def _revocations(self) -> None:
-        streams, waiting = published(self.node), self.waiting
+        streams, waiting, anyone = published(self.node), self.waiting, has_any(self.node)
 
         def read() -> tuple[
             list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, judging.Rules], dict[str, str]
         ]:
             self._read_bans()
             shared = sharedclock.look()
-            due = revocation.due(node=self.node, now=clock.utc_now())
+            due = revocation.due(node=self.node, now=clock.utc_now()) if anyone else []
             rules = judging.rules(streams=set(streams.values())) if streams else {}
             gone = elsewhere.told(paths=waiting, node=self.node, now=shared) if waiting else {}
             return due, nodes.drain(name=self.node), rules, gone

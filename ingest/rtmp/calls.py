@@ -22,6 +22,8 @@ NAME_TOO_LONG: Final = "The procedure's name is too long."
 class Calls:
     """Of one end: what it called, by transaction id, and what it was called with, by request id."""
 
+    __slots__ = ("_last_request_id", "_last_transaction", "_limits", "_made", "_received")
+
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._made: dict[float, str] = {}
@@ -66,6 +68,8 @@ class Calls:
 
 class Calling:
     """What both ends of a connection do about calls."""
+
+    __slots__ = ()
 
     answers_calls = False
     """Whether the shell answers CallReceived, by `answer_call` or `fail_call`. Else each is refused at once."""

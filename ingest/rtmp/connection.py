@@ -72,6 +72,27 @@ BYTES_PER_UNIT: Final = 64
 class Connection(Calling):
     """The common base of ServerConnection and ClientConnection."""
 
+    __slots__ = (
+        "_control_messages",
+        "_events",
+        "_handshake",
+        "_handshake_out",
+        "_has_asked",
+        "_outbox",
+        "_reader",
+        "acknowledging",
+        "amf3",
+        "bytes_received",
+        "calls",
+        "ignored_messages",
+        "left",
+        "limits",
+        "media_messages",
+        "paused",
+        "phase",
+        "window",
+    )
+
     handlers: ClassVar[Mapping[int, Handler]]
     """By message type. Functions, not bound methods: a connection must not refer to itself."""
 

@@ -65,6 +65,8 @@ S = TypeVar("S", bound=Served)
 class ApplicationSide(Generic[S]):
     """A connection's application. What it sends, and what a refusal looks like, is for who inherits this."""
 
+    __slots__ = ("_returned", "caller", "connection", "driver", "had_session", "id", "requests", "turns")
+
     protocol = "rtmp"
     """How logs name the connection."""
 

@@ -25,6 +25,8 @@ NOT_SENDABLE: Final = "The procedure's result can't be sent."
 class Calls:
     """Those of one connection, with their time limits."""
 
+    __slots__ = ("_asked", "_connection", "_invoked", "_put")
+
     def __init__(self, connection: Link, put: Callable[..., None]) -> None:
         """`put` hands a message to the application."""
         self._connection = connection

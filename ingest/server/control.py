@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 class Control(ApplicationSide[Link]):
     """A connection's application, and the translation between it and the protocol."""
 
+    __slots__ = ("_accepted", "_is_puzzled", "calls", "refusals", "secrets")
+
     def __init__(self, connection: Link) -> None:
         super().__init__(connection)
         self.calls = Calls(connection, self.put)

@@ -83,6 +83,8 @@ class Presented:
 class Secrets:
     """What a connection has presented so far, whatever for: the latest of them, each once."""
 
+    __slots__ = ("_found",)
+
     MOST = 16
 
     def __init__(self) -> None:

@@ -1,6 +1,7 @@
 """What a connection's scope says of its client: the `connect` command with its secrets taken out."""
 
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any
 
 from ingest.contracts import ClientCapabilities, LoginAnswer
@@ -46,10 +47,10 @@ def read_caller(event: events.ConnectRequested) -> Caller:
     }
     said = {name: value for name, value in event.capabilities.properties().items() if name not in URLS}
     others = {name: value for name, value in properties.items() if name not in urls and name != "app"}
-    command = credentials.scrub(others, secret) | urls | {"app": target.name}
+    command = _shared(credentials.scrub(others, secret) | urls | {"app": target.name})
     return Caller(
-        app=target.name,
-        tc_url=urls.get("tcUrl", ""),
+        app=command["app"],
+        tc_url=command.get("tcUrl", ""),
         flash_ver=text(command.get("flashVer"))[:FLASH_VER_LENGTH],
         query=target.query,
         connect={"object": command, "arguments": credentials.scrub(event.arguments, secret)},
@@ -57,3 +58,8 @@ def read_caller(event: events.ConnectRequested) -> Caller:
         credential=secret,
         login=target.login,
     )
+
+
+def _shared(command: dict[str, Any]) -> dict[str, Any]:
+    """With texts that all connections share which say the same: a thousand players of one kind do."""
+    return {intern(name): intern(value) if type(value) is str else value for name, value in command.items()}

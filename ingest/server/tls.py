@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
-
 logger = logging.getLogger(__name__)
 
 WARN_BEFORE = timedelta(days=14)
@@ -38,6 +36,8 @@ class Certificate:
 
 def expiry(chain: Path) -> datetime:
     """When the first certificate of the PEM file ends, in UTC. Raises CertificateError."""
+    from cryptography import x509  # 7 MB, for RTMPS alone.
+
     try:
         return x509.load_pem_x509_certificate(chain.read_bytes()).not_valid_after_utc
     except OSError as error:

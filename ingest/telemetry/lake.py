@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, BinaryIO
 
 from ingest.telemetry.schema import VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 HOUR_US = 3_600_000_000
 
@@ -34,18 +33,23 @@ def file_prefix(node: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]", "-", node).strip("-") or "node"
 
 
-def by_hour(records: pa.Table) -> Iterator[tuple[datetime, pa.Table]]:
+def by_hour(records: "pa.Table") -> "Iterator[tuple[datetime, pa.Table]]":
     """The records of each hour, by their `at_us`."""
+    import pyarrow.compute as pc
+
     hours = pc.divide(records["at_us"], HOUR_US)
     for hour in sorted(pc.unique(hours).to_pylist()):
         yield datetime.fromtimestamp(hour * 3600, UTC), records.filter(pc.equal(hours, hour))
 
 
-def write_parquet(records: pa.Table, file: Path) -> None:
+def write_parquet(records: "pa.Table", file: Path) -> None:
     """Writes the file atomically and durably, in place of one of the same name. Raises OSError.
 
     It is no older than its records, whatever the machine's clock says: readers leave out files from before their time.
     """
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
     file.parent.mkdir(parents=True, exist_ok=True)
     with publish_file(file) as out:
         pq.write_table(records, out, compression="zstd")

@@ -26,9 +26,10 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from ingest.contracts import Totals
-from ingest.telemetry.gathering import COLUMNS, IDENTITY, Gathering, Series
+from ingest.telemetry.gathering import COLUMNS, IDENTITY, Gathering
 from ingest.telemetry.lake import HOUR_US, file_prefix, hour_folder
 from ingest.telemetry.schema import SAMPLES
+from ingest.telemetry.series import Series
 from ingest.telemetry.spool import SUFFIX, BadSpool, read_spool, spool_folder
 
 POINTS = 600

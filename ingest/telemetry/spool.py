@@ -20,9 +20,10 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAGIC = b"RTWSPOOL"
 FRAME = struct.Struct("<II")
@@ -52,7 +53,7 @@ class Spool:
         self._descriptor = descriptor
 
     @classmethod
-    def create(cls, path: Path, schema: pa.Schema) -> Self:
+    def create(cls, path: Path, schema: "pa.Schema") -> Self:
         """A new file with its schema written. Raises OSError.
 
         It gets its name when it is locked and whole: before, others would take it for one whose writer is gone.
@@ -88,7 +89,7 @@ class Spool:
             return None
         return cls(path, descriptor, status.st_size)
 
-    def append(self, batch: pa.RecordBatch) -> None:
+    def append(self, batch: "pa.RecordBatch") -> None:
         """Adds a batch whole or not at all. Raises OSError (a full disk)."""
         self._write(_frame(batch.serialize()))
 
@@ -106,7 +107,7 @@ class Spool:
             raise
         self.size_bytes = offset
 
-    def read(self) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+    def read(self) -> "tuple[pa.Schema, list[pa.RecordBatch]]":
         """All whole batches. Raises BadSpool."""
         return read_spool(self.path)
 
@@ -128,8 +129,10 @@ def remove_half_made(folder: Path, table: str) -> None:
                 path.unlink()
 
 
-def read_spool(path: Path) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+def read_spool(path: Path) -> "tuple[pa.Schema, list[pa.RecordBatch]]":
     """All whole batches of a spool, whoever holds it. Raises BadSpool and OSError (FileNotFoundError: converted)."""
+    import pyarrow as pa  # Only where there is something to read (see schema.py).
+
     data = path.read_bytes()
     if not data.startswith(MAGIC):
         raise BadSpool(f"{path.name}: not a spool")
@@ -141,7 +144,7 @@ def read_spool(path: Path) -> tuple[pa.Schema, list[pa.RecordBatch]]:
         raise BadSpool(f"{path.name}: {error or 'no schema'}") from error
 
 
-def _frame(buffer: pa.Buffer) -> bytes:
+def _frame(buffer: "pa.Buffer") -> bytes:
     payload: bytes = buffer.to_pybytes()
     return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
 

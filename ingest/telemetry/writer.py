@@ -18,8 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from ingest import clock
 from ingest.contracts import EventRecord, Sample
@@ -27,6 +26,9 @@ from ingest.telemetry.flush import request_time
 from ingest.telemetry.lake import by_hour, file_prefix, hour_folder, write_parquet
 from ingest.telemetry.schema import EVENTS, SAMPLES, TABLES, Table
 from ingest.telemetry.spool import SUFFIX, Spool, remove_half_made, spool_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +61,7 @@ class Feed:
 
     table: Table
     queue: list[object] = field(default_factory=list)
-    waiting: deque[pa.RecordBatch] = field(default_factory=deque)
+    waiting: "deque[pa.RecordBatch]" = field(default_factory=deque)
     spool: Spool | None = None
     opened: float = 0.0
     hour: int = 0
@@ -218,7 +220,7 @@ class TelemetryWriter:
         with self._lock:
             self.dropped += records
 
-    def _batch(self, table: Table, records: list[object]) -> pa.RecordBatch | None:
+    def _batch(self, table: Table, records: list[object]) -> "pa.RecordBatch | None":
         """The records, less what can't be written: a value of a wrong type, a text that can't be encoded."""
         try:
             return table.batch(records)
@@ -301,6 +303,8 @@ def _fits(table: Table, record: object) -> bool:
 
 def convert(lake: Path, spool: Spool) -> None:
     """Writes a spool's records as one Parquet file an hour, then removes the spool. Raises OSError, BadSpool."""
+    import pyarrow as pa  # Only where there is something to convert (see schema.py).
+
     table, _, name = spool.path.name.removesuffix(SUFFIX).partition(".")
     schema, batches = spool.read()
     records = pa.Table.from_batches(batches, schema)

@@ -24,18 +24,23 @@ COLD_GRACE_S = 3.0
 LONGEST_LINE = 65536
 """Bytes of a child's output that are kept without an end of line."""
 
+LOOK_S = 0.5
+"""How often a program that rests is looked for work."""
+
 OUTPUT_GRACE_S = 1.0
 """For the rest of a child's output, once it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run. `environment` is added to this process's own."""
+    """What to run. `environment` is added to this process's own. `wanted`: whether there is work for it, if it is one
+    that ends in order (exit code 0) when there is none, and rests then; None: it always runs."""
 
     name: str
     arguments: tuple[str, ...]
     nice: int = 0
     environment: dict[str, str] = field(default_factory=dict)
+    wanted: Callable[[], bool] | None = None
 
 
 class Child:
@@ -47,6 +52,11 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        self._failed = False
+
+    def is_stuck(self) -> bool:
+        """Whether there is work that nobody takes, as the program has ended before it did. From any thread."""
+        return self._failed and self.program.wanted is not None and self.program.wanted()
 
     def start(self) -> None:
         """Called in the event loop's thread, which must outlive the child: it counts as the child's parent."""
@@ -77,16 +87,33 @@ class Child:
         loop = asyncio.get_running_loop()
         delay = FIRST_DELAY_S
         while not self._stopping.is_set():
+            await self._rest()
+            if self._stopping.is_set():
+                return
             began = loop.time()
             code = await self._run()
             if self._stopping.is_set():
                 return
+            self._failed = code != 0
+            if self.program.wanted is not None and not self._failed:
+                delay = FIRST_DELAY_S
+                continue
             if loop.time() - began > STEADY_AFTER_S:
                 delay = FIRST_DELAY_S
             log.warning("The %s process ended with %s; it starts again in %.0f s.", self.program.name, code, delay)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), delay)
+            await self._stopped_within(delay)
             delay = min(delay * 2, LONGEST_DELAY_S)
+
+    async def _rest(self) -> None:
+        """Returns when there is work for it, or it is to stop."""
+        if self.program.wanted is not None:
+            while not self.program.wanted() and not await self._stopped_within(LOOK_S):
+                pass
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        return self._stopping.is_set()
 
     async def _run(self) -> int:
         """Runs the program once; returns its exit code, or minus the number of the signal that ended it.

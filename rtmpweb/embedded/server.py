@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from rtmpweb.embedded.reactor import loop, reactor  # isort: skip - before Daphne, which would install another.
@@ -26,6 +27,7 @@ from rtmpweb.embedded import firststart, lock, workers
 from rtmpweb.embedded.children import Child
 from rtmpweb.embedded.http import HttpServer
 from rtmpweb.embedded.listening import ListenError, explain, listen, url_host
+from rtmpweb.pulse import resting_pulse
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,10 @@ RTMP_GRACE_S = 5.0
 """For sessions to end and be recorded, and telemetry to be flushed."""
 CHILD_GRACE_S = 10.0
 """For a worker to finish the task that it runs; an idle one takes 3 to 6 s to end."""
+
+
+def _is_well(child: Child) -> bool:
+    return not child.is_stuck()
 
 
 class Embedded:
@@ -126,10 +132,13 @@ class Embedded:
             self._write(line)
 
     async def _start_children(self) -> None:
-        for program in workers.programs(settings.BASE_DIR, settings.DATA_DIR):
+        queue = None if settings.REDIS_URL else settings.BROKER_DIR / "queue"
+        for program in workers.programs(settings.BASE_DIR, settings.DATA_DIR, queue):
             child = Child(program, self._write)
             child.start()
             self._children.append(child)
+            if program.wanted is not None:  # While it rests nobody else says that it will be there.
+                resting_pulse(partial(_is_well, child)).start()
 
     def _on_running(self) -> None:
         """Takes signals and says so, in the running loop: until it runs, uvloop drops a signal that has a handler."""

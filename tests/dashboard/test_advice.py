@@ -8,7 +8,7 @@ from dashboard.advice import CHECK_ACTS, OTHERWISE, RULES, Situation, advise
 from dashboard.sessions.lastminute import LastMinute, look
 from ingest.contracts import END_REASONS
 from ingest.live.health import CHECKS
-from ingest.telemetry.gathering import GAUGES, Series
+from ingest.telemetry.series import GAUGES, Series
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from analytics.models import Grain, Rollup
 from dashboard.exports import PIECE, csv_answer, json_answer
 from dashboard.sessions import measured
 from ingest.models import AuditEntry, Session, StatusEvent, Stream
-from ingest.telemetry.gathering import COUNTERS, GAUGES, Series
+from ingest.telemetry.series import COUNTERS, GAUGES, Series
 from tests.dashboard.conftest import client_of, file_text, make_session, make_user
 from tests.dashboard.rollups import EMPTY
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from channels.testing import ApplicationCommunicator
 
-from ingest.consumers import NodeConsumer, RtmpConsumer
+from ingest.consumers.node import NodeConsumer
+from ingest.consumers.rtmp import RtmpConsumer
 from ingest.contracts import LoginAnswer, Totals
 
 TOTALS: Totals = {

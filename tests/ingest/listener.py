@@ -6,7 +6,8 @@ from typing import Any
 
 from channels.routing import ProtocolTypeRouter
 
-from ingest.consumers import NodeConsumer, RtmpConsumer
+from ingest.consumers.node import NodeConsumer
+from ingest.consumers.rtmp import RtmpConsumer
 from ingest.live import LiveSettings
 from ingest.server import RtmpServer, ServerConfig
 from tests.ingest.control import NODE

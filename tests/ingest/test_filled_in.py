@@ -16,7 +16,7 @@ from ingest.contracts import Totals
 from ingest.history import HistoryWriter
 from ingest.models import Node, OutboxEvent, Session, Stream
 from ingest.services import sessions
-from ingest.telemetry import Rotation, TelemetryWriter
+from ingest.telemetry import Rotation, TelemetryWriter, reading
 from ingest.telemetry.reading import Sampled
 from tests.ingest.control import NODE, TOTALS, NodeApp
 from tests.ingest.telemetry import records
@@ -113,7 +113,7 @@ async def test_many_are_filled_in_in_one_round_each_where_its_samples_are(
         looked.append((node, since_us / 1e6, until_us / 1e6))
         return Sampled(TOTALS, since_us / 1e6 + 60)
 
-    monkeypatch.setattr(consumer, "read_totals", read_totals)
+    monkeypatch.setattr(reading, "read_totals", read_totals)
     count = sessions.AT_ONCE + 5
     for number in range(count):
         began = now - timedelta(days=2, hours=number)
@@ -153,7 +153,7 @@ async def test_samples_that_nobody_has_are_not_looked_for_again_and_again(
 ) -> None:
     looked: list[str] = []
     monkeypatch.setattr(consumer, "TIDY_S", 0.0)
-    monkeypatch.setattr(consumer, "read_totals", lambda lake, session, *rest, **how: looked.append(session))
+    monkeypatch.setattr(reading, "read_totals", lambda lake, session, *rest, **how: looked.append(session))
     first, second = [
         await sync_to_async(left)(stream, end_reason="node_lost", ended_at=timezone.now()) for _ in range(2)
     ]

@@ -54,6 +54,15 @@ def of_folder(folder: Path) -> set[int]:
     return found
 
 
+def memory_mb(pid: int) -> float:
+    """Of it and its descendants, what processes share counted once."""
+    found = 0
+    for member in (pid, *descendants(pid)):
+        text = Path(f"/proc/{member}/smaps_rollup").read_text()
+        found += int(text.partition("\nPss:")[2].split()[0])
+    return found * 1024 / 1e6
+
+
 def cpu_seconds(pid: int) -> float:
     """The processor time that a process has used, in user and system mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()

@@ -6,8 +6,10 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from celery.signals import celeryd_init
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
@@ -72,6 +74,13 @@ def test_a_worker_whose_database_was_away_looks_at_it_before_its_first_task(
     assert line.exc_info is None
     newer.record_unapplied("ingest", "9999_later")
     assert add.apply(args=(1, 2)).get() == 3
+
+
+@pytest.mark.parametrize(("queue", "tasks"), [("analytics", 1), ("default", 200)])
+def test_a_job_of_the_analytics_has_a_process_of_its_own(database: Path, queue: str, tasks: int) -> None:
+    conf = SimpleNamespace(worker_max_tasks_per_child=200)
+    celeryd_init.send(sender="worker@test", instance=None, conf=conf, options={"queues": [queue]})
+    assert conf.worker_max_tasks_per_child == tasks
 
 
 def test_a_busy_database_is_told_in_a_line_and_a_fault_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:

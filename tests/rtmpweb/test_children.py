@@ -7,6 +7,8 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +94,31 @@ async def test_it_is_started_again_each_time_a_little_later(monkeypatch: pytest.
         await screen.wait_for(lambda: len(screen.pids("pid")) == 3)
         assert asyncio.get_running_loop().time() - begun > 0.2 + 0.4
     assert len(set(screen.pids("pid"))) == 3
+
+
+async def test_one_that_is_not_wanted_rests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(children, "LOOK_S", 0.05)
+    monkeypatch.setattr(children, "FIRST_DELAY_S", 0.05)
+    work = tmp_path / "work"
+    code = f"import os; os.remove({str(work)!r}); print('pid', os.getpid())"
+    async with started(replace(python(code), wanted=work.exists)) as (child, screen):
+        for times in (1, 2):
+            work.touch()
+            await screen.wait_for(lambda times=times: len(screen.pids("pid")) == times)  # type: ignore[misc]
+            assert not child.is_stuck()
+    assert not any("starts again" in line for line in screen.lines)
+
+
+async def test_one_that_ends_before_it_took_its_work_is_stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(children, "FIRST_DELAY_S", 0.05)
+    work = tmp_path / "work"
+    work.touch()
+    code = f"import os; print('pid', os.getpid()); os._exit(3 if os.path.exists({str(work)!r}) else 0)"
+    async with started(replace(python(code), wanted=work.exists)) as (child, screen):
+        await screen.wait_for(lambda: len(screen.pids("pid")) == 2)
+        assert child.is_stuck()
+        work.unlink()
+        assert not child.is_stuck()
 
 
 async def test_stopped_while_it_waits_to_be_started_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,13 @@ from contextlib import suppress
 from typing import Any
 
 import uvloop
-from channels.routing import get_default_application
 from django.conf import settings
+from django.core.checks import Tags
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import DatabaseError
 
+from ingest.asgi import application
 from ingest.consumers import beginning, database
 from ingest.management.foreground import ForegroundCommand
 from ingest.nodeconfig import SETTINGS, server_config
@@ -29,6 +30,7 @@ class Command(ForegroundCommand):
         "Ctrl-C drains it for RTMPWEB_DRAIN_S seconds, ends what is left, writes what is known of it, and stops; once "
         "more, and it does not wait. SIGHUP has it read the certificate of RTMPS anew."
     )
+    requires_system_checks = (Tags.compatibility, Tags.security)  # The others load pages and API, which it has not.
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--grace", type=float, default=GRACE_S, metavar="SECONDS", help="for sessions to end")
@@ -52,7 +54,7 @@ class Command(ForegroundCommand):
         await self._prepare(config.node)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
-        server = RtmpServer(get_default_application(), config)
+        server = RtmpServer(application, config)
         await server.start()
         if config.rtmps:
             loop.add_signal_handler(signal.SIGHUP, server.reload_certificate)

@@ -36,6 +36,22 @@ def _weight(message: RawMessage) -> int:
 class ServerBase(Connection):
     """What `netconnection` and `netstream` work with."""
 
+    __slots__ = (
+        "_chunk_size",
+        "_decided",
+        "_fault",
+        "_held_bytes",
+        "_held_most",
+        "_last_request_id",
+        "_own_window",
+        "_requests",
+        "announced",
+        "capabilities",
+        "last_stream_id",
+        "play_commands",
+        "streams",
+    )
+
     def __init__(
         self,
         limits: Limits = DEFAULT_LIMITS,
@@ -65,7 +81,7 @@ class ServerBase(Connection):
         self.last_stream_id = 0
         self.play_commands = 0
         """All that `Limits.play_commands_per_s` is about, so far."""
-        self.announced: set[str] = set()
+        self.announced: frozenset[str] = frozenset()
         """Names of FCPublish, which await onFCPublish."""
 
     # --- At any time ---
@@ -113,7 +129,7 @@ class ServerBase(Connection):
             stream.move(StreamStep.STOP)
             return False
         stream.move(StreamStep.FOLLOW)
-        item = stream.playlist.popleft()
+        item = stream.playlist.pop(0)
         request_id = self.ask(Asked.PLAY, NO_COMMAND, stream, follows=True, name=item.name)
         self.report(
             PlayRequested(request_id, stream_id, item.name, item.start, item.duration, reset=False, follows=True)

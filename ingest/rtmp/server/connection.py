@@ -36,6 +36,8 @@ NAMING: Final = frozenset({"FCUnpublish", "closeStream", "deleteStream"})
 class ServerConnection(ServerBase):
     """See the docstring of `ingest.rtmp` for how a shell drives it."""
 
+    __slots__ = ()
+
     # --- Decisions ---
 
     def accept_connect(
@@ -86,7 +88,7 @@ class ServerConnection(ServerBase):
         self.ignored_messages = 0
         self._admit(self.limits)  # For good: long messages may still be under way when a stream ends.
         if stream.name in self.announced:
-            self.announced.discard(stream.name)
+            self.announced -= {stream.name}
             self.send_publish_notice("onFCPublish", status.PUBLISH_START, public_name)
         self.send_user_control(UserControl.STREAM_BEGIN, stream.stream_id)
         self.send_status(stream.stream_id, "status", status.PUBLISH_START, description)

@@ -94,7 +94,7 @@ def on_fc_publish(connection: ServerBase, stream_id: int, command: Command) -> N
     elif len(connection.announced) >= most and name not in connection.announced:
         connection.refuse_call(command, f"{most} names await their publish, as many as may: publish one first.")
     else:
-        connection.announced.add(name)
+        connection.announced |= {name}
         connection.send_result(command, UNDEFINED)
 
 

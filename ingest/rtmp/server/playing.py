@@ -125,7 +125,7 @@ def on_play2(connection: ServerBase, stream_id: int, command: Command) -> None:
 def _append(connection: ServerBase, stream: MessageStream, command: Command, item: PlayItem, *, begins: bool) -> None:
     _enqueue(connection, stream, item)
     if begins:
-        _ask(connection, stream, command, stream.playlist.popleft(), reset=False)
+        _ask(connection, stream, command, stream.playlist.pop(0), reset=False)
 
 
 def _swap_waiting(stream: MessageStream, old_name: str, item: PlayItem) -> bool:

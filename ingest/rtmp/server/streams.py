@@ -1,6 +1,5 @@
 """What a server's connection keeps of its message streams, and of the requests that await a decision."""
 
-from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
@@ -43,7 +42,7 @@ class MessageStream:
     """As the client gave it: may be a key."""
     public_name: str = ""
     sink: MediaSink | None = None
-    playlist: deque[PlayItem] = field(default_factory=deque)
+    playlist: list[PlayItem] = field(default_factory=list)
     """What follows when that is over which plays now."""
     buffer_ms: int | None = None
     """How much the client wants to have ahead (SetBufferLength); it may say so before it plays."""

@@ -19,6 +19,7 @@ from ingest.models import Application, Session, Stream
 from ingest.services.audit import Actor
 from ingest.telemetry.lake import hour_folder, write_parquet
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour, rollup
+from tests.broker import waiting
 from tests.tools import hide_java
 
 pytestmark = pytest.mark.django_db
@@ -313,18 +314,22 @@ def test_a_deleted_plan_takes_its_entry_along_and_leaves_its_reports() -> None:
 
 def test_every_few_minutes_what_is_due_is_looked_for() -> None:
     row = PeriodicTask.objects.get(task="analytics.reports.tasks.due_reports")
-    assert row.queue == "analytics"
+    assert row.queue == "default"
     assert row.interval is not None
     assert (row.interval.every, row.interval.period) == (300, "seconds")
 
 
 @pytest.mark.both_forms
-def test_a_plan_whose_report_fails_keeps_no_other_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_whose_report_fails_keeps_no_other_from_its_own() -> None:
     from analytics.reports import tasks
 
     broken, fine = plan(name="broken", time_zone="UTC"), plan(name="fine")
     ReportPlan.objects.filter(pk=broken.pk).update(time_zone="Mars/Olympus")
+    before = waiting("analytics")
     tasks.due_reports()
+    assert waiting("analytics") == before + 1
+    for row in (broken, fine):
+        tasks.make_due(row.pk)
     assert set(Report.objects.values_list("plan__name", flat=True)) == {"fine"}
     assert fine.reports.count() == 7
 

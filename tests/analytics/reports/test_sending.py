@@ -27,7 +27,7 @@ from tests.receivers import MailReceiver, mail_receiver
 pytestmark = pytest.mark.django_db
 
 State = ReportDelivery.State
-TASKS = {"send_waiting": "default", "due_reports": "analytics", "make_due": "analytics"}
+TASKS = {"send_waiting": "default", "due_reports": "default", "make_due": "analytics"}
 PNG = b"\x89PNG\r\n\x1a\n"
 
 

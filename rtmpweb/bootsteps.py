@@ -1,0 +1,112 @@
+"""What our workers have beside Celery's parts: the schedule as a thread, an end for want of work, a bound on memory.
+
+`celery worker --schedule-thread` keeps the schedule (beat) in the worker's process, where `--beat` would fork another.
+`--rest-after SECONDS` ends a worker that has had nothing to do for so long: whoever starts it knows when there is work.
+"""
+
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from celery import bootsteps
+from celery.beat import Service
+from celery.platforms import EX_FAILURE, EX_OK
+from celery.worker import state as worker_state
+
+log = logging.getLogger(__name__)
+
+state: Any = worker_state
+"""Celery's own of this worker; its stub lacks what is used here."""
+
+LOOK_S = 1.0
+"""How often a worker looks whether it has anything to do."""
+
+MEASURE_S = 2.0
+"""How often one looks how large it is."""
+
+WITHIN = ("celery.concurrency.solo", "celery.concurrency.thread")
+"""Pools whose tasks run in the worker's own process. Celery does not replace it, however large it has grown."""
+
+
+class ScheduleThread(bootsteps.StartStopStep):
+    """The schedule. A worker whose schedule has ended, ends too: whoever keeps it running starts both again."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, worker: Any, schedule_thread: bool = False, **options: Any) -> None:
+        super().__init__(worker, **options)
+        self.enabled = schedule_thread
+
+    def start(self, worker: Any) -> None:
+        # A daemon: what is due is taken in the table before it is sent, so that a sudden end repeats nothing.
+        threading.Thread(target=_keep_schedule, args=(worker.app,), name="schedule", daemon=True).start()
+
+
+def _keep_schedule(app: Any) -> None:
+    app.set_current()
+    service: Any = Service  # Its stub lacks an argument.
+    try:
+        service(app, scheduler_cls=app.conf.beat_scheduler, remote_control=False).start()
+        log.error("The schedule has ended: its worker ends too, to be started again.")
+    except SystemExit as error:  # A sentence for the operator.
+        log.error("%s", error)
+    except Exception:
+        log.exception("The schedule failed: its worker ends too, to be started again.")
+    state.should_stop = EX_FAILURE
+
+
+class RestAfter(bootsteps.StartStopStep):
+    """Ends a worker that has had no task for a while. One that comes in that moment waits for the next worker."""
+
+    requires = ("celery.worker.components:Timer",)
+
+    def __init__(self, worker: Any, rest_after: float | None = None, **options: Any) -> None:
+        super().__init__(worker, **options)
+        self.enabled = rest_after is not None
+        self._after_s = rest_after or 0.0
+        self._busy_at = time.monotonic()
+
+    def start(self, worker: Any) -> None:
+        worker.timer.call_repeatedly(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        if state.reserved_requests or state.active_requests or state.scheduled_requests:
+            self._busy_at = time.monotonic()
+        elif time.monotonic() - self._busy_at > self._after_s:
+            _end()
+
+
+class MemoryBound(bootsteps.StartStopStep):
+    """Ends a worker that does its tasks itself and has grown over what a pool's process may have."""
+
+    requires = ("celery.worker.components:Pool", "celery.worker.components:Timer")
+
+    def __init__(self, worker: Any, **options: Any) -> None:
+        super().__init__(worker, **options)
+        self.enabled = worker.pool_cls.__module__ in WITHIN
+        self._most_kib: int = worker.max_memory_per_child
+
+    def start(self, worker: Any) -> None:
+        worker.timer.call_repeatedly(MEASURE_S, self._look)
+
+    def _look(self) -> None:
+        found_kib = _resident_kib()
+        if found_kib > self._most_kib:
+            log.warning("The worker has grown to %d MiB: it ends, to be started again.", found_kib // 1024)
+            _end()
+
+
+def _end() -> None:
+    """In order, unless it ends already."""
+    if state.should_stop is None:
+        state.should_stop = EX_OK
+
+
+def _resident_kib() -> int:
+    """This process's memory; 0 where there is no /proc."""
+    try:
+        return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
+    except (OSError, IndexError):
+        return 0

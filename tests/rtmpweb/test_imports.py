@@ -1,0 +1,90 @@
+"""What each kind of process has loaded when it begins its work: what only some need is loaded where it is used."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.background import ROOT
+
+PAGES = {"ninja", "pydantic", "dashboard.api", "dashboard.urls", "ingest.admin"}
+HTTP = {"twisted", "daphne", "autobahn", "cryptography"}
+"""Twisted loads `cryptography` for its TLS."""
+POSTGRESQL = {"psycopg"}
+REDIS = {"redis", "cryptography"}
+NOBODYS = {"numpy", "pandas", "pyarrow", "pyspark", "py4j", "av", "PIL", "reportlab", "duckdb", "httpx"}
+HEAVY = PAGES | HTTP | POSTGRESQL | REDIS | NOBODYS
+
+STORES = {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}
+
+COMMAND = """
+import sys, django
+django.setup()
+from django.core.management import load_command_class
+command = load_command_class({app!r}, {name!r})
+command.check(tags=None if command.requires_system_checks == "__all__" else command.requires_system_checks)
+"""
+CELERY = """
+import rtmpweb, celery.bin.celery, celery.apps.{kind}
+rtmpweb.celery_app.loader.init_worker()
+rtmpweb.celery_app.finalize()
+import rtmpweb.pulse
+"""
+WORKER = CELERY.format(kind="worker") + "import celery.worker.components, celery.worker.consumer, rtmpweb.bootsteps\n"
+BEAT = CELERY.format(kind="beat") + "import rtmpweb.schedule\n"
+TELL = """
+import json, sys
+from pathlib import Path
+status = Path("/proc/self/status").read_text()
+print(json.dumps([sorted(sys.modules), int(status.partition("RssAnon:")[2].split()[0]) // 1024]))
+"""
+
+
+class Kind(NamedTuple):
+    loads: str
+    stores: Mapping[str, str]
+    uses: set[str]
+    """Of what is heavy."""
+    most_mib: int
+    """Of memory that it shares with no other process."""
+
+
+SERVE, WEB = (COMMAND.format(app="rtmpweb", name=name) for name in ("serve", "runweb"))
+NODE = COMMAND.format(app="ingest", name="runrtmp")
+KINDS = {
+    "serve": Kind(SERVE, {}, PAGES | HTTP, 110),
+    "its worker, with the schedule": Kind(WORKER + BEAT, {}, set(), 74),
+    "web": Kind(WEB, STORES, PAGES | HTTP | POSTGRESQL | REDIS, 120),
+    "node": Kind(NODE, STORES, POSTGRESQL | REDIS, 75),
+    "worker": Kind(WORKER, STORES, POSTGRESQL | REDIS, 80),
+    "schedule": Kind(BEAT, STORES, POSTGRESQL | REDIS, 80),
+}
+
+
+def start(kind: Kind, folder: Path) -> "tuple[set[str], int]":
+    known = {name: value for name, value in os.environ.items() if name not in STORES}
+    done = subprocess.run(
+        [sys.executable, "-c", kind.loads + TELL],
+        cwd=ROOT,
+        env={**known, **kind.stores, "DJANGO_SETTINGS_MODULE": "rtmpweb.settings", "RTMPWEB_DATA_DIR": str(folder)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    modules, mib = json.loads(done.stdout)
+    return set(modules), mib
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is asked of /proc")
+def test_no_process_loads_what_it_does_not_need(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(KINDS, pool.map(lambda kind: start(kind, tmp_path), KINDS.values()), strict=True))
+    needless = {name: sorted(HEAVY & modules - KINDS[name].uses) for name, (modules, _) in found.items()}
+    assert not any(needless.values()), needless
+    large = {name: mib for name, (_, mib) in found.items() if mib > KINDS[name].most_mib}
+    assert not large, large
