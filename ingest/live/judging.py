@@ -47,6 +47,9 @@ class Judging:
         self.limit = BitrateLimit(publisher.limits, settings.limit)
         self.health = HealthEngine[Figures](now, (), warm_up_s=settings.warm_up_s)
         self._long = Rate(LONG_SECONDS)
+        self._chosen_by: tuple[float | None, float | None] = (None, None)
+        """What the target was chosen by: what is claimed, and what is usual."""
+        self.figures.target = choose(publisher.limits["target_kbps"], *self._chosen_by)
         self._usual = Median(USUAL_S // USUAL_EACH_S, USUAL_EACH_S, FEWEST_USUAL_S // USUAL_EACH_S)
         self._evenness = Evenness(SPREAD_SECONDS, FEWEST_SPREAD)
         """Of bitrate and frames. A variable bitrate changes with its pictures, while frames come evenly: that is no
@@ -77,7 +80,10 @@ class Judging:
             figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
         flows = not self._meter.is_paused and figures.idle_s <= self._silent_s
         self._watch(figures, now, flows)
-        figures.target = choose(publisher.limits["target_kbps"], claimed_kbps, self._usual.value)
+        by = (claimed_kbps, self._usual.value)
+        if by != self._chosen_by:
+            self._chosen_by = by
+            figures.target = choose(publisher.limits["target_kbps"], *by)
         self.health.update(figures, now, wall, flows=flows)
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:

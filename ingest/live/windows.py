@@ -6,6 +6,11 @@ from math import sqrt
 from statistics import median
 
 
+def kbps(size_bytes: int, elapsed_ms: int) -> float:
+    """Bits a millisecond are kilobits a second. To three decimals: `round` takes twice as long for them."""
+    return round(8000 * size_bytes / elapsed_ms) / 1000 if elapsed_ms else 0.0
+
+
 class Rate:
     """Amount a second over the last `seconds` additions."""
 
@@ -33,7 +38,7 @@ class Rate:
     @property
     def kbps(self) -> float | None:
         """Where the amounts are bytes. None before any time has passed."""
-        return round(8 * self._amount / self._elapsed_ms, 3) if self._elapsed_ms else None
+        return kbps(self._amount, self._elapsed_ms) if self._elapsed_ms else None
 
 
 class Mean:
