@@ -33,8 +33,6 @@ def is_trial(name: str) -> bool:
 
 def parted(snapshots: Iterable[StreamSnapshot]) -> tuple[list[StreamSnapshot], tuple[StreamSnapshot, ...]]:
     """Streams, and trials."""
-    streams: list[StreamSnapshot] = []
-    trials: list[StreamSnapshot] = []
-    for snapshot in snapshots:
-        (trials if is_trial(snapshot["name"]) else streams).append(snapshot)
-    return streams, tuple(trials)
+    streams = list(snapshots)
+    trials = tuple(snapshot for snapshot in streams if MARK in snapshot["name"])
+    return [snapshot for snapshot in streams if MARK not in snapshot["name"]] if trials else streams, trials

@@ -20,8 +20,11 @@ def tell(streams: Iterable[StreamSnapshot]) -> None:
     for snapshot in streams:
         session = of_snapshot(snapshot)
         if session is not None:
-            _tell_issues(session, snapshot["issues"])
-            _tell_config(session, snapshot["media"])
+            issues, media = snapshot["issues"], snapshot["media"]
+            if issues or session.issues:
+                _tell_issues(session, issues)
+            if media is not session.media:
+                _tell_config(session, media)
 
 
 def _tell_issues(session: ActiveSession, issues: Iterable[Issue]) -> None:
@@ -75,8 +78,6 @@ CONFIG: Final[tuple[tuple[str, Callable[[MediaInfo], str | None]], ...]] = (
 
 def _tell_config(session: ActiveSession, media: MediaInfo) -> None:
     """What is known of the media and was another before. What becomes known changes nothing."""
-    if media == session.media:
-        return
     found = {name: value for name, read in CONFIG if (value := read(media)) is not None}
     changed = [
         {"what": name, "before": session.config[name], "after": value}

@@ -171,11 +171,9 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
             shown = node_card(figures)
             update = pages.update(self.node, at=at, prior=prior, nodes=[shown], streams=changes, gone=gone)
             pages.send_message(pages.WALL, update)
-        for stream in (*self.shown, *gone):
-            group = pages.stream_group(stream)
-            if pages.watched(group):
-                sample = pages.sample_text(at=at, stream=self.shown.get(stream), sample=compact.get(stream))
-                pages.send(group, "stream.sample", sample)
+        for stream in pages.watched_streams((*self.shown, *gone)):
+            sample = pages.sample_text(at=at, stream=self.shown.get(stream), sample=compact.get(stream))
+            pages.send(pages.stream_group(stream), "stream.sample", sample)
 
     async def _store(
         self, figures: NodeFigures, streams: Sequence[StreamSnapshot], compact: Mapping[int, CompactSample]
@@ -255,7 +253,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
 
 def _is_waited_for(stream: StreamSnapshot) -> bool:
     """It has players, and nobody publishes it here."""
-    return stream["state"] == "waiting" and stream["session_id"] is None
+    return stream["session_id"] is None and stream["state"] == "waiting"
 
 
 def _compact(sample: Sample) -> CompactSample:

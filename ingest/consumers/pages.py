@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from channels.layers import get_channel_layer
@@ -94,6 +94,15 @@ def watched(group: str) -> bool:
     """Whether anybody may be in the group. The in-memory layer knows, and asking spares its walk over all channels."""
     groups = getattr(get_channel_layer(), "groups", None)
     return groups is None or bool(groups.get(group))
+
+
+def watched_streams(streams: Collection[int]) -> Collection[int]:
+    """Those of these whose own pages somebody may have open."""
+    groups = getattr(get_channel_layer(), "groups", None)
+    if groups is None:
+        return streams
+    opened = {name for name, channels in groups.items() if channels}
+    return [stream for stream in streams if stream_group(stream) in opened] if opened - {WALL, ATTEMPTS} else ()
 
 
 def send(group: str, kind: str, text: str) -> None:

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from ingest import sharedclock
 from ingest.consumers.active import ACTIVE
@@ -27,36 +28,48 @@ class Change:
         return bool(self.silent or self.speaking)
 
 
+NO_CHANGE: Final = Change({}, set())
+
+
 class Silences:
     def __init__(self) -> None:
-        self._heard: dict[uuid.UUID, datetime | None] = {}
-        """Of each publisher: since when it is silent, or None."""
+        self._silent: dict[uuid.UUID, datetime] = {}
+        """The publishers that are silent, and since when,"""
         self._told: dict[uuid.UUID, datetime] = {}
+        """and what the database knows of that, of publishers that are still here."""
 
     def heard(self, samples: Sequence[Sample]) -> None:
         """The samples of a second, in order; a session without any has ended."""
-        self._heard = {}
+        silent = self._silent = {}
+        heard = set()
         for sample in samples:
-            if session := ACTIVE.get(sample.session):
-                session.silent_since = self._heard[session.id] = _since(sample)
-        self._told = {session: at for session, at in self._told.items() if session in self._heard}
+            session = ACTIVE.get(sample.session)
+            if session is None:
+                continue
+            if sample.idle_ms >= SILENT_MS:
+                since = sharedclock.of(sample.at_us / 1e6 - sample.idle_ms / 1000)
+                session.silent_since = silent[session.id] = since
+            elif session.silent_since is not None:
+                session.silent_since = None
+                silent.pop(session.id, None)
+            if self._told:
+                heard.add(session.id)
+        if self._told:
+            self._told = {session: at for session, at in self._told.items() if session in heard}
 
     def change(self) -> Change:
         """What the database doesn't know yet."""
+        told = self._told
+        if not self._silent and not told:
+            return NO_CHANGE
         silent = {
             session: since
-            for session, since in self._heard.items()
-            if since is not None and ((told := self._told.get(session)) is None or abs(since - told) > SAME)
+            for session, since in self._silent.items()
+            if (at := told.get(session)) is None or abs(since - at) > SAME
         }
-        return Change(silent, {session for session in self._told if self._heard.get(session) is None})
+        return Change(silent, told.keys() - self._silent.keys())
 
     def told(self, change: Change) -> None:
         self._told |= change.silent
         for session in change.speaking:
             self._told.pop(session, None)
-
-
-def _since(sample: Sample) -> datetime | None:
-    if sample.idle_ms < SILENT_MS:
-        return None
-    return sharedclock.of(sample.at_us / 1e6 - sample.idle_ms / 1000)

@@ -13,8 +13,8 @@ class Thumbnails:
     """Of one node."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[str, int]] = {}
-        """The session that each stream's last picture shows, and when it was taken: once it can be had."""
+        self._kept: dict[str, int] = {}
+        """When the last picture of each publisher was taken, by session: once it can be had."""
         self._watched: list[str] = []
         self._is_failing = False
 
@@ -29,18 +29,16 @@ class Thumbnails:
             self._is_failing = True
         else:
             self._is_failing = False
-            self._kept[event["path"]] = (event["session_id"], event["at_ms"])
+            self._kept[event["session_id"]] = event["at_ms"]
 
     def stamp(self, streams: Sequence[StreamSnapshot]) -> None:
         """Says in each snapshot when the picture of its publisher was taken."""
         kept, self._kept = self._kept, {}
         for snapshot in streams:
-            path = f"{snapshot['app']}/{snapshot['name']}"
-            session, at_ms = kept.get(path, ("", 0))
-            is_current = bool(session) and session == snapshot["session_id"]
-            snapshot["thumbnail"] = at_ms if is_current else None
-            if is_current:
-                self._kept[path] = session, at_ms
+            session = snapshot["session_id"]
+            at_ms = snapshot["thumbnail"] = kept.get(session) if session else None
+            if session and at_ms is not None:
+                self._kept[session] = at_ms
 
     async def watched(self) -> NodeWatch | None:
         """What to tell the server, if that has changed. Raises what the store does."""

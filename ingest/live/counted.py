@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from ingest.contracts import MediaCounters
 
@@ -18,7 +18,8 @@ class Counters:
     media_faults: int = 0
 
 
-class Reading(NamedTuple):
+@dataclass(slots=True)
+class Reading:
     """All counters of a session at one moment, since it began: a sample holds the growth from one to the next."""
 
     elapsed_ms: int = 0

@@ -16,7 +16,7 @@ from ingest.live.limit import BitrateLimit
 from ingest.live.meter import Meter
 from ingest.live.publisher import Publisher
 from ingest.live.settings import LiveSettings
-from ingest.live.windows import Median, Rate, Spread, Total
+from ingest.live.windows import Evenness, Median, Rate, Total
 
 STARVING: Final = "starving"
 BITRATE_LOW: Final = "bitrate_low"
@@ -43,12 +43,18 @@ class Judging:
         self.figures = meter.figures
         self._table = settings.checks
         self._begins = now + settings.warm_up_s
+        self._began = (publisher.started, *publisher.limits.get("publishes", ()))
         self.limit = BitrateLimit(publisher.limits, settings.limit)
         self.health = HealthEngine[Figures](now, (), warm_up_s=settings.warm_up_s)
         self._long = Rate(LONG_SECONDS)
+        self._chosen_by: tuple[float | None, float | None] = (None, None)
+        """What the target was chosen by: what is claimed, and what is usual."""
+        self.figures.target = choose(publisher.limits["target_kbps"], *self._chosen_by)
         self._usual = Median(USUAL_S // USUAL_EACH_S, USUAL_EACH_S, FEWEST_USUAL_S // USUAL_EACH_S)
-        self._bitrates = Spread(SPREAD_SECONDS)
-        self._frame_rates = Spread(SPREAD_SECONDS)
+        self._evenness = Evenness(SPREAD_SECONDS, FEWEST_SPREAD)
+        """Of bitrate and frames. A variable bitrate changes with its pictures, while frames come evenly: that is no
+        trouble. On a congested network both vary.
+        """
         self._discontinuities = Total(SPREAD_SECONDS)
         self._settled_s = 0
         """Ticks since media flow as they should."""
@@ -74,7 +80,10 @@ class Judging:
             figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
         flows = not self._meter.is_paused and figures.idle_s <= self._silent_s
         self._watch(figures, now, flows)
-        figures.target = choose(publisher.limits["target_kbps"], claimed_kbps, self._usual.value)
+        by = (claimed_kbps, self._usual.value)
+        if by != self._chosen_by:
+            self._chosen_by = by
+            figures.target = choose(publisher.limits["target_kbps"], *by)
         self.health.update(figures, now, wall, flows=flows)
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:
@@ -97,15 +106,13 @@ class Judging:
             meter.begin_anew()
         if not flows or is_broken or self.health.is_open(BITRATE_LOW):
             self._settled_s = 0
-            self._bitrates.clear()
-            self._frame_rates.clear()
+            self._evenness.clear()
             return
         self._settled_s += 1
         if self._settled_s <= SETTLED_S or not figures.video_kbps or figures.fps is None:
             return
-        self._bitrates.add(figures.video_kbps)
-        self._frame_rates.add(figures.fps)
-        figures.unevenness = self._unevenness
+        variation = self._evenness.add(figures.video_kbps, figures.fps)
+        figures.unevenness = None if variation is None else 100 * variation
         share = figures.fps_share
         if share is not None and share >= FULL_PERCENT:
             self._usual.add(figures.video_kbps)
@@ -117,15 +124,6 @@ class Judging:
             figures.without_video_s > MISSING_S and meter.video_line.frames > 0
         )
 
-    @property
-    def _unevenness(self) -> float | None:
-        """A variable bitrate changes with its pictures, while frames come evenly: that is no trouble. On a congested
-        network both vary.
-        """
-        bitrates = self._bitrates.variation(FEWEST_SPREAD)
-        frames = None if bitrates is None else self._frame_rates.variation(FEWEST_SPREAD)
-        return None if bitrates is None or frames is None else 100 * min(bitrates, frames)
-
     def _unrecorded_s(self, fails: bool, now: float) -> float | None:
         if not fails:
             self._unrecorded_since = None
@@ -135,5 +133,5 @@ class Judging:
         return now - self._unrecorded_since
 
     def _publishes(self, wall: float) -> int:
-        began = (self._publisher.started, *self._publisher.limits.get("publishes", ()))
-        return sum(at > wall - PUBLISHES_S for at in began)
+        since = wall - PUBLISHES_S
+        return len([at for at in self._began if at > since])

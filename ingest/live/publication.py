@@ -90,6 +90,11 @@ class Publication:
         health = self._judging.health
         return health.worst if self.meter.last_media is not None or health.issues else "none"
 
+    @property
+    def is_unrecorded(self) -> bool:
+        """It is to be recorded, and was not when it was judged last."""
+        return bool(self._judging.figures.recording_failure)
+
     def judge_by(self, rules: Mapping[str, HealthRule]) -> None:
         """The stream's own rules of health have changed."""
         self._judging.follow(rules)

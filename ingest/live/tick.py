@@ -8,6 +8,7 @@ from ingest.live.counted import added
 from ingest.live.registry import Registry
 from ingest.live.snapshot import snapshot
 from ingest.live.stream import LiveStream
+from ingest.live.subscriber import Subscriber
 
 
 @dataclass(slots=True)
@@ -19,6 +20,8 @@ class Told:
     players: list[PlayerSample] = field(default_factory=list)
     breaches: list[tuple[str, str]] = field(default_factory=list)
     """Publishers that stayed over their key's limit: the session's id, and why it must end."""
+    unrecorded: int = 0
+    """Publishers that are to be recorded, and are not just now."""
     counted: list[MediaCounters] = field(default_factory=list)
     """Of each stream, and of those that were forgotten."""
 
@@ -47,24 +50,27 @@ class Tick:
         return not self._left
 
     def _add(self, stream: LiveStream, now: float, wall: float) -> None:
-        told = self.told
+        told, publication = self.told, stream.publication
         told.samples += stream.tick(now, wall)
-        told.players += (
-            PlayerSample(
-                session_id=subscriber.session_id,
-                path=stream.path,
-                out_bytes=subscriber.sent_bytes,
-                dropped_frames=subscriber.dropped_frames,
-                queued_ms=subscriber.pending_ms,
-                dropped_video=subscriber.dropped_video,
-                dropped_audio=subscriber.dropped_audio,
-                sheds=subscriber.sheds,
-            )
-            for subscriber in stream.subscribers
-        )
-        publication = stream.publication
-        if publication is not None and (breach := publication.breach(now)):
-            told.breaches.append((publication.publisher.session_id, breach))
+        if players := stream.subscribers:
+            told.players += [_player(stream.path, player) for player in players]
+        if publication is not None:
+            if breach := publication.breach(now):
+                told.breaches.append((publication.publisher.session_id, breach))
+            told.unrecorded += publication.is_unrecorded
         shown = snapshot(stream)
         told.counted.append(shown["counters"])
         told.streams.append(shown)
+
+
+def _player(path: str, player: Subscriber) -> PlayerSample:
+    return PlayerSample(
+        session_id=player.session_id,
+        path=path,
+        out_bytes=player.sent_bytes,
+        dropped_frames=player.dropped_frames,
+        queued_ms=player.pending_ms,
+        dropped_video=player.dropped_video,
+        dropped_audio=player.dropped_audio,
+        sheds=player.sheds,
+    )

@@ -6,6 +6,7 @@ A node application that fails is started anew after a second with a new scope: l
 import asyncio
 import time
 from collections import deque
+from functools import partial
 from typing import Any
 
 from ingest import clock
@@ -20,6 +21,7 @@ from ingest.server.player import Player
 from ingest.server.ports import Hub
 from ingest.server.process import ProcessWatch
 from ingest.server.publishing import Publishing
+from ingest.server.slices import Slices
 from ingest.server.thumbs.thumbnails import Thumbnails
 
 TICK_S = 1.0
@@ -46,6 +48,8 @@ class Node:
         self._turn: asyncio.Handle | None = None
         """and its next turn."""
         self._stopped = False
+        self._slices = Slices(self._loop)
+        """Of ends that are told to many players at once."""
         self.unsent: deque[Sample] = deque(maxlen=server.config.unsent_samples)
         """Samples that no application could take; each tells what no other does, so they wait for the next tick."""
         self._last_tick = self._loop.time()
@@ -83,6 +87,7 @@ class Node:
     async def stop(self, timeout_s: float) -> None:
         """The last tick, then `node.stopped`; returns when the application has."""
         self._stopped = True
+        self._slices.close()
         for handle in (self._timer, self._restart, self._turn):
             if handle:
                 handle.cancel()
@@ -161,9 +166,14 @@ class Node:
         server = self._server
         for path, why in streams.items():
             live = server.registry.get(path)
-            if live and live.publisher is None:
-                for subscriber in live.subscribers:
-                    self._drop(subscriber.session_id, "elsewhere", why)
+            for subscriber in live.subscribers if live else ():
+                self._slices.do(self, partial(self._send_one_away, path, subscriber.session_id, why))
+
+    def _send_one_away(self, path: str, session_id: str, why: str) -> None:
+        """Unless somebody publishes the stream here meanwhile."""
+        live = self._server.registry.get(path)
+        if live and live.publisher is None:
+            self._drop(session_id, "elsewhere", why)
 
     def _judge(self, session_id: str, rules: dict[str, HealthRule]) -> None:
         session = self._server.sessions.get(session_id)
@@ -196,20 +206,19 @@ class Node:
     def _report(self, found: Told, *, droppable: bool) -> None:
         """Send what happened since the last report."""
         server, now, at = self._server, self._loop.time(), clock.now()
+        publishers = 0
         for session in list(server.sessions.values()):
             if isinstance(session, Publishing):
+                publishers += 1
                 session.report_description()
-        found.players.extend(
-            sample
-            for session in server.sessions.values()
-            if isinstance(session, Player | Reading) and (sample := session.sample()) is not None
-        )
+            elif isinstance(session, (Player, Reading)) and (sample := session.sample()) is not None:
+                found.players.append(sample)
         message: NodeTick = {
             "type": "node.tick",
             "samples": [*self.unsent, *found.samples],
             "streams": found.streams,
             "players": found.players,
-            "figures": self._figures(now, at, found),
+            "figures": self._figures(now, at, found, publishers),
             "refused": server.places.take_refused(),
         }
         if self._put(message, droppable=droppable):
@@ -219,7 +228,7 @@ class Node:
         for session_id, breach in found.breaches:
             self._drop(session_id, "over_limit", breach)
 
-    def _figures(self, now: float, wall: float, found: Told) -> NodeFigures:
+    def _figures(self, now: float, wall: float, found: Told, publishers: int) -> NodeFigures:
         server = self._server
         elapsed_s = max(now - self._last_tick, 0.001)
         cpu_s = time.process_time()
@@ -236,7 +245,7 @@ class Node:
             "node": server.config.node,
             "at": wall,
             "streams": len(found.streams),
-            "publishers": sum(1 for session in server.sessions.values() if isinstance(session, Publishing)),
+            "publishers": publishers,
             "players": len(found.players),
             "connections": len(server.connections),
             "refused_connections": server.places.refused,
@@ -250,9 +259,7 @@ class Node:
             "caches_dropped": self._dropped.sum,
             "caches_dropped_in_all": caches.dropped,
             "draining": server.draining,
-            "recordings_failing": sum(
-                1 for session in server.sessions.values() if isinstance(session, Publishing) and session.is_unrecorded
-            ),
+            "recordings_failing": found.unrecorded,
             "counters": counters,
             "process": self._process.figures(),
             "loop_delays": server.loop_delay.figures,

@@ -105,11 +105,6 @@ class Publishing:
         self.live.data(timestamp, name, values, payload, now, kept=kept)
 
     @property
-    def is_unrecorded(self) -> bool:
-        """What is to be recorded of it is not, just now."""
-        return self._recording is not None and bool(self._recording.failure())
-
-    @property
     def is_unwatched(self) -> bool:
         """Whether media come and nobody plays them."""
         return self.has_media and not self.live.subscribers

@@ -10,11 +10,9 @@ from typing import NamedTuple
 # 8 one-byte fields, then u32s: rto, ato, snd_mss, rcv_mss, unacked, sacked, lost, retrans, fackets, last_data_sent,
 # last_ack_sent, last_data_recv, last_ack_recv, pmtu, rcv_ssthresh, rtt, rttvar, snd_ssthresh, snd_cwnd, advmss,
 # reordering, rcv_rtt, rcv_space, total_retrans; u64s: pacing_rate, max_pacing_rate, bytes_acked.
-_LAYOUT = struct.Struct("=8B24I3Q")
+_LAYOUT = struct.Struct("=68xI28xI16xQ")
+"""rtt, total_retrans and bytes_acked."""
 _COUNT = struct.Struct("=i")
-_RTT = 8 + 15
-_TOTAL_RETRANS = 8 + 23
-_BYTES_ACKED = 8 + 26
 
 
 class TcpInfo(NamedTuple):
@@ -40,8 +38,8 @@ def tcp_info(connection: socket.socket | None) -> TcpInfo:
         return UNKNOWN
     if len(found) < _LAYOUT.size:
         return UNKNOWN
-    fields = _LAYOUT.unpack_from(found)
-    return TcpInfo(fields[_RTT] / 1000, fields[_TOTAL_RETRANS], fields[_BYTES_ACKED])
+    rtt_us, retransmits, acknowledged_bytes = _LAYOUT.unpack_from(found)
+    return TcpInfo(rtt_us / 1000, retransmits, acknowledged_bytes)
 
 
 def undelivered_bytes(connection: socket.socket | None) -> int:

@@ -5,7 +5,7 @@ Causes come before what they may cause. What has its cause told by another row i
 """
 
 from math import inf
-from operator import ge, lt
+from operator import attrgetter, ge, lt
 from typing import Final
 
 from ingest.live.health import measures
@@ -95,7 +95,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         hold_s=0,
         unit="s",
         in_silence=True,
-        measure=lambda figures: figures.idle_s,
+        measure=attrgetter("idle_s"),
         actual=lambda figures, passed: span(figures.idle_s),
         title=lambda figures, passed: _silence_title("Nothing", figures.idle_s, passed),
         advice="Check that the encoder is running, then its uplink.",
@@ -144,7 +144,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         bad=50,
         hold_s=30,
         unit="%",
-        measure=lambda figures: figures.unevenness,
+        measure=attrgetter("unevenness"),
         actual=lambda figures, passed: f"varies by {percent(passed.value)}",
         title=lambda figures, passed: (
             f"Bitrate and frames come unevenly: they vary by {percent(passed.value)} within a minute"
@@ -227,7 +227,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         bad=1000,
         hold_s=10,
         unit="ms",
-        measure=lambda figures: figures.drift_dev_ms,
+        measure=attrgetter("drift_dev_ms"),
         actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
         title=lambda figures, passed: (
             f"Media is {whole(passed.value)}{NBSP}ms behind its mean of a minute"
@@ -242,7 +242,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         bad=inf,
         hold_s=30,
         unit="×",
-        measure=lambda figures: figures.pace,
+        measure=attrgetter("pace"),
         actual=lambda figures, passed: f"{passed.value:.2f}{NBSP}s of media a second",
         title=lambda figures, passed: (
             f"{passed.value:.2f}{NBSP}s of media come a second{at_most(passed.value, passed.limit, 's', 2)}, "
@@ -297,7 +297,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         hold_s=0,
         unit="a minute",
         passes=ge,
-        measure=lambda figures: figures.discontinuities,
+        measure=attrgetter("discontinuities"),
         actual=lambda figures, passed: f"{times(figures.discontinuities)} in the last minute",
         expected=lambda figures, passed: "never" if passed.limit <= 1 else f"less than {passed.limit:g} times a minute",
         title=lambda figures, passed: f"Timestamps jumped {times(figures.discontinuities)} in the last minute.",
@@ -311,7 +311,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         hold_s=30,
         unit="ms",
         in_silence=True,
-        measure=lambda figures: figures.rtt_ms,
+        measure=attrgetter("rtt_ms"),
         actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
         title=lambda figures, passed: (
             f"The round trip to the encoder takes {whole(passed.value)}{NBSP}ms"
@@ -329,7 +329,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         passes=ge,
         in_silence=True,
         warms_up=False,
-        measure=lambda figures: figures.publishes,
+        measure=attrgetter("publishes"),
         actual=lambda figures, passed: f"{times(figures.publishes)} in 10{NBSP}min",
         expected=lambda figures, passed: f"less than {passed.limit:g} times",
         title=lambda figures, passed: (
@@ -347,7 +347,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         passes=ge,
         in_silence=True,
         warms_up=False,
-        measure=lambda figures: figures.recording_failed_s,
+        measure=attrgetter("recording_failed_s"),
         actual=lambda figures, passed: f"not recorded for {span(passed.value)}",
         expected=lambda figures, passed: "recorded",
         title=lambda figures, passed: f"The stream is not recorded. {figures.recording_failure}".rstrip(),

@@ -131,7 +131,7 @@ class HealthEngine(Generic[F]):
         """From now on by other rules. What is open and still judged stays so until it clears by them."""
         self._checks = checks
         self._over, self._reached, self._under = (
-            [(check.measure, check.warning) for check in checks if check.passes is how] for how in (gt, ge, lt)
+            [(check.measure, float(check.warning)) for check in checks if check.passes is how] for how in (gt, ge, lt)
         )
         self._worse = [check for check in checks if check.measure_bad is not None]
         former, self._rows = self._rows, {}

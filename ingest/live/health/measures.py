@@ -57,10 +57,11 @@ def without_keyframes_s(figures: Figures) -> float | None:
 
 def long_gops(figures: Figures) -> float | None:
     """The shorter of the last two groups of pictures; an open one counts as two of half its length."""
-    if figures.open_gop_s is None or not figures.keyframe_intervals:
+    open_s, intervals = figures.open_gop_s, figures.keyframe_intervals
+    if open_s is None or not intervals:
         return None
-    last = figures.keyframe_intervals[-LONG_GOPS:]
-    return max(min(last) if len(last) == LONG_GOPS else 0.0, figures.open_gop_s / LONG_GOPS)
+    shorter = min(intervals[-LONG_GOPS:]) if len(intervals) >= LONG_GOPS else 0.0
+    return max(shorter, open_s / LONG_GOPS)
 
 
 def any_long_gop(figures: Figures) -> float | None:
@@ -73,8 +74,8 @@ def any_long_gop(figures: Figures) -> float | None:
 
 def short_gops(figures: Figures) -> float | None:
     """The longest of the last five groups of pictures."""
-    last = figures.keyframe_intervals[-SHORT_GOPS:]
-    return max(last) if len(last) == SHORT_GOPS else None
+    intervals = figures.keyframe_intervals
+    return max(intervals[-SHORT_GOPS:]) if len(intervals) >= SHORT_GOPS else None
 
 
 def most_gops(figures: Figures) -> float | None:
@@ -93,10 +94,11 @@ def fps_share(figures: Figures) -> float | None:
 def skew_ms(figures: Figures) -> float | None:
     """Of two tracks that both come; a picture may be a frame's time behind."""
     skew = figures.av_skew_ms
-    if skew is None or max(figures.without_audio_s, figures.without_video_s) > MISSING_S:
+    if skew is None or figures.without_audio_s > MISSING_S or figures.without_video_s > MISSING_S:
         return None
-    frame_ms = 1000 / figures.nominal_fps if figures.nominal_fps else 0.0
-    return skew if skew >= 0 else max(0.0, -skew - frame_ms)
+    if skew >= 0:
+        return skew
+    return max(0.0, -skew - (1000 / figures.nominal_fps if figures.nominal_fps else 0.0))
 
 
 def slow_share(figures: Figures) -> float | None:
