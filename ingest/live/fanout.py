@@ -1,4 +1,4 @@
-"""Who is given a live stream's messages, and what they were sent: its players, and taps, which are none.
+"""Who is given a live stream's messages, and what they were sent: its players; or its taps, which are none.
 
 Nearly all players of a stream have been given the same: they are *level*, and each batch of the log goes to all of them
 as the same bytes. Nothing is counted for each: what one of them was sent is what all were sent, since it became level.
@@ -22,18 +22,19 @@ ALL_KINDS: Final[frozenset[Kind]] = frozenset(("video", "audio", "data"))
 
 
 class Fanout:
-    """Of one stream. A change only forgets the tuples that the next batch goes through: players may come, go and pause
-    as often as they like between two batches.
+    """Of one stream, those that are given it at the same times. A change only forgets the tuples that the next batch
+    goes through: they may come, go and pause as often as they like between two batches.
     """
 
-    __slots__ = ("_departed", "_given", "_groups", "_level", "_log", "_players", "_queued", "_several", "_taps")
+    __slots__ = ("_departed", "_given", "_groups", "_level", "_log", "_players", "_queued", "_several", "place")
 
     def __init__(self, log: StreamLog) -> None:
         self._log = log
         self._players: dict[Subscriber, None] = {}
         self._several: Several | None = ()
         """The players, as long as no other comes or goes."""
-        self._taps: dict[Subscriber, None] = {}
+        self.place = log.place()
+        """As far as they were given the log."""
         self._level: dict[Subscriber, None] = {}
         self._groups: dict[Form, list[tuple[Write, Subscriber]]] | None = {}
         """Those that are level, by how they are given a batch."""
@@ -57,11 +58,6 @@ class Fanout:
         """How many of the players are counted as such."""
         return sum(player.is_counted for player in self.players)
 
-    @property
-    def everyone(self) -> Several:
-        """The players, and who gets the media without being one: recorders."""
-        return (*self._taps, *self.players)
-
     def join(self, player: Subscriber) -> None:
         self._players[player] = None
         self._changed()
@@ -72,16 +68,6 @@ class Fanout:
             self.fall_behind(player)
             del self._players[player]
             self._departed = _joined(self._departed, (player,))
-            self._changed()
-
-    def tap(self, tap: Subscriber) -> None:
-        self._taps[tap] = None
-        self._changed()
-
-    def untap(self, tap: Subscriber) -> None:
-        if tap in self._taps:
-            self.fall_behind(tap)
-            del self._taps[tap]
             self._changed()
 
     def mute(self, player: Subscriber, kinds: frozenset[Kind], now: float) -> dict[Kind, float]:
@@ -107,7 +93,7 @@ class Fanout:
             return
         if self._log.is_extended and EVERYTHING & ~subscriber.takes:
             return
-        if (subscriber in self._players or subscriber in self._taps) and subscriber not in self._level:
+        if subscriber in self._players and subscriber not in self._level:
             subscriber.become_level(self._given)
             self._level[subscriber] = None
             self._groups = None
@@ -142,7 +128,7 @@ class Fanout:
         for subscriber in behind:
             self.fall_behind(subscriber)
         self._given.add(batch)
-        if len(self._level) < len(self._players) + len(self._taps):
+        if len(self._level) < len(self._players):
             for message in batch.messages:
                 self._queue(message, main)
 
@@ -168,7 +154,7 @@ class Fanout:
 
     def _part(self, kind: Kind, needs: int) -> dict[int, Several]:
         parts: dict[int, list[Subscriber]] = {}
-        for subscriber in (*self._taps, *self._players):
+        for subscriber in self._players:
             if subscriber not in self._level and kind not in subscriber.muted:
                 parts.setdefault(needs & ~subscriber.takes, []).append(subscriber)
         return {lacking: tuple(part) for lacking, part in parts.items()}
@@ -176,7 +162,7 @@ class Fanout:
     def _changed(self) -> None:
         self._several = None
         self._queued.clear()
-        self._log.be_read(bool(self._players or self._taps))
+        self._log.be_read(self.place, bool(self._players))
 
 
 def _joined(before: Audience, players: Several, *, count: int = 0, slow: int = 0) -> Audience:

@@ -75,6 +75,8 @@ class LiveStream:
         """None while nobody publishes it."""
         self._log = StreamLog(settings.log, memory)
         self._fanout = Fanout(self._log)
+        self._taps = Fanout(self._log)
+        """Recorders: they ask for what came, in larger pieces, and count as no players."""
         self._wake = wake
         self._is_awaited = self._is_urgent = False
         """Somebody was told that there is something to deliver; and that it is urgent."""
@@ -128,7 +130,7 @@ class LiveStream:
             self._begin_time(None)
         self._without_video = True
         self._fanout.all_fall_behind()
-        for subscriber in self._fanout.everyone:
+        for subscriber in self._everyone:
             subscriber.wait_for_keyframe()
 
     def stop(self, session_id: str, now: float) -> Totals:
@@ -142,6 +144,7 @@ class LiveStream:
         meter = publication.meter
         try:
             self.deliver()
+            self.gather()
             self._audience = self._fanout.audience(now)
             self._finished.append(publication.last(now, self._audience))
         finally:  # Whatever happens, the name is free for the next publisher.
@@ -345,21 +348,32 @@ class LiveStream:
         return last is None or now - last > SOUND_ALONE_S
 
     def _came(self, *, urgent: bool) -> None:
-        """Something is to be delivered. Taps ask for it themselves, in larger pieces."""
-        if self._wake is None or (not self._fanout.players and self._log.pending_bytes > MOST_PENDING_BYTES):
+        """Something is to be delivered."""
+        if self._wake is None:
             self.deliver()
-        elif not self._fanout.players:
+            self.gather()
             return
-        elif not self._is_awaited or (urgent and not self._is_urgent):
+        if self._log.pending_bytes(self._taps.place) > MOST_PENDING_BYTES:
+            self.gather()
+        if not self._fanout.players:
+            return
+        if not self._is_awaited or (urgent and not self._is_urgent):
             self._is_awaited, self._is_urgent = True, urgent
             self._wake(self, urgent)
 
     def deliver(self) -> None:
         """Give the readers what has come since the last time. To be called in the midst of no message."""
         self._is_awaited = self._is_urgent = False
-        span = self._log.take()
+        self._give(self._fanout)
+
+    def gather(self) -> None:
+        """The same for its taps."""
+        self._give(self._taps)
+
+    def _give(self, fanout: Fanout) -> None:
+        span = self._log.take(fanout.place)
         if span is not None:
-            self._fanout.deliver(Batch(self._log, span), self._beginning.main)
+            fanout.deliver(Batch(self._log, span), self._beginning.main)
             self._log.given()
 
     def _begin_video(self) -> None:
@@ -414,6 +428,10 @@ class LiveStream:
         return self._fanout.players
 
     @property
+    def _everyone(self) -> Several:
+        return (*self._taps.players, *self._fanout.players)
+
+    @property
     def player_count(self) -> int:
         """Without those that are not counted."""
         return self._fanout.count
@@ -442,13 +460,13 @@ class LiveStream:
 
     def tap(self, subscriber: Subscriber, now: float) -> None:
         """Media go to `subscriber` too, from the last keyframe on; it counts as no player and keeps no stream."""
-        self.deliver()
+        self.gather()
         self._begin(subscriber, now)
-        self._fanout.tap(subscriber)
+        self._taps.join(subscriber)
 
     def untap(self, subscriber: Subscriber) -> None:
-        self.deliver()
-        self._fanout.untap(subscriber)
+        self.gather()
+        self._taps.leave(subscriber)
 
     def has_ended(self, subscriber: Subscriber, now: float, patience_s: float) -> bool:
         """Whether it is over for this player, which has all of it: the publisher left for good, as none came back for
@@ -521,7 +539,7 @@ class LiveStream:
         if self.publication is not None:
             samples.append(self.publication.tick(now, wall, self._audience))
         if self._log.is_read and self.lacks_keyframes:
-            for subscriber in self._fanout.everyone:
+            for subscriber in self._everyone:
                 subscriber.begin_anywhere()
         return samples
 

@@ -72,6 +72,16 @@ class Span(NamedTuple):
     end: int
 
 
+class Place:
+    """Up to where some of the readers have been given the log, while there are such readers."""
+
+    __slots__ = ("at", "is_read", "record")
+
+    def __init__(self) -> None:
+        self.is_read = False
+        self.record = self.at = 0
+
+
 class StreamLog:
     """Over a bound, its own or the node's, the group of pictures goes, and none is kept until the next keyframe. What
     the readers have not been given yet stays.
@@ -97,8 +107,7 @@ class StreamLog:
         self._first: int | None = None
         """The keyframe's record; None: there is no group of pictures."""
         self._first_at = 0
-        self._given = self._given_at = 0
-        """As far as the readers were given it: records and bytes."""
+        self._places: list[Place] = []
         self._slots: dict[int, int] = {}
         """Of headers, by their records."""
         self._made: list[SharedMessage] = []
@@ -214,22 +223,25 @@ class StreamLog:
 
     def _move_to_front(self, *, fresh: bool) -> None:
         """All that the readers have goes. `fresh`: what they have not, into a buffer of its own."""
-        if not self._is_read:
-            self._given, self._given_at = self._count, self._end
-        left, shift = self._end - self._given_at, self._given_at
+        places = [place for place in self._places if place.is_read]
+        given = min((place.record for place in places), default=self._count)
+        shift = min((place.at for place in places), default=self._end)
+        left = self._end - shift
         if fresh:
             buffer = bytearray(left)
             buffer[:] = self._view[shift : self._end]
             self._buffer, self._view = buffer, memoryview(buffer)
         elif left:
             self._view[:left] = self._view[shift : self._end]
-        records = [_record.unpack_from(self._index, each * RECORD_BYTES) for each in range(self._given, self._count)]
+        records = [_record.unpack_from(self._index, each * RECORD_BYTES) for each in range(given, self._count)]
         for number, (flags, timestamp, arrived, start, size) in enumerate(records):
             _record.pack_into(self._index, number * RECORD_BYTES, flags, timestamp, arrived, start - shift, size)
         if self._slots:
-            self._slots = {each - self._given: slot for each, slot in self._slots.items() if each >= self._given}
+            self._slots = {each - given: slot for each, slot in self._slots.items() if each >= given}
         self._count, self._end = len(records), left
-        self._given = self._given_at = 0
+        for place in places:
+            place.record -= given
+            place.at -= shift
 
     def _make_room(self, size: int) -> bool:
         """For a message of so many bytes. False: it is nobody's any more."""
@@ -279,7 +291,8 @@ class StreamLog:
 
     def clear(self) -> None:
         """The publisher is gone. Its readers have been given all."""
-        self._given, self._given_at = self._count, self._end
+        for place in self._places:
+            place.record, place.at = self._count, self._end
         self.is_extended = False
         self.forget()
 
@@ -338,29 +351,37 @@ class StreamLog:
         """Whether there are readers, who are given what has no place in a group of pictures, too."""
         return self._is_read
 
-    def be_read(self, is_read: bool) -> None:
+    def place(self) -> Place:
+        """For readers that are given the log at the same times."""
+        place = Place()
+        self._places.append(place)
+        return place
+
+    def be_read(self, place: Place, is_read: bool) -> None:
         """From what comes next on."""
-        if is_read and not self._is_read:
-            self._given, self._given_at = self._count, self._end
-        self._is_read = is_read
+        if is_read and not place.is_read:
+            place.record, place.at = self._count, self._end
+        place.is_read = is_read
+        self._is_read = any(each.is_read for each in self._places)
 
-    @property
-    def pending_bytes(self) -> int:
-        """What the readers have not been given yet."""
-        return self._end - self._given_at if self._is_read else 0
+    def pending_bytes(self, place: Place) -> int:
+        """What its readers have not been given yet."""
+        return self._end - place.at if place.is_read else 0
 
-    def take(self) -> Span | None:
-        """What the readers are to be given now; it is there until `given`. None: nothing has come."""
-        if not self._is_read or self._given == self._count:
+    def take(self, place: Place) -> Span | None:
+        """What its readers are to be given now; it is there until `given`. None: nothing has come."""
+        if not place.is_read or place.record == self._count:
             return None
-        span = Span(self._given, self._count, self._given_at, self._end)
-        self._given, self._given_at = self._count, self._end
+        span = Span(place.record, self._count, place.at, self._end)
+        place.record, place.at = self._count, self._end
         return span
 
     def given(self) -> None:
         """It was delivered."""
-        if self._first is None and self._given == self._count:
-            self._count = self._end = self._given = self._given_at = 0
+        if self._first is None and all(place.record == self._count for place in self._places if place.is_read):
+            self._count = self._end = 0
+            for place in self._places:
+                place.record = place.at = 0
             self._slots.clear()
 
     def records(self, first: int, stop: int) -> Iterator[tuple[int, int, float, int, int]]:

@@ -129,7 +129,7 @@ class Recorder:
 
     def _write(self) -> None:
         if self._live is not None:
-            self._live.deliver()
+            self._live.gather()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

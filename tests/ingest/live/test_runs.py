@@ -39,6 +39,8 @@ LEAPS = [-40, -900, 2000, 40_000, 2**31]
 class OneByOne(ServerConnection):
     """Takes no runs."""
 
+    __slots__ = ()
+
     def _one_publishing(self) -> MessageStream | None:
         return None
 
