@@ -16,6 +16,10 @@ from ingest.live.dropping import QueueLimits
 from ingest.live.shared import SharedMessage
 
 
+NOTHING: deque[SharedMessage] = deque(maxlen=0)
+"""Of all queues that are empty, which are nearly all, as a deque has some room at once. Nothing can be put into it."""
+
+
 class Gate(IntEnum):
     """Whether video may pass."""
 
@@ -71,7 +75,7 @@ class PlayerQueue:
         """Times that a bound was passed. Disposable frames and ends of groups of pictures are cut before that."""
         self.last_shed: float | None = None
         self._wake = wake
-        self._queue: deque[SharedMessage] = deque()
+        self._queue = NOTHING
         self._gate = Gate.JOINING
         self._oldest_video = inf
         self._burst = (0, 0)
@@ -216,7 +220,7 @@ class PlayerQueue:
         self.dropped_audio += audio - self._audio
 
     def _keep(self, kept: Iterable[SharedMessage]) -> None:
-        former, self._queue = self._queue, deque(kept)
+        former, self._queue = self._queue, deque(kept) or NOTHING
         for message in former:
             self._count(message, -1)
         for message in self._queue:
@@ -254,7 +258,7 @@ def offer(message: SharedMessage, subscribers: Iterable[PlayerQueue]) -> None:
             if subscriber.pending_bytes > subscriber._bytes_limit or len(queue) > subscriber._messages_limit:
                 subscriber._shed()
         else:
-            queue.append(message)
+            subscriber._queue = deque((message,))
             subscriber.pending_bytes = size
             subscriber._wake(subscriber)
 
@@ -283,7 +287,7 @@ def _offer_video(message: SharedMessage, subscribers: Iterable[PlayerQueue]) -> 
             ):
                 subscriber._shed()
         else:
-            queue.append(message)
+            subscriber._queue = deque((message,))
             subscriber.pending_bytes = size
             subscriber._oldest_video = arrived
             subscriber._wake(subscriber)

@@ -4,6 +4,7 @@ Either it is level with the stream, and given each batch as all are; or what it 
 which is bounded.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from math import inf
 from typing import Final
@@ -12,7 +13,7 @@ from ingest.contracts import Totals
 from ingest.live.batch import Batch, Form, in_chunks
 from ingest.live.dropping import QueueLimits
 from ingest.live.extended import EVERYTHING
-from ingest.live.queue import Gate, PlayerQueue, offer
+from ingest.live.queue import NOTHING, Gate, PlayerQueue, offer
 from ingest.live.shared import Kind, SharedMessage
 
 SLOW_MS: Final = 2000
@@ -119,10 +120,12 @@ class Subscriber(PlayerQueue):
         self.joined = now
         self._gate = Gate.OPEN if at_keyframe else Gate.JOINING
         was_empty = not self._queue
-        for message in messages:
-            self._queue.append(message)
+        given = list(messages)
+        for message in given:
             self.pending_bytes += message.size
             self._count(message, 1)
+        if given:
+            self._queue = deque((*self._queue, *given))
         self._is_raised = True
         self._burst = (len(self._queue), self.pending_bytes)
         self._set_limits()
@@ -212,15 +215,15 @@ class Subscriber(PlayerQueue):
             return []
         stream_id = self.stream_id
         if len(queue) == 1:
-            message = queue.popleft()
+            message = queue[0]
             taken = [message.wire if message.wire_id == stream_id else message.encoded(stream_id)]
             self._sent_bytes += len(taken[0])
         elif max_bytes is None or self.pending_bytes <= max_bytes:
             taken = [message.wire if message.wire_id == stream_id else message.encoded(stream_id) for message in queue]
-            queue.clear()
             self._sent_bytes += sum(map(len, taken))
         else:
             return self._take_part(max_bytes)
+        self._queue = NOTHING
         self.pending_bytes = 0
         self._oldest_video = inf
         if self._is_raised:
@@ -243,6 +246,7 @@ class Subscriber(PlayerQueue):
         self.pending_bytes -= size
         self._find_oldest_video()
         if not queue:
+            self._queue = NOTHING
             self._settle()
         return taken
 
