@@ -32,6 +32,6 @@ class Publisher:
     recording: Callable[[], str] | None = None
     """Why what is to be recorded of it is not, just now, as a sentence; "": it is. Asked once a second."""
     watched: Callable[[], None] | None = None
-    """Called when a player joins."""
+    """Called when its first player joins, and when its last one leaves."""
     described: Callable[[dict[str, Any], MediaInfo], None] | None = None
     """Called when the metadata or what the sequence headers say has changed."""

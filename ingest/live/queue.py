@@ -15,7 +15,6 @@ from ingest.live import dropping
 from ingest.live.dropping import QueueLimits
 from ingest.live.shared import SharedMessage
 
-
 NOTHING: deque[SharedMessage] = deque(maxlen=0)
 """Of all queues that are empty, which are nearly all, as a deque has some room at once. Nothing can be put into it."""
 

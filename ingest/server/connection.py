@@ -25,6 +25,7 @@ from ingest.server.player import Player
 from ingest.server.plays import PLAY_EVENTS
 from ingest.server.ports import Hub, Session
 from ingest.server.publishing import Publishing
+from ingest.server.read_batching import ReadBatching
 from ingest.server.sockets import address, tune
 
 logger = logging.getLogger(__name__)
@@ -87,8 +88,10 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self.read_fd: int | None = None
         """Its socket, unless TLS is between."""
-        self._is_batched = self._is_read_once = False
-        """Not read at once, as nobody waits for what it publishes; and of TLS, that its turn has come."""
+        self._batching: ReadBatching | None = None
+        """Where it is read from, instead of at once,"""
+        self._is_read_once = False
+        """and of TLS, that its turn has come."""
         self._backlog: list[events.Event] = []
 
     # --- The transport ---
@@ -131,10 +134,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_read_once:
             self._is_read_once = False
             self._follow_pause()
-        elif nbytes < self.server.read_batching.most_bytes and not self._is_batched and self._may_be_batched():
-            self._is_batched = True
-            self._follow_pause()
-            self.server.read_batching.join(self)
+        elif self._batching is None:
+            batching = self._batching_of()
+            if batching is not None and batching.takes(self, nbytes):
+                self._batching = batching
+                self._follow_pause()
+                batching.join(self)
 
     def received(self, nbytes: int, now: float) -> None:
         self.last_received = now
@@ -149,28 +154,33 @@ class Connection(asyncio.BufferedProtocol):
             return
         if found or rtmp.has_output:  # Often there is neither: media go to their sink.
             self.process(found, now)
-            if self._is_batched and not self._may_be_batched():
+            if self._batching is not None and self._batching_of() is not self._batching:
                 self.read_at_once()
 
     # --- Read in batches (see `read_batching`) ---
 
-    def _may_be_batched(self) -> bool:
-        """Whether all that it does is to publish what nobody plays."""
+    def _batching_of(self) -> ReadBatching | None:
+        """Where it may be read in batches, as all that it does is to publish."""
         if self.rtmp.paused or self.ending:
-            return False
+            return None
+        is_watched = False
         for session in self.sessions.values():
-            if type(session) is not Publishing or not session.is_unwatched:
-                return False
-        return bool(self.sessions)
+            if type(session) is not Publishing or not session.has_media:
+                return None
+            is_watched = is_watched or session.is_watched
+        if not is_watched:
+            return self.server.read_batching if self.sessions else None
+        return self.server.watched_batching if self.read_fd is not None else None
 
     def read_at_once(self) -> None:
-        """Somebody waits for what comes from now on."""
-        if self._is_batched:
-            self.server.read_batching.leave(self)
+        """Its players have come, or gone."""
+        self.server.watched_batching.leave(self)
+        if self._batching is not None:
+            self._batching.leave(self)
             self.read_on()
 
     def read_on(self) -> None:
-        self._is_batched = self._is_read_once = False
+        self._batching, self._is_read_once = None, False
         self._follow_pause()
 
     def read_once(self) -> None:
@@ -204,6 +214,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.lost = True
         self.server.read_batching.leave(self)
+        self.server.watched_batching.leave(self)
         if self.ending is None:
             self.ending = self.control.peer_ending()
         now = self.loop.time()
@@ -260,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
         self.control.description_changed(session, metadata, media)
 
     def _follow_pause(self) -> None:
-        wanted = (self.rtmp.paused or (self._is_batched and not self._is_read_once)) and not self.ending
+        wanted = (self.rtmp.paused or (self._batching is not None and not self._is_read_once)) and not self.ending
         if wanted != self._reading_paused and not self.lost and not self.transport.is_closing():
             self._reading_paused = wanted
             if wanted:

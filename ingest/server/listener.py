@@ -20,7 +20,7 @@ from ingest.server.objects import SharedObjects
 from ingest.server.places import Places
 from ingest.server.ports import Session
 from ingest.server.process import connections_possible, make_room_for
-from ingest.server.read_batching import ReadBatching
+from ingest.server.read_batching import MANY_WATCHED, WATCHED_MS, ReadBatching
 from ingest.server.recorded.library import Library
 from ingest.server.recording.recorders import Recorders
 from ingest.server.tls import ServedCertificate
@@ -91,6 +91,8 @@ class RtmpServer:
         self.places = Places(config, self.loop.time)
         self.flusher = Flusher(self.loop, config.flush_ms)
         self.read_batching = ReadBatching(self.loop, config.read_ms, self.read_buffer)
+        watched_ms = min(config.read_ms, WATCHED_MS)
+        self.watched_batching = ReadBatching(self.loop, watched_ms, self.read_buffer, fewest=MANY_WATCHED)
         self.library = Library(self.loop, config.limits)
         self.objects = SharedObjects(self.loop, config.objects, config.limits, config.deadlines)
         if config.rtmps and config.certificate and config.certificate_key:
@@ -196,6 +198,7 @@ class RtmpServer:
             self._timer.cancel()
         self.flusher.close()
         self.read_batching.close()
+        self.watched_batching.close()
         self.library.close()
         self.objects.close()
         if self.recorders:

@@ -184,6 +184,9 @@ class Hub(Protocol[C]):
     def read_batching(self) -> ReadBatching: ...
 
     @property
+    def watched_batching(self) -> ReadBatching: ...
+
+    @property
     def library(self) -> Library: ...
 
     @property

@@ -105,9 +105,9 @@ class Publishing:
         self.live.data(timestamp, name, values, payload, now, kept=kept)
 
     @property
-    def is_unwatched(self) -> bool:
-        """Whether media come and nobody plays them."""
-        return self.has_media and not self.live.subscribers
+    def is_watched(self) -> bool:
+        """Whether somebody plays it."""
+        return bool(self.live.subscribers)
 
     def stop(self, now: float) -> Totals:
         """Leave the live stream, whose players stay."""

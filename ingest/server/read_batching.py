@@ -1,9 +1,10 @@
-"""When publishers without players are read: in batches, many connections one after the other.
+"""When publishers are read: in batches, many connections one after the other.
 
 A message of its own in a read of its own is what ingest costs most: the wake-up, the call of the kernel, and the way
 through all that the processor's caches have forgotten meanwhile. Where nobody waits for the message, it waits in the
-kernel for a few more. A publisher with players is read at once, so that nobody's delay grows; and so is one that sends
-so much that its reads are large anyway. All are read with one wake-up, as the first few pay for what was forgotten.
+kernel for a few more. A publisher with players is read as it sends; where there are many of these, within WATCHED_MS.
+One that sends so much that its reads are large anyway is in no batch. All of a batch are read with one wake-up, as the
+first few pay for what was forgotten.
 
 While it is in a batch, a connection's transport reads nothing: its socket is read from here, by one timer for all. Of
 TLS that can't be done: there the timer lets the transport read once.
@@ -12,6 +13,11 @@ TLS that can't be done: there the timer lets the transport read once.
 import asyncio
 import os
 from typing import Final, Protocol
+
+WATCHED_MS: Final = 5
+"""How long what is played may wait to be read, ms,"""
+MANY_WATCHED: Final = 8
+"""where so many publishers at least have players: fewer are as cheap at once."""
 
 PORTION: Final = 64
 """Connections that are read between two turns of the loop: about 2 ms."""
@@ -38,10 +44,14 @@ class Batched(Protocol):
 
 
 class ReadBatching:
-    """The connections that are read in batches."""
+    """The connections that are read in batches, each `read_ms`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, read_ms: int, buffer: memoryview) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, read_ms: int, buffer: memoryview, *, fewest: int = 1) -> None:
+        """`fewest`: with fewer that want to be it is not worth while."""
         self._loop = loop
+        self._fewest = fewest
+        self._willing: dict[Batched, None] = {}
+        """Members, and those that want to be."""
         self._interval_s = read_ms / 1000
         self._buffer = buffer
         self.most_bytes: Final = len(buffer) // 2 if read_ms else 0
@@ -52,8 +62,14 @@ class ReadBatching:
         """Those of this batch that are still to be read."""
         self._next: asyncio.Handle | None = None
 
+    def takes(self, connection: Batched, nbytes: int) -> bool:
+        """Whether it may join: there are enough of its kind, and it does not send too much at once. It wants to."""
+        self._willing[connection] = None
+        return nbytes < self.most_bytes and len(self._willing) >= self._fewest
+
     def join(self, connection: Batched) -> None:
         """Its transport has ceased to read."""
+        self._willing[connection] = None
         self._members[connection] = None
         if self._next is None:
             self._due = self._loop.time() + self._interval_s
@@ -62,6 +78,7 @@ class ReadBatching:
     def leave(self, connection: Batched) -> None:
         """It may not be there."""
         self._members.pop(connection, None)
+        self._willing.pop(connection, None)
 
     def _begin(self) -> None:
         self._left = list(self._members)
@@ -109,4 +126,5 @@ class ReadBatching:
         if self._next:
             self._next.cancel()
         self._members.clear()
+        self._willing.clear()
         self._left.clear()
