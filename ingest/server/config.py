@@ -16,7 +16,7 @@ class Deadlines:
     """How long each phase of a connection may take, in seconds. One sweep looks at all connections each `sweep_s`."""
 
     sweep_s: float = 0.25
-    """Between two looks: every other deadline is met this much late at most."""
+    """Between two looks: every other deadline that is at least four times as long is met this much late at most."""
     handshake_s: float = 5.0
     """From the TCP connection to C2."""
     publish_or_play_s: float = 10.0

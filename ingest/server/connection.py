@@ -85,6 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         ]
         """In the order of RATES."""
         self.lost = False
+        self.look_at = 0.0
+        """When the sweep looks at it again, at the latest; see `deadlines`."""
         self._reading_paused = False
         self.read_fd: int | None = None
         """Its socket, unless TLS is between."""

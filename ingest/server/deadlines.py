@@ -1,11 +1,14 @@
-"""One look at every connection each `sweep_s`, instead of a timer for each message.
+"""One sweep over all connections each `sweep_s`, instead of a timer for each message.
 
-The rows of CHECKS are asked in order; the first that finds a deadline passed ends the connection (or its session).
+The rows of CHECKS are asked in order; the first that finds a deadline passed ends the connection (or its session). They
+are asked of a connection when its next deadline is due, and with each fourth sweep, as it may have come nearer since;
+with each one only while something is asked of it, waits for its peer, or is about to end.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from math import inf
+from typing import Final, Protocol
 
 from ingest.contracts import EndReason
 from ingest.rtmp import Phase
@@ -17,6 +20,9 @@ from ingest.server.player import Player
 from ingest.server.ports import Session
 from ingest.server.publishing import Publishing
 from ingest.server.tcpinfo import TELLS_ROUND_TRIPS
+
+LOOKS: Final = 4
+"""Sweeps after which a connection is looked at though nothing is due."""
 
 
 class Writing(Protocol):
@@ -34,13 +40,39 @@ class Writing(Protocol):
 
 def sweep(connection: Connection, deadlines: Deadlines, now: float) -> None:
     """Enforce the deadlines of one connection."""
+    outlet = connection.outlet
     if connection.control.requests:
         connection.control.refuse_overdue(now)
+    elif (
+        now < connection.look_at
+        and connection.ending is None
+        and outlet.blocked_since is None
+        and not outlet.is_window_closed
+    ):
+        _players(connection, deadlines, now)
+        return
     if connection.lost:
         return
     for check in CLOSING_CHECKS if connection.ending else CHECKS:
         if check(connection, deadlines, now):
             return
+    connection.look_at = min(now + LOOKS * deadlines.sweep_s, _next_deadline(connection, deadlines))
+
+
+def _next_deadline(connection: Connection, deadlines: Deadlines) -> float:
+    """When the first of CHECKS may find one passed, if nothing happens until then."""
+    if connection.ping_sent is not None:
+        due = connection.ping_sent + deadlines.ping_answer_s
+    else:
+        due = connection.last_received + deadlines.ping_after_s
+    if connection.ready_since is None:
+        due = min(due, connection.opened + deadlines.handshake_s)
+    if connection.idle_since is not None and not connection.sessions and not connection.is_of_use:
+        due = min(due, connection.idle_since + _idle_limit(connection, deadlines))
+    for session in connection.sessions.values():
+        if isinstance(session, Publishing) and session.paused_since == inf:
+            due = min(due, session.last_media + _silence_limit(session))
+    return due
 
 
 def closing(connection: Writing, deadlines: Deadlines, now: float) -> bool:
@@ -125,13 +157,21 @@ def _nothing_asked(connection: Connection, deadlines: Deadlines, now: float) -> 
     since = connection.idle_since
     if connection.sessions or connection.is_of_use or since is None or connection.control.requests:
         return False
-    limit = deadlines.publish_or_play_s
-    if connection.rtmp.phase is Phase.CONNECTED:
-        limit = max(limit, deadlines.waiting_s)
+    limit = _idle_limit(connection, deadlines)
     if now - since < limit:
         return False
     connection.end("idle_timeout", f"No publish or play within {limit:g} s.")
     return True
+
+
+def _idle_limit(connection: Connection, deadlines: Deadlines) -> float:
+    if connection.rtmp.phase is Phase.CONNECTED:
+        return max(deadlines.publish_or_play_s, deadlines.waiting_s)
+    return deadlines.publish_or_play_s
+
+
+def _silence_limit(session: Publishing) -> float:
+    return session.idle_timeout_s if session.has_media else session.first_media_timeout_s
 
 
 def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) -> bool:
@@ -142,7 +182,7 @@ def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) 
             if session.paused_s(now) >= deadlines.pause_s:
                 connection.stop_session(session, "idle_timeout", f"Paused for {deadlines.pause_s:g} s.")
             continue
-        limit = session.idle_timeout_s if session.has_media else session.first_media_timeout_s
+        limit = _silence_limit(session)
         if now - session.last_media >= limit:
             what = "media" if session.has_media else "first media"
             connection.stop_session(session, "idle_timeout", f"No {what} for {limit:g} s.")
