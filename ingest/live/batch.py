@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from functools import lru_cache
 
+from ingest.live.log_record import FRAME, KEYFRAME, KIND, VIDEO, Span
 from ingest.live.shared import SharedMessage
-from ingest.live.stream_log import FRAME, KEYFRAME, KIND, VIDEO, Span, StreamLog
+from ingest.live.stream_log import StreamLog
 
 
 class Batch:

@@ -6,43 +6,35 @@ message stream 1, which nearly every player uses. So what came since the last fl
 objects of their own, in hundreds of streams, messages cost more than all else that ingest does: each is allocated and
 freed where no processor cache has it. They become objects for those alone who can't take the slice: players that join,
 lag, or are sent less than all.
-
-    message   basic header (8 bits) timestamp (24) length (24) type (8) stream id (32, little endian) payload
-    record    kind and flags (8 bits) - (24) timestamp (32) arrived (64, float) where it begins (32) payload size (32)
 """
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from ingest.live.extended import message_of
 from ingest.live.log_memory import LogMemory
-from ingest.live.shared import OUT_CHUNK_SIZE, WIRE, Kind, SharedMessage
+from ingest.live.log_record import (
+    FRAME,
+    HEADER,
+    HEADER_BYTES,
+    KEYFRAME,
+    KIND,
+    KINDS,
+    MESSAGE,
+    NUMBERS,
+    RECORD,
+    RECORD_BYTES,
+    STREAM_FIELD,
+    STREAM_ID,
+    STREAM_ID_AT,
+    TIMESTAMP,
+    TYPES,
+    Place,
+    Span,
+)
+from ingest.live.shared import OUT_CHUNK_SIZE, Kind, SharedMessage
 from ingest.rtmp.chunks import EXTENDED
-
-STREAM_ID: Final = 1
-"""Of the serialised messages."""
-
-KINDS: Final[tuple[Kind, ...]] = ("data", "audio", "video")
-NUMBERS: Final[dict[Kind, int]] = {kind: number for number, kind in enumerate(KINDS)}
-KIND, FRAME, KEYFRAME, HEADER = 3, 4, 8, 16
-"""Of a record's first byte: the kind's bits, and flags."""
-
-AUDIO, VIDEO = NUMBERS["audio"], NUMBERS["video"]
-
-_header: Final = struct.Struct(">BIHBI")
-_record: Final = struct.Struct("<B3xIdII")
-HEADER_BYTES: Final = _header.size
-RECORD_BYTES: Final = _record.size
-STREAM_ID_AT: Final = 8
-"""In a message."""
-_STREAM_ID: Final = int.from_bytes(STREAM_ID.to_bytes(4, "little"), "big")
-_TYPES: Final = tuple((WIRE[kind][1], int(WIRE[kind][0])) for kind in KINDS)
-"""Chunk stream and message type of each kind."""
-
-EXTENDED_BYTES: Final = 4
-"""Of an extended timestamp, which each chunk repeats."""
 
 LARGE_CHUNK: Final = 1024
 """Bytes. Smaller ones are copied with the headers between them, and those removed."""
@@ -61,25 +53,6 @@ class LogLimits:
     frames: int = 2500
     """Messages of a group of pictures, audio between its frames included."""
     size_bytes: int = 16 * 1024 * 1024
-
-
-class Span(NamedTuple):
-    """A run of messages: records `first` to `stop`, bytes `start` to `end`."""
-
-    first: int
-    stop: int
-    start: int
-    end: int
-
-
-class Place:
-    """Up to where some of the readers have been given the log, while there are such readers."""
-
-    __slots__ = ("at", "is_read", "record")
-
-    def __init__(self) -> None:
-        self.is_read = False
-        self.record = self.at = 0
 
 
 class StreamLog:
@@ -134,23 +107,26 @@ class StreamLog:
         elif self._first is None and not self._is_read:
             return
         size = len(payload)
-        if size > OUT_CHUNK_SIZE or timestamp >= EXTENDED:
+        if size > OUT_CHUNK_SIZE:
             self._add_long(kind, timestamp, payload, arrived, is_frame, is_keyframe, slot)
             return
-        stop = self._end + HEADER_BYTES + size
+        header, short = (HEADER_BYTES, timestamp) if timestamp < EXTENDED else (HEADER_BYTES + TIMESTAMP.size, EXTENDED)
+        stop = self._end + header + size
         if stop > self._bound or self._count >= self._index_bound:
-            if not self._make_room(HEADER_BYTES + size):
+            if not self._make_room(header + size):
                 return
-            stop = self._end + HEADER_BYTES + size
+            stop = self._end + header + size
         start, view, number = self._end, self._view, NUMBERS[kind]
-        chunk_stream, type_id = _TYPES[number]
-        _header.pack_into(view, start, chunk_stream, timestamp << 8 | size >> 16, size & 0xFFFF, type_id, _STREAM_ID)
-        view[start + HEADER_BYTES : stop] = payload
+        chunk_stream, type_id = TYPES[number]
+        MESSAGE.pack_into(view, start, chunk_stream, short << 8 | size >> 16, size & 0xFFFF, type_id, STREAM_FIELD)
+        if short == EXTENDED:
+            TIMESTAMP.pack_into(view, start + HEADER_BYTES, timestamp)
+        view[start + header : stop] = payload
         flags = number | FRAME * is_frame | KEYFRAME * is_keyframe
         if slot is not None:
             flags |= HEADER
             self._slots[self._count] = slot
-        _record.pack_into(self._index, self._count * RECORD_BYTES, flags, timestamp, arrived, start, size)
+        RECORD.pack_into(self._index, self._count * RECORD_BYTES, flags, timestamp, arrived, start, size)
         self._end = stop
         self._count += 1
 
@@ -165,16 +141,19 @@ class StreamLog:
         """A frame that is no keyframe, from the chunks in which it came: `size` bytes from `at` on, without their
         headers of one byte after each `chunk_size`. `number`: its kind's. False: not before room is made by `add`."""
         start = self._end
-        stop = start + HEADER_BYTES + size
-        if stop > self._bound or self._count >= self._index_bound or size > OUT_CHUNK_SIZE or timestamp >= EXTENDED:
+        header, short = (HEADER_BYTES, timestamp) if timestamp < EXTENDED else (HEADER_BYTES + TIMESTAMP.size, EXTENDED)
+        stop = start + header + size
+        if stop > self._bound or self._count >= self._index_bound or size > OUT_CHUNK_SIZE:
             return False
         view = self._view
-        chunk_stream, type_id = _TYPES[number]
-        _header.pack_into(view, start, chunk_stream, timestamp << 8 | size >> 16, size & 0xFFFF, type_id, _STREAM_ID)
+        chunk_stream, type_id = TYPES[number]
+        MESSAGE.pack_into(view, start, chunk_stream, short << 8 | size >> 16, size & 0xFFFF, type_id, STREAM_FIELD)
+        if short == EXTENDED:
+            TIMESTAMP.pack_into(view, start + HEADER_BYTES, timestamp)
         if size <= chunk_size:
-            view[start + HEADER_BYTES : stop] = data[at : at + size]
+            view[start + header : stop] = data[at : at + size]
         elif chunk_size >= LARGE_CHUNK:
-            to = start + HEADER_BYTES
+            to = start + header
             while to < stop:
                 piece = min(chunk_size, stop - to)
                 view[to : to + piece] = data[at : at + piece]
@@ -183,8 +162,8 @@ class StreamLog:
         else:
             chunks = bytearray(data[at : at + size + (size - 1) // chunk_size])
             del chunks[chunk_size :: chunk_size + 1]
-            view[start + HEADER_BYTES : stop] = chunks
-        _record.pack_into(self._index, self._count * RECORD_BYTES, number | FRAME, timestamp, arrived, start, size)
+            view[start + header : stop] = chunks
+        RECORD.pack_into(self._index, self._count * RECORD_BYTES, number | FRAME, timestamp, arrived, start, size)
         self._end = stop
         self._count += 1
         return True
@@ -199,7 +178,7 @@ class StreamLog:
         is_keyframe: bool,
         slot: int | None,
     ) -> None:
-        """Of several chunks, or with an extended timestamp."""
+        """Of several chunks."""
         wire = SharedMessage(kind, timestamp, payload, arrived).encoded(STREAM_ID)
         if not self._make_room(len(wire)):
             return
@@ -210,7 +189,7 @@ class StreamLog:
         if slot is not None:
             flags |= HEADER
             self._slots[self._count] = slot
-        _record.pack_into(self._index, self._count * RECORD_BYTES, flags, timestamp, arrived, start, len(payload))
+        RECORD.pack_into(self._index, self._count * RECORD_BYTES, flags, timestamp, arrived, start, len(payload))
         self._count += 1
 
     def _begin(self) -> None:
@@ -233,9 +212,9 @@ class StreamLog:
             self._buffer, self._view = buffer, memoryview(buffer)
         elif left:
             self._view[:left] = self._view[shift : self._end]
-        records = [_record.unpack_from(self._index, each * RECORD_BYTES) for each in range(given, self._count)]
+        records = [RECORD.unpack_from(self._index, each * RECORD_BYTES) for each in range(given, self._count)]
         for number, (flags, timestamp, arrived, start, size) in enumerate(records):
-            _record.pack_into(self._index, number * RECORD_BYTES, flags, timestamp, arrived, start - shift, size)
+            RECORD.pack_into(self._index, number * RECORD_BYTES, flags, timestamp, arrived, start - shift, size)
         if self._slots:
             self._slots = {each - given: slot for each, slot in self._slots.items() if each >= given}
         self._count, self._end = len(records), left
@@ -386,7 +365,7 @@ class StreamLog:
 
     def records(self, first: int, stop: int) -> Iterator[tuple[int, int, float, int, int]]:
         """Flags, timestamp, arrived, where it begins, payload size."""
-        return _record.iter_unpack(memoryview(self._index)[first * RECORD_BYTES : stop * RECORD_BYTES])
+        return RECORD.iter_unpack(memoryview(self._index)[first * RECORD_BYTES : stop * RECORD_BYTES])
 
     def made(self, first: int, stop: int) -> Iterator[SharedMessage]:
         """These as messages."""
@@ -415,11 +394,11 @@ class StreamLog:
         return bytes(data)
 
     def _record(self, number: int) -> tuple[int, int, float, int, int]:
-        found: tuple[int, int, float, int, int] = _record.unpack_from(self._index, number * RECORD_BYTES)
+        found: tuple[int, int, float, int, int] = RECORD.unpack_from(self._index, number * RECORD_BYTES)
         return found
 
     def _payload(self, timestamp: int, start: int, size: int) -> bytes:
-        extended = EXTENDED_BYTES if timestamp >= EXTENDED else 0
+        extended = TIMESTAMP.size if timestamp >= EXTENDED else 0
         start += HEADER_BYTES + extended
         if size <= OUT_CHUNK_SIZE:
             return self._view[start : start + size].tobytes()
