@@ -9,7 +9,7 @@ from ingest.flv.clock import Clock
 from ingest.flv.metadata import SeekPoint
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo, read_audio, read_video
-from ingest.rtmp.media.kinds import NO_TRACK, AudioPacket, VideoPacket
+from ingest.rtmp.media.kinds import AAC, NO_TRACK, PACKETISED_VIDEO, AudioPacket, FrameType, VideoPacket
 from ingest.rtmp.messages import MessageType
 
 MAX_POINTS: Final = 4096
@@ -27,6 +27,14 @@ MAX_SLOTS: Final = 256
 
 DESCRIPTIONS: Final = (VideoPacket.METADATA, AudioPacket.MULTICHANNEL_CONFIG)
 """Packet types that hold until replaced, besides sequence headers."""
+
+PLAIN_PICTURES: Final = frozenset(
+    bytes((FrameType.INTER << 4 | codec, VideoPacket.CODED_FRAMES)) for codec in PACKETISED_VIDEO
+)
+PLAIN_SOUNDS: Final = frozenset(bytes((AAC << 4 | rest, AudioPacket.CODED_FRAMES)) for rest in range(16))
+"""How frames begin that need not be read: nearly all."""
+PLAIN_BYTES: Final = 5
+"""That such a picture has at least: up to its composition time."""
 
 Message = LegacyVideo | ExtendedVideo | LegacyAudio | ExtendedAudio
 
@@ -134,6 +142,9 @@ class Marks:
         return time_ms
 
     def _add_video(self, time_ms: int, payload: bytes, offset: int) -> None:
+        if payload[:2] in PLAIN_PICTURES and len(payload) >= PLAIN_BYTES:
+            self.has_video = self._has_frames = True
+            return
         message = read_video(payload, self._limits)
         if message is None:
             return
@@ -149,7 +160,7 @@ class Marks:
 
     def _add_audio(self, time_ms: int, payload: bytes, offset: int) -> None:
         self.has_audio = True
-        message = read_audio(payload, self._limits)
+        message = None if payload[:2] in PLAIN_SOUNDS else read_audio(payload, self._limits)
         if message and _is_header(message):
             self._add_header(MessageType.AUDIO, message, payload, offset)
             return
