@@ -96,6 +96,7 @@ def publish(server: Any, number: int, connected: socket.socket) -> Publishing:
         rtmp=SimpleNamespace(bytes_received=0),
         round_trip_ms=None,
         described=lambda *_: None,
+        read_at_once=lambda: None,
     )
     labels = {"stream": number, "key": number}
     path, session = f"live/camera-{number}", str(UUID(int=number))
@@ -111,7 +112,14 @@ def publish(server: Any, number: int, connected: socket.socket) -> Publishing:
     return made
 
 
-async def run(streams: int, folder: Path, disturb: Callable[[], object]) -> dict[str, float]:
+async def run(
+    streams: int,
+    folder: Path,
+    disturb: Callable[[], object],
+    *,
+    warm_up: int = WARM_UP,
+    measured: int = MEASURED,
+) -> dict[str, float]:
     """Microseconds a stream and second, by part."""
     from ingest.consumers.active import ACTIVE, ActiveSession
     from ingest.consumers.node import NodeConsumer
@@ -163,9 +171,9 @@ async def run(streams: int, folder: Path, disturb: Callable[[], object]) -> dict
         for number in count():
             second(sessions, number)
             now = number + 1.0
-            if number == WARM_UP:
+            if number == warm_up:
                 costs = Costs(disturb)
-            elif number == WARM_UP + MEASURED:
+            elif number == warm_up + measured:
                 break
             tick = Tick(server.registry, now)
             with costs.of("streams"):
@@ -184,7 +192,8 @@ async def run(streams: int, folder: Path, disturb: Callable[[], object]) -> dict
             with costs.of("telemetry"):
                 spool.append(SAMPLES.batch(message["samples"]))
         spool.remove()
-        ACTIVE.clear()
+        for session in sessions:
+            del ACTIVE[session.session_id]
     found = {part: median(spent) / streams * 1e6 for part, spent in costs.spent.items()}
     found["streams"] -= found["snapshots"]
     return found

@@ -4,7 +4,7 @@ A level opens when its limit has been passed for the check's hold without a brea
 twice as long. During the first seconds of a session nothing is judged, but for what is known before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import ge, gt, lt
 from typing import Final, Generic
 
@@ -130,9 +130,10 @@ class HealthEngine(Generic[F]):
     def judge_by(self, checks: Sequence[Check[F]]) -> None:
         """From now on by other rules. What is open and still judged stays so until it clears by them."""
         self._checks = checks
-        self._over, self._reached, self._under = (
-            [(check.measure, float(check.warning)) for check in checks if check.passes is how] for how in (gt, ge, lt)
-        )
+        by: dict[object, list[tuple[Callable[[F], float | None], float]]] = {gt: [], ge: [], lt: []}
+        for check in checks:
+            by[check.passes].append((check.measure, float(check.warning)))
+        self._over, self._reached, self._under = by[gt], by[ge], by[lt]
         self._worse = [check for check in checks if check.measure_bad is not None]
         former, self._rows = self._rows, {}
         for check in checks:
