@@ -74,7 +74,11 @@ def reference(messages: Made, span: Span) -> Made:
     timed = [(kind, at - first, payload) for kind, at, payload in messages]
     if span.start_ms > max(at for _, at, _ in timed) + 1000 * span.is_single:
         return []
-    keys = [number for number, message in enumerate(timed) if is_key(message)]
+    keys = [
+        number  # Of those whose time goes back none is a place to begin: the one before leads there.
+        for number, message in enumerate(timed)
+        if is_key(message) and not any(is_key(each) and each[1] >= message[1] for each in timed[:number])
+    ]
     before = [number for number in keys if timed[number][1] <= span.start_ms]
     begin = max(before, key=lambda number: (timed[number][1], -number), default=None)
     if span.is_single:
@@ -105,6 +109,15 @@ def test_what_is_sent(messages: Made, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / "clip.flv", messages)
         assert shape(all_of(path, span)) == reference(messages, span)
+
+
+@pytest.mark.parametrize("start", [0, 1, 30, 31])
+@pytest.mark.parametrize("duration", [-1, 0, 5])
+def test_a_keyframe_whose_time_goes_back_is_no_place_to_begin(tmp_path: Path, start: int, duration: int) -> None:
+    keys: Made = [(VIDEO, at, key_frame(number, 40)) for number, at in enumerate((31, 1, 60))]
+    messages = [(VIDEO, 0, AVC_HEADER), (AUDIO, 0, AAC_HEADER), *keys]
+    span = asked_span(start, duration, "ms")
+    assert shape(all_of(write(tmp_path / "clip.flv", messages), span)) == reference(messages, span)
 
 
 @pytest.mark.parametrize(
