@@ -14,7 +14,7 @@ import asyncio
 import os
 from typing import Final, Protocol
 
-WATCHED_MS: Final = 5
+WATCHED_MS: Final = 10
 """How long what is played may wait to be read, ms,"""
 MANY_WATCHED: Final = 8
 """where so many publishers at least have players: fewer are as cheap at once."""
