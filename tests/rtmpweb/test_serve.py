@@ -303,6 +303,7 @@ def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
     assert os.getpriority(os.PRIO_PROCESS, before["analytics"]) > os.getpriority(os.PRIO_PROCESS, before["default"])
     old_pool = processes.children(before["analytics"])
     os.kill(before["analytics"], signal.SIGKILL)
+    wait_for(lambda: before["analytics"] not in processes.parents(), timeout_s=20, what="the killed worker is gone")
     assert settled_workers(again)["analytics"] != before["analytics"]
     assert not old_pool & processes.parents().keys()
     assert workers(again)["default"] == before["default"]
