@@ -126,7 +126,9 @@ def workers(server: ServerProcess) -> dict[str, int]:
 
 def settled_workers(server: ServerProcess) -> dict[str, int]:
     """The workers, once the one that rests has been given something, and has its pool process."""
-    (server.folder / "broker" / "queue" / f"{time.monotonic_ns()}.analytics.msg").touch()
+    queue = server.folder / "broker" / "queue"
+    wait_for(queue.is_dir, timeout_s=60, what="the first worker has made the broker's folder")
+    (queue / f"{time.monotonic_ns()}.analytics.msg").touch()
 
     def check() -> dict[str, int] | None:
         found = workers(server)
