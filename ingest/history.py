@@ -19,21 +19,15 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
 
 from django.db import DataError, IntegrityError, connections, transaction
 from django.db import Error as AnyDatabaseError
 
 from ingest.attempts import AttemptRow, Attempts, Waiting
-from ingest.contracts import EndReason, Totals
-from ingest.contracts.recording import RecordEvent
-from ingest.models import Session, StatusEvent, Stream
+from ingest.history_rows import ENDS, KEPT, Operation
 from ingest.objectchanges import Key, ObjectRow
 from ingest.objectchanges import Waiting as WaitingObjects
-from ingest.services import bans, leases, nodes, objects, outbox, recordings, sessions
+from ingest.services.history import write
 
 logger = logging.getLogger(__name__)
 
@@ -47,82 +41,6 @@ EXIT_S = 3.0
 
 UNWRITABLE = (DataError, IntegrityError)
 """Errors of what is written. All others are the database's, such as a standby's that takes no writes, and may pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class BeginRow:
-    """A play session, which was admitted by reading alone; its texts are already fit for the database."""
-
-    session: uuid.UUID
-    app: str
-    name: str
-    stream: int | None
-    node: str
-    channel: str
-    address: str
-    encoder: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    session: uuid.UUID
-    sequence: int
-    at: datetime
-    kind: str
-    level: str = ""
-    code: str = ""
-    description: str = ""
-    detail: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class MediaRow:
-    session: uuid.UUID
-    media: Mapping[str, Any]
-    metadata: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class EndRow:
-    session: uuid.UUID
-    reason: EndReason
-    description: str
-    at: datetime
-    totals: Totals | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DiscardRow:
-    """Undoes an admission that came too late. `silent_since`: as in `sessions.discard`."""
-
-    session: uuid.UUID
-    silent_since: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BanRow:
-    """An address that this process refuses unheard from now on, for `seconds`."""
-
-    address: str
-    at: datetime
-    seconds: float
-    guesses: int
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecordRow:
-    """What became of a recording's file."""
-
-    session: uuid.UUID
-    at: datetime
-    event: RecordEvent
-
-
-Operation = BeginRow | EventRow | MediaRow | AttemptRow | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow
-ENDS = (EndRow, DiscardRow)
-KEPT = (BeginRow, BanRow, RecordRow, *ENDS)
 
 
 class HistoryWriter:
@@ -297,114 +215,6 @@ class HistoryWriter:
             return
         for operation in batch:
             self._write([operation])
-
-
-def write(batch: Sequence[Operation], attempts: Attempts) -> dict[Key, int]:
-    """Writes the operations in order; neighbouring events in one statement. Repeating a batch changes nothing.
-
-    Sessions begin first, all in one statement: nothing that is told of one comes before its begin. Attempts and
-    shared objects belong to none. The streams of all of which others are told are held before anything is written (see
-    `outbox`), and then the leases of all that end. Returns the bytes of each object that was written.
-    """
-    telling = (
-        operation.session
-        for operation in batch
-        if isinstance(operation, EndRow | RecordRow)
-        or (isinstance(operation, EventRow) and outbox.tells(operation.kind, operation.code))
-    )
-    outbox.hold_of(set(telling))
-    leases.hold(sessions={operation.session for operation in batch if isinstance(operation, ENDS)})
-    _begin([operation for operation in batch if isinstance(operation, BeginRow)])
-    attempts.write([operation for operation in batch if isinstance(operation, AttemptRow)])
-    sizes = objects.save(operation for operation in batch if isinstance(operation, ObjectRow))
-    events: list[StatusEvent] = []
-    for operation in batch:
-        if isinstance(operation, BeginRow | AttemptRow | ObjectRow):
-            continue
-        if isinstance(operation, EventRow):
-            events.append(_event(operation))
-            continue
-        _save(events)
-        if isinstance(operation, MediaRow):
-            sessions.set_media(session=operation.session, media=operation.media, metadata=operation.metadata)
-        elif isinstance(operation, RecordRow):
-            recordings.note(session=operation.session, at=operation.at, event=operation.event)
-        elif isinstance(operation, BanRow):
-            bans.impose(
-                address=operation.address,
-                seconds=operation.seconds,
-                now=operation.at,
-                guesses=operation.guesses,
-                node=operation.node,
-            )
-        elif isinstance(operation, EndRow):
-            sessions.end(
-                session=operation.session,
-                reason=operation.reason,
-                description=operation.description,
-                at=operation.at,
-                totals=operation.totals,
-            )
-        else:
-            sessions.discard(session=operation.session, silent_since=operation.silent_since)
-    _save(events)
-    return sizes
-
-
-def _begin(rows: Sequence[BeginRow]) -> None:
-    """Makes the sessions' rows. One whose stream was deleted since is made without: its node then ends it. One that
-    waited for a name has the stream that came under it since."""
-    if not rows:
-        return
-    streams = set(Stream.objects.filter(pk__in={row.stream for row in rows}).values_list("pk", flat=True))
-    came = _came({(row.app, row.name) for row in rows if row.stream is None})
-    there = {name: nodes.row(name=name) for name in {row.node for row in rows}}
-    Session.objects.bulk_create(
-        [
-            Session(
-                pk=row.session,
-                kind=Session.Kind.PLAY,
-                app=row.app,
-                name=row.name,
-                stream_id=row.stream if row.stream in streams else came.get((row.app, row.name)),
-                node=there[row.node],
-                channel=row.channel,
-                address=row.address,
-                encoder=row.encoder,
-                started_at=row.at,
-            )
-            for row in rows
-        ],
-        ignore_conflicts=True,
-    )
-
-
-def _came(names: Set[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """The streams that there are of these names (application, name)."""
-    if not names:
-        return {}
-    rows = Stream.objects.filter(application__name__in={app for app, _ in names}, name__in={name for _, name in names})
-    return {(app, name): pk for app, name, pk in rows.values_list("application__name", "name", "pk")}
-
-
-def _save(events: list[StatusEvent]) -> None:
-    if events:
-        StatusEvent.objects.bulk_create(events, ignore_conflicts=True)
-        outbox.told(events)
-        events.clear()
-
-
-def _event(row: EventRow) -> StatusEvent:
-    return StatusEvent(
-        session_id=row.session,
-        sequence=row.sequence,
-        at=row.at,
-        kind=row.kind,
-        level=row.level,
-        code=row.code,
-        description=row.description,
-        detail=row.detail,
-    )
 
 
 _writer: HistoryWriter | None = None

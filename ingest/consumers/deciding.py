@@ -13,7 +13,8 @@ from django.db import OperationalError
 
 from ingest.consumers import database, journal, recorder
 from ingest.consumers.asking import Permission
-from ingest.history import DiscardRow, get_history
+from ingest.history import get_history
+from ingest.history_rows import DiscardRow
 from ingest.services import sessions
 from ingest.services.admission import Grant, NotYet
 from ingest.services.callback import Question

@@ -9,7 +9,8 @@ from django.conf import settings
 
 from ingest import clean, clock
 from ingest.consumers.active import DRAINING
-from ingest.history import BanRow, get_history
+from ingest.history import get_history
+from ingest.history_rows import BanRow
 from ingest.services.guard import WINDOW_S, get_guard
 from ingest.services.publishrequest import Peer
 from ingest.services.refusals import Action, Refused

@@ -16,7 +16,8 @@ from ingest.consumers import journal, pages
 from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.consumers.counts import COUNTS
 from ingest.contracts import EndReason, EventRecord, Issue, Totals
-from ingest.history import EndRow, EventRow, get_history
+from ingest.history import get_history
+from ingest.history_rows import EndRow, EventRow
 from ingest.live.health import CHECK_NAMES
 from ingest.models import Session
 from ingest.pepper import keyed_hash

@@ -18,7 +18,8 @@ from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.consumers.counts import COUNTS
 from ingest.contracts import StatusSend
 from ingest.contracts.recording import RecordEvent
-from ingest.history import RecordRow, get_history
+from ingest.history import get_history
+from ingest.history_rows import RecordRow
 from ingest.logcontext import about
 from ingest.models import Session
 from ingest.server.recording.writers import Writers

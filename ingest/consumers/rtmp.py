@@ -33,7 +33,8 @@ from ingest.contracts import (
     StopEvent,
     UnpublishEvent,
 )
-from ingest.history import BeginRow, MediaRow, get_history
+from ingest.history import get_history
+from ingest.history_rows import BeginRow, MediaRow
 from ingest.live.metadata import encoder_name
 from ingest.models import Application
 from ingest.procedures import CallContext

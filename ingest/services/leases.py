@@ -201,9 +201,9 @@ def hold(*, sessions: Collection[uuid.UUID]) -> None:
         list(Lease.objects.select_for_update().filter(session_id__in=sessions).order_by("pk").values_list("pk"))
 
 
-def release(*, session: uuid.UUID) -> None:
-    """Frees the lease if the session still holds it. The row stays, for its fencing number."""
-    Lease.objects.filter(session_id=session).update(session_id=None, node_id=None, silent_since=None)
+def release(*, sessions: Collection[uuid.UUID]) -> None:
+    """Frees the leases that these sessions still hold. The rows stay, for their fencing numbers."""
+    Lease.objects.filter(session_id__in=sessions).update(session_id=None, node_id=None, silent_since=None)
 
 
 def give_back(*, session: uuid.UUID, former: Session, silent_since: datetime | None, now: datetime) -> bool:

@@ -31,6 +31,7 @@ from django.db.models.functions import RowNumber
 
 from ingest import clean
 from ingest.models import OutboxEvent, Recording, Session, StatusEvent, StreamTold
+from ingest.services.rows import update_each
 
 Kind = OutboxEvent.Kind
 
@@ -69,8 +70,9 @@ def tells(kind: str, code: str) -> bool:
     return kind in HEALTH or (kind == "session.started" and code == Session.Kind.PUBLISH)
 
 
-def told(events: Sequence[StatusEvent]) -> None:
-    """What of these events of sessions, which are just being written, others are told. Again changes nothing.
+def told(events: Sequence[StatusEvent], held: Held) -> None:
+    """What of these events of sessions, which are just being written, others are told. Again changes nothing. The
+    sessions' streams are held since before that.
 
     So many statements, however many events there are.
     """
@@ -79,33 +81,43 @@ def told(events: Sequence[StatusEvent]) -> None:
     if not about:
         return
     with transaction.atomic():
-        held = hold_of(about)
         # Locked, so that whoever ends one of no stream meanwhile sees that its begin was told.
         rows = _told_of(about).select_for_update(of=("self",), no_key=True).select_related("node").order_by("pk")
         _tell({session.pk: session for session in rows}, telling, held)
 
 
-def unpublished(session: Session, held: Held) -> None:
-    """The end of a publisher, in the transaction that wrote it: `session` has its end. Its stream is held since before
-    that.
+def unpublished(ended: Sequence[Session], held: Held) -> None:
+    """The ends of publishers, in their order, in the transaction that wrote them: each has its end. Their streams are
+    held since before that. What each end lets begin is told after it.
     """
-    if not OutboxEvent.objects.filter(once=_once(Kind.PUBLISH, session.pk)).exists():
+    onces = {session.pk: _once(Kind.PUBLISH, session.pk) for session in ended}
+    there = _there(onces.values())
+    if not there:
         return
+    after = _After({session.stream_id for session in ended if onces[session.pk] in there}, ended, there)
+    events: list[OutboxEvent] = []
+    for session in ended:
+        is_told = after.ends(session)
+        if is_told:
+            at = session.ended_at or session.started_at
+            events.append(_event(Kind.UNPUBLISH, session, at, _once(Kind.UNPUBLISH, session.pk), end=_end(session)))
+            events += after.next(session.stream_id)
+    _write(events, held)
+
+
+def _end(session: Session) -> dict[str, Any]:
     lasted = (session.ended_at - session.started_at).total_seconds() if session.ended_at else 0.0
-    end = {
+    return {
         "reason": session.end_reason,
         "description": session.end_description,
         "started_at": _time(session.started_at),
         "duration_s": round(lasted, 3),
         **{name: session.total(name) for name in ("bytes_in", "video_frames", "audio_frames", "keyframes")},
     }
-    at = session.ended_at or session.started_at
-    over = _event(Kind.UNPUBLISH, session, at, _once(Kind.UNPUBLISH, session.pk), end=end)
-    _write([over, *_next(session.stream_id)], held)
 
 
-def recorded(recording: Recording, session: Session, at: datetime) -> None:
-    """A file that is closed, or failed. The same file is told of again when it has grown."""
+def recorded(recording: Recording, session: Session, at: datetime, held: Held | None = None) -> None:
+    """A file that is closed, or failed. The same file is told of again when it has grown. `held`: by the caller."""
     if session.is_test:
         return
     once = f"{Kind.RECORDING_DONE}:{recording.pk}:{session.pk}:{recording.size_bytes}"
@@ -119,7 +131,7 @@ def recorded(recording: Recording, session: Session, at: datetime) -> None:
         "duration_ms": recording.duration_ms,
         "size_bytes": recording.size_bytes,
     }
-    _write([_event(Kind.RECORDING_DONE, session, at, once, recording=about)])
+    _write([_event(Kind.RECORDING_DONE, session, at, once, recording=about)], held)
 
 
 # --- What is told, in one transaction ---
@@ -152,7 +164,7 @@ class _Batch:
             return
         OutboxEvent.objects.bulk_create(self.fresh, ignore_conflicts=True)
         grown = self.held.keys() & {event.stream_id for event in self.fresh}
-        StreamTold.objects.bulk_update([self.held[stream] for stream in sorted(grown)], ["sequence", "at"])
+        update_each([self.held[stream] for stream in sorted(grown)], ["sequence", "at"])
 
 
 def _write(events: Iterable[OutboxEvent], held: Held | None = None) -> None:
@@ -264,17 +276,41 @@ def _of_webhooks(health: Sequence[StatusEvent]) -> "QuerySet[OutboxEvent]":
     return OutboxEvent.objects.filter(session__in=of, kind__in=HEALTH).exclude(once__startswith=STANDING).order_by()
 
 
-def _next(stream: int | None) -> list[OutboxEvent]:
-    """The stream's publisher has ended: who came before that begins now, to those who are told."""
-    if stream is None:
-        return []
-    open_ = list(_publishers([stream]).select_related("node").order_by("started_at", "pk"))
-    if not open_ or _there(_once(Kind.PUBLISH, session.pk) for session in open_):
-        return []
-    started = StatusEvent.objects.filter(session__in=open_, kind="session.started")
-    begun = set(started.values_list("session_id", flat=True))
-    session = next((session for session in open_ if session.pk in begun), None)
-    return [_begin(session), *_found_meanwhile(session)] if session is not None else []
+class _After:
+    """Who is told to publish a stream, while several publishers end one after the other: each of those that end is open
+    until its turn has come.
+    """
+
+    def __init__(self, streams: Iterable[int | None], ended: Sequence[Session], there: Mapping[str, datetime]) -> None:
+        """`there`: when the begins of those that end were told, of which others are told."""
+        self._open: dict[int, dict[uuid.UUID, Session]] = {stream: {} for stream in streams if stream is not None}
+        rows = _publishers(self._open).select_related("node") if self._open else ()
+        several = [*rows, *(session for session in ended if session.stream_id in self._open and not session.is_test)]
+        for session in sorted(several, key=lambda session: (session.started_at, session.pk)):
+            self._open[session.stream_id or 0][session.pk] = session
+        self._told = {*there, *_there(_once(Kind.PUBLISH, session.pk) for session in several)}
+        waiting = [session.pk for session in several if not self._is_told(session)]
+        started = StatusEvent.objects.filter(session__in=waiting, kind="session.started") if waiting else None
+        self._begun = set(started.values_list("session_id", flat=True)) if started is not None else set()
+
+    def _is_told(self, session: Session) -> bool:
+        return _once(Kind.PUBLISH, session.pk) in self._told
+
+    def ends(self, session: Session) -> bool:
+        """Whether others were told that it had begun."""
+        self._open.get(session.stream_id or 0, {}).pop(session.pk, None)
+        return self._is_told(session)
+
+    def next(self, stream: int | None) -> list[OutboxEvent]:
+        """Its publisher has ended: who came before that begins now, to those who are told."""
+        open_ = list(self._open.get(stream or 0, {}).values())
+        if any(self._is_told(session) for session in open_):
+            return []
+        session = next((session for session in open_ if session.pk in self._begun), None)
+        if session is None:
+            return []
+        self._told.add(_once(Kind.PUBLISH, session.pk))
+        return [_begin(session), *_found_meanwhile(session)]
 
 
 def _found_meanwhile(session: Session) -> Iterator[OutboxEvent]:

@@ -90,9 +90,9 @@ def order(*, application: Application, stream: Stream, publish_type: str) -> Rec
     return None
 
 
-def note(*, session: uuid.UUID, at: datetime, event: RecordEvent) -> None:
+def note(*, session: uuid.UUID, at: datetime, event: RecordEvent, held: outbox.Held | None = None) -> None:
     """Writes down what became of a file. Saying it again changes nothing, nor does a start that is told after its end:
-    a session's application and its node's tell of one each."""
+    a session's application and its node's tell of one each. `held`: its stream, by whoever tells of more than this."""
     if not event["file"]:
         return
     if event["state"] == "started" and _is_known_to_be_over(session, event):
@@ -125,7 +125,7 @@ def note(*, session: uuid.UUID, at: datetime, event: RecordEvent) -> None:
         file=event["file"], defaults=fields, create_defaults={**fields, **first}
     )
     if is_over:
-        outbox.recorded(recording, owner, at)
+        outbox.recorded(recording, owner, at, held)
 
 
 def _is_known_to_be_over(session: uuid.UUID, event: RecordEvent) -> bool:

@@ -2,7 +2,8 @@
 
 import logging
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from ingest.contracts import EndReason, Totals
 from ingest.live.metadata import encoder_name
 from ingest.models import EncoderLogin, Session, StatusEvent, Stream, StreamKey
 from ingest.services import leases, outbox
+from ingest.services.rows import update_each
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +27,21 @@ TOTALS = ("bytes_in", "bytes_out", "video_frames", "audio_frames", "keyframes")
 SUMMARY = ("dropped_frames", "duration_ms")
 """Totals that have no column of their own."""
 
+END = ("ended_at", "end_reason", "end_description")
+
 MEDIA = ("video_codec", "audio_codec", "width", "height")
 """Fields of a session that the sequence headers tell; the rest of MediaInfo goes into its summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a session ends. `at`: None: now."""
+
+    session: uuid.UUID
+    reason: EndReason
+    description: str = ""
+    at: datetime | None = None
+    totals: Totals | None = None
 
 
 def end(
@@ -37,41 +52,51 @@ def end(
     at: datetime | None = None,
     totals: Totals | None = None,
 ) -> bool:
-    """Ends the session and frees its lease. False: it had ended already, and stays as it was.
-
-    Where it ends as it was asked to, what was noted with the request stands in for the `description`.
-
-    What others may wait for is held in one order, here and in admission: what the stream was told, its lease, the
-    session, its key.
-    """
+    """Ends one session, as `end_all` does. False: it had ended already, and stays as it was."""
     with transaction.atomic():
-        held = outbox.hold_of([session])
-        row = Session.objects.select_related("stop_by", "node").filter(pk=session, ended_at__isnull=True).first()
-        if row is None or row.kind == Session.Kind.PUBLISH:
-            leases.release(session=session)
-        if row is None:
-            return False
-        if reason == row.stop_requested and (row.stop_note or row.stop_by is not None):
-            description = row.stop_note or f"Ended by {row.stop_by.get_username()}."  # type: ignore[union-attr]
-        fields: dict[str, Any] = {
-            "ended_at": max(at or timezone.now(), row.started_at),
-            "end_reason": reason,
-            "end_description": clean.text(description, 255),
-        }
-        if totals is not None:
-            fields |= {name: value for name, value in totals.items() if name in TOTALS}
-            fields["summary"] = row.summary | {name: value for name, value in totals.items() if name in SUMMARY}
-        if not Session.objects.filter(pk=session, ended_at__isnull=True).update(**fields):
-            return False
-        if row.key_id is not None:
-            StreamKey.objects.filter(pk=row.key_id).update(last_used_at=fields["ended_at"])
-        if row.login_id is not None:
-            EncoderLogin.objects.filter(pk=row.login_id).update(last_used_at=fields["ended_at"])
-        if row.kind == Session.Kind.PUBLISH:
-            for name, value in fields.items():
-                setattr(row, name, value)
-            outbox.unpublished(row, held)
-        return True
+        return bool(end_all([Ending(session, reason, description, at, totals)], outbox.hold_of([session])))
+
+
+def end_all(endings: Sequence[Ending], held: outbox.Held) -> list[uuid.UUID]:
+    """Ends the sessions, in this order, and frees their leases; within a transaction. Returns which of them ended now:
+    who had ended already stays as it was.
+
+    Where one ends as it was asked to, what was noted with the request stands in for the description.
+
+    What others may wait for is held in one order, here and in admission: what the streams were told (`held`), the
+    leases, the sessions, their keys. Who ends several has held their leases before (`leases.hold`).
+    """
+    about: dict[uuid.UUID, Ending] = {}
+    for ending in endings:
+        about.setdefault(ending.session, ending)
+    leases.release(sessions=list(about))
+    open_ = Session.objects.select_related("stop_by", "node").filter(pk__in=list(about), ended_at__isnull=True)
+    rows = {row.pk: row for row in open_.select_for_update(of=("self",), no_key=True).order_by("pk")}
+    ended = [_finish(rows[session], ending) for session, ending in about.items() if session in rows]
+    update_each(sorted(ended, key=lambda row: row.pk), [*END, *TOTALS, "summary"])
+    _used(StreamKey, {row.key_id: row.ended_at for row in ended})
+    _used(EncoderLogin, {row.login_id: row.ended_at for row in ended})
+    outbox.unpublished([row for row in ended if row.kind == Session.Kind.PUBLISH], held)
+    return [row.pk for row in ended]
+
+
+def _finish(row: Session, ending: Ending) -> Session:
+    said = ending.description
+    if ending.reason == row.stop_requested and (row.stop_note or row.stop_by is not None):
+        said = row.stop_note or f"Ended by {row.stop_by.get_username()}."  # type: ignore[union-attr]
+    row.ended_at = max(ending.at or timezone.now(), row.started_at)
+    row.end_reason, row.end_description = ending.reason, clean.text(said, 255)
+    if ending.totals is not None:
+        for name in TOTALS:
+            setattr(row, name, ending.totals[name])  # type: ignore[literal-required]
+        row.summary |= {name: value for name, value in ending.totals.items() if name in SUMMARY}
+    return row
+
+
+def _used(of: type[StreamKey | EncoderLogin], at: Mapping[int | None, datetime | None]) -> None:
+    """The keys or log-ins were in use until then."""
+    rows = [of(pk=pk, last_used_at=until) for pk, until in sorted(at.items(), key=lambda each: each[0] or 0) if pk]
+    update_each(rows, ["last_used_at"])
 
 
 LOOKED_BACK = timedelta(days=7)
@@ -119,11 +144,11 @@ def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None
         row = Session.objects.filter(pk=session).first()
         former = _displaced_by(row) if row is not None else None
         if former is None:
-            leases.release(session=session)
+            leases.release(sessions=[session])
         else:
             given = leases.give_back(session=session, former=former, silent_since=silent_since, now=sharedclock.look())
             if given and not _unmark_replaced(session=former.pk):
-                leases.release(session=former.pk)
+                leases.release(sessions=[former.pk])
         Session.objects.filter(pk=session).delete()
 
 
@@ -138,22 +163,35 @@ def _displaced_by(row: Session) -> Session | None:
     return latest if latest is not None and latest.stop_requested == "replaced" else None
 
 
-def set_media(*, session: uuid.UUID, media: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Keeps what the sequence headers say, beside what the publisher claims, and what its encoder is called."""
-    with transaction.atomic():
-        row = Session.objects.filter(pk=session).first()
+@dataclass(frozen=True, slots=True)
+class MediaSaid:
+    """What the sequence headers say, beside what the publisher claims."""
+
+    session: uuid.UUID
+    media: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+
+def set_media(said: Sequence[MediaSaid]) -> None:
+    """Keeps it with the sessions, with what their encoders are called; within a transaction."""
+    if not said:
+        return
+    about = [one.session for one in said]
+    rows = {row.pk: row for row in Session.objects.select_for_update(no_key=True).filter(pk__in=about).order_by("pk")}
+    for one in said:
+        row = rows.get(one.session)
         if row is None:
-            return
+            continue
         for name in MEDIA:
-            if name in media:
-                value = media[name]
+            if name in one.media:
+                value = one.media[name]
                 setattr(row, name, clean.text(value, 32) if isinstance(value, str) else value)
-        row.encoder = clean.text(encoder_name(row.encoder, metadata), 255)
+        row.encoder = clean.text(encoder_name(row.encoder, one.metadata), 255)
         row.summary |= {
-            "media": clean.jsonable({name: value for name, value in media.items() if name not in MEDIA}),
-            "metadata": clean.jsonable(metadata),
+            "media": clean.jsonable({name: value for name, value in one.media.items() if name not in MEDIA}),
+            "metadata": clean.jsonable(one.metadata),
         }
-        row.save(update_fields=[*MEDIA, "encoder", "summary"])
+    update_each(list(rows.values()), [*MEDIA, "encoder", "summary"])
 
 
 def request_stop(

@@ -10,10 +10,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ingest import history
 from ingest.attempts import AttemptRow, Attempts
-from ingest.history import BeginRow, DiscardRow, EndRow, EventRow, HistoryWriter, write
+from ingest.history import HistoryWriter
+from ingest.history_rows import BeginRow, DiscardRow, EndRow, EventRow, Operation
 from ingest.models import Application, Attempt, Lease, Node, Session, SharedObject, StatusEvent, Stream
 from ingest.objectchanges import ObjectRow
 from ingest.services import keys
+from ingest.services.history import write
 from tests.ingest.control import TOTALS
 from tests.ingest.faults import another_program, locked_database
 from tests.server_process import wait_for
@@ -220,7 +222,7 @@ def test_shared_objects_are_written_apart_from_sessions(
     """However many of either wait: neither holds the other up for longer than its batch."""
     batches: list[set[bool]] = []
 
-    def spied(batch: Sequence[history.Operation], attempts: Attempts) -> dict[tuple[str, str], int]:
+    def spied(batch: Sequence[Operation], attempts: Attempts) -> dict[tuple[str, str], int]:
         batches.append({isinstance(operation, ObjectRow) for operation in batch})
         return write(batch, attempts)
 

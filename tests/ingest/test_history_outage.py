@@ -9,7 +9,8 @@ from django.db import InternalError, ProgrammingError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ingest.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow
-from ingest.history import BanRow, EndRow, EventRow, HistoryWriter
+from ingest.history import HistoryWriter
+from ingest.history_rows import BanRow, EndRow, EventRow
 from ingest.models import Attempt, Ban, Node, Session, Stream
 from tests.ingest.faults import locked_database, missing_table
 

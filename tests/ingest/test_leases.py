@@ -48,7 +48,7 @@ def is_free(stream: Stream, now: datetime, standing: Callable[[uuid.UUID], lease
 
 def test_fencing_numbers_grow_over_release_and_expiry(stream: Stream, node: Node) -> None:
     first, one = take(stream, node)
-    leases.release(session=first)
+    leases.release(sessions=[first])
     second, two = take(stream, node)
     late = NOW + timedelta(seconds=10)
     taken = leases.take(stream=stream.pk, session=session_of(stream, node), node=node.pk, claim=claim(), now=late)
@@ -87,7 +87,7 @@ def test_what_a_process_knows_of_its_sessions_counts_more_than_the_expiry(stream
 def test_releasing_what_another_took_changes_nothing(stream: Stream, node: Node) -> None:
     first, _ = take(stream, node)
     second, _ = take(stream, node, NOW + timedelta(seconds=11))
-    leases.release(session=first)
+    leases.release(sessions=[first])
     assert Lease.objects.get().session_id == second
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ingest.consumers import database
-from ingest.history import DiscardRow, EndRow, EventRow, HistoryWriter
+from ingest.history import HistoryWriter
+from ingest.history_rows import DiscardRow, EndRow, EventRow
 from ingest.models import Lease, Node, OutboxEvent, Session, Stream
 from ingest.services import outbox, recordings, sessions
 from tests.ingest.control import TOTALS, Connection

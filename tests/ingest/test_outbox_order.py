@@ -5,7 +5,8 @@ from functools import partial
 
 import pytest
 
-from ingest.history import EndRow, HistoryWriter
+from ingest.history import HistoryWriter
+from ingest.history_rows import EndRow
 from ingest.models import OutboxEvent, Session, Stream
 from ingest.services import sessions
 from tests.ingest.control import TOTALS

@@ -9,11 +9,13 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from ingest import history
 from ingest.attempts import Attempts
-from ingest.history import EventRow, HistoryWriter, Operation
+from ingest.history import HistoryWriter
+from ingest.history_rows import EventRow, Operation
 from ingest.models import Lease, OutboxEvent, Recording, Session, StatusEvent, Stream, StreamTold
 from ingest.services import admission, outbox, recordings, sessions
+from ingest.services.history import status_event
+from ingest.services.history import write as write_history
 from ingest.services.keys import NewKey
 from ingest.services.publishrequest import Peer, PublishRequest
 from tests.ingest.simultaneous import Work, at_once
@@ -36,7 +38,7 @@ def nobody_gives_way(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 def at(batch: Sequence[Operation]) -> None:
     """As a media process's history does."""
     with transaction.atomic():
-        history.write(batch, Attempts())
+        write_history(batch, Attempts())
 
 
 def streams_of(stream: Stream) -> list[Stream]:
@@ -148,14 +150,14 @@ def issues(of: Sequence[Session], count: int, since: int) -> list[StatusEvent]:
     for number in range(count):
         kind, session = ("opened", "cleared")[number // len(of) % 2], of[number % len(of)]
         rows.append(judged(session, since + number, kind, at_s=since + number))
-    return [history._event(row) for row in rows]
+    return [status_event(row) for row in rows]
 
 
 def statements(events: Sequence[StatusEvent]) -> list[str]:
     with CaptureQueriesContext(
         connection,
     ) as asked:
-        outbox.told(events)
+        outbox.told(events, outbox.hold_of({event.session_id for event in events}))
     return [each["sql"] for each in asked.captured_queries]
 
 

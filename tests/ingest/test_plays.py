@@ -11,15 +11,16 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from ingest import history
 from ingest.attempts import Attempts
 from ingest.consumers import database, rtmp
 from ingest.consumers.active import ACTIVE, AWAITED
 from ingest.consumers.database import READ
 from ingest.history import HistoryWriter
+from ingest.history_rows import BeginRow, EventRow
 from ingest.models import Application, Attempt, Session, StatusEvent, Stream
 from ingest.rtmp import events
 from ingest.services import keys, playtokens, removal, revocation, sessions
+from ingest.services.history import write
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import held, limited, locked_database, until_queued
@@ -265,19 +266,17 @@ async def test_a_player_is_kicked(process: HistoryWriter, stream: Stream) -> Non
     await player.disconnect("kicked")
 
 
-def begin(stream: Stream) -> history.BeginRow:
-    return history.BeginRow(
-        uuid.uuid4(), "live", "cam1", stream.pk, "node-a", "channel", "192.0.2.7", "VLC", timezone.now()
-    )
+def begin(stream: Stream) -> BeginRow:
+    return BeginRow(uuid.uuid4(), "live", "cam1", stream.pk, "node-a", "channel", "192.0.2.7", "VLC", timezone.now())
 
 
 @pytest.mark.both_forms
 def test_a_herds_rows_are_written_by_few_statements(process: HistoryWriter, stream: Stream) -> None:
     rows = [begin(stream) for _ in range(40)]
-    told = [history.EventRow(row.session, 1, row.at, "session.started") for row in rows]
+    told = [EventRow(row.session, 1, row.at, "session.started") for row in rows]
     mixed = [operation for pair in zip(rows, told, strict=True) for operation in pair]
     with CaptureQueriesContext(connection) as queries:
-        history.write(mixed, Attempts())
+        write(mixed, Attempts())
     assert len(queries) < 15
-    history.write(mixed, Attempts())
+    write(mixed, Attempts())
     assert Session.objects.count() == StatusEvent.objects.count() == 40
