@@ -10,7 +10,9 @@ import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from time import monotonic
 from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -21,6 +23,8 @@ T = TypeVar("T")
 
 LIMIT_S = 2.0
 READ_THREADS = 3
+AT_ONCE = READ_THREADS - 1
+"""Reads for players: those of publishers go first."""
 MAX_UNDONE = 2000
 """Decisions that an executor may have before it, given up or not: a database that hangs may be asked for long."""
 
@@ -57,6 +61,12 @@ connection_created.connect(set_up, dispatch_uid="ingest.consumers.database")
 
 class TooSlow(Exception):  # noqa: N818 - an answer, not an error.
     """The database did not answer within the limit."""
+
+
+def in_time(until: float) -> None:
+    """Raises TooSlow from then on (`time.monotonic`): to be asked before a commit."""
+    if monotonic() > until:
+        raise TooSlow
 
 
 class _State(Enum):
@@ -152,12 +162,14 @@ def _take_back(task: "asyncio.Task[T]", undo: Callable[[T], None]) -> None:
 class Together(Generic[T]):
     """One read for all who ask the same at the same time. It begins after each of them has asked: nothing is kept.
 
-    Of each question one read is under way, and one more waits for it.
+    Of each question one read is under way, and one more waits for it; of all questions AT_ONCE, so that a thread is
+    left for others.
     """
 
     def __init__(self) -> None:
         self._reads: dict[Hashable, _Read[T]] = {}
         """The latest of each question and event loop."""
+        self._room: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     async def ask(self, question: Hashable, work: Callable[[], T], deadline: float) -> T:
         """What `work` reads, or TooSlow at the deadline (the loop's time). The question names all it depends on."""
@@ -165,6 +177,8 @@ class Together(Generic[T]):
         key = (loop, question)
         read = self._reads.get(key)
         if read is None or read.begun:
+            if len(self._reads) >= MAX_UNDONE:
+                raise TooSlow
             read = self._reads[key] = _Read(after=read)
             read.task = asyncio.ensure_future(self._run(key, read, work))
             read.task.add_done_callback(_swallow)
@@ -178,9 +192,10 @@ class Together(Generic[T]):
             if read.after is not None:
                 await asyncio.wait({read.after.task})
                 read.after = None
-            read.begun = True
-            deadline = asyncio.get_running_loop().time() + LIMIT_S
-            return await decide(work, executor=READ, deadline=deadline)
+            loop = asyncio.get_running_loop()
+            async with self._room.setdefault(loop, asyncio.Semaphore(AT_ONCE)):
+                read.begun = True
+                return await decide(work, executor=READ, deadline=loop.time() + LIMIT_S)
         finally:
             if self._reads.get(key) is read:
                 del self._reads[key]

@@ -1,16 +1,71 @@
 """Whether a connection is let in: its application, a key or token that its URL carries, an encoder's log-in."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
 from ingest import clock
 from ingest.consumers import database, deciding, guarding
 from ingest.consumers.asking import Permission
 from ingest.consumers.base import ControlConsumer
-from ingest.contracts import ConnectEvent
+from ingest.consumers.batches import Batches
+from ingest.contracts import ConnectEvent, LoginAnswer
 from ingest.models import Application, EncoderLogin
 from ingest.server.credentials import is_token, looks_like_key
 from ingest.services import callback, credentials, encoderlogin, instances
+from ingest.services.access import Access
 from ingest.services.encoderlogin import Challenged, LoginRefused
 from ingest.services.publishrequest import Peer
 from ingest.services.refusals import Action, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Entering:
+    """A connection that asks to be let in."""
+
+    app: str
+    credential: str = field(repr=False)
+    is_token: bool
+    is_viewer: bool
+    said: LoginAnswer | None = field(repr=False)
+    publisher: bool
+    address: str
+
+    def check(self, access: Access, now: datetime) -> tuple[Application, EncoderLogin | None]:
+        application = credentials.connect(
+            app=self.app,
+            credential=self.credential,
+            address=self.address,
+            now=now,
+            is_token=self.is_token,
+            only_plays=self.is_viewer,
+            access=access,
+        )
+        return application, encoderlogin.enter(
+            application=application,
+            said=self.said,
+            publisher=self.publisher,
+            has_credential=bool(self.credential),
+            address=self.address,
+            now=now,
+        )
+
+
+Entered = tuple[Application, EncoderLogin | None]
+
+
+def _enter(several: Sequence[Entering], until: float) -> list[Entered | Exception]:
+    now, access = clock.utc_now(), credentials.named_by((each.app, each.credential) for each in several)
+    answers: list[Entered | Exception] = []
+    for each in several:
+        try:
+            answers.append(each.check(access, now))
+        except Exception as error:
+            answers.append(error)
+    return answers
+
+
+ENTERING: Batches[Entering, Entered] = Batches(_enter, executor=database.READ)
 
 
 class Connecting(ControlConsumer):
@@ -61,29 +116,20 @@ class Connecting(ControlConsumer):
         is_viewer, as_token = self.scope["scheme"] in ("http", "ws"), is_token(self.scope["query"])
         publisher = encoderlogin.publishes(self.scope["connect"], self.scope["flash_ver"])
 
-        def check() -> tuple[Application, EncoderLogin | None]:
-            now, credential = clock.utc_now(), event["credential"]
-            application = credentials.connect(
-                app=self.scope["app"],
-                credential=credential,
-                address=address,
-                now=now,
-                is_token=as_token,
-                only_plays=is_viewer,
-            )
-            return application, encoderlogin.enter(
-                application=application,
-                said=said,
-                publisher=publisher,
-                has_credential=bool(credential),
-                address=address,
-                now=now,
-            )
+        entering = Entering(
+            app=self.scope["app"],
+            credential=event["credential"],
+            is_token=as_token,
+            is_viewer=is_viewer,
+            said=said,
+            publisher=publisher,
+            address=address,
+        )
 
         async def decide(deadline: float) -> tuple[Application, EncoderLogin | None]:
             if event["credential"] or said is not None:
                 guarding.hear("connect", address)
-            application, login = await database.decide(check, executor=database.READ, deadline=deadline)
+            application, login = await ENTERING.ask(entering)
             await Permission(self.peer).ask(
                 callback.question("connect", application, instance=self.instance, login=login)
             )

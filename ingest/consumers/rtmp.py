@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeVar
 from channels.exceptions import StopConsumer
 
 from ingest import clean, clock, sharedclock
-from ingest.consumers import database, deciding, guarding, recorder, recordings
-from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, REACH, ActiveSession, join_stream, standing
+from ingest.consumers import admissions, database, deciding, guarding, recorder, recordings
+from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, ActiveSession, join_stream
+from ingest.consumers.admissions import Single
 from ingest.consumers.asking import Permission
 from ingest.consumers.calls import Calls
 from ingest.consumers.login import Connecting
@@ -38,9 +39,9 @@ from ingest.history_rows import BeginRow, MediaRow
 from ingest.live.metadata import encoder_name
 from ingest.models import Application
 from ingest.procedures import CallContext
-from ingest.services import admission, callback, elsewhere, playable, sessions
+from ingest.services import callback, elsewhere, playable, sessions
 from ingest.services.admission import Grant, NotYet
-from ingest.services.callback import Question
+from ingest.services.group_admission import Ask
 from ingest.services.playable import Playable, PlayGrant
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Action, Refused
@@ -117,37 +118,12 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         )
         peer = self.peer
         session_id = uuid.uuid4()
+        single = Single(Ask(session_id, request, peer), sharedclock.utc_now(), asyncio.get_running_loop())
         permission = Permission(peer, session_id)
-        asked_at = sharedclock.utc_now()
-
-        def check() -> Question | None:
-            shared = sharedclock.look()
-            return admission.check_publish(
-                request=request,
-                address=peer.address,
-                now=clock.utc_now(),
-                asked_at=asked_at,
-                standing=standing,
-                reached_since=REACH.since(shared),
-                shared_now=shared,
-            )
-
-        def admit() -> Grant:
-            shared = sharedclock.look()
-            return admission.admit_publish(
-                session=session_id,
-                request=request,
-                peer=peer,
-                now=clock.utc_now(),
-                asked_at=asked_at,
-                standing=standing,
-                reached_since=REACH.since(shared),
-                shared_now=shared,
-            )
 
         async def decide(deadline: float) -> Grant:
             guarding.hear("publish", peer.address)
-            return await deciding.admit(session_id, check, admit, permission, deadline)
+            return await admissions.admit(single, permission)
 
         while True:
             try:

@@ -7,11 +7,11 @@ again and writes, in one transaction: the session, its lease, and the key's last
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from django.db import DatabaseError, transaction
 
@@ -126,16 +126,17 @@ def admit_publish(
     standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
     reached_since: datetime | None = None,
     shared_now: datetime | None = None,
+    in_time: Callable[[], None] = lambda: None,
 ) -> Grant:
     """Makes the session and takes the stream's lease, both or neither. Takes times and raises NotYet as
-    `check_publish`."""
+    `check_publish`. `in_time` is called before the commit: if it raises, nothing is written."""
     with transaction.atomic():
         target = publishtarget.find(request, peer.address, now)
         stream, key = target.stream, target.key
         if stream is None:
             stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
         if target.application.publish_policy == Application.PublishPolicy.OPEN and not target.is_trial:
-            sessions.join_stream(stream=stream)
+            sessions.join_streams([stream])
         node = nodes.row(name=peer.node)
         Session.objects.create(
             pk=session,
@@ -153,7 +154,9 @@ def admit_publish(
             is_test=target.is_trial,
         )
         if key is not None and target.is_trial:
-            return _try_out(session, target.application, stream, key, now)
+            grant = _try_out(session, target.application, stream, key, now)
+            in_time()
+            return grant
         with _unless_busy(stream, key):
             claim = _claim(target, stream, peer.address, asked_at)
             taken = leases.take(
@@ -171,7 +174,8 @@ def admit_publish(
         if target.login is not None:
             EncoderLogin.objects.filter(pk=target.login.pk).update(last_used_at=now)
         record = recordings.order(application=target.application, stream=stream, publish_type=request.publish_type)
-    grant = _grant(session, target.application, stream, key, taken.fencing, now)
+        in_time()
+    grant = granted(session, target.application, stream, key, taken.fencing, Judged.of({stream.pk: session}, now))
     ended = _end_lost(lost, shared_now or now) if lost is not None else None
     return replace(grant, lost=ended, replaced=replaced, record=record)
 
@@ -182,7 +186,8 @@ def _try_out(session: uuid.UUID, application: Application, stream: Stream, key: 
     for former in others.values_list("pk", flat=True):
         sessions.mark_replaced(session=former, note="Another test with this key began.")
     StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
-    return replace(_grant(session, application, stream, key, 0, now), trial=key.pk)
+    judged = Judged.of({stream.pk: session}, now)
+    return replace(granted(session, application, stream, key, 0, judged), trial=key.pk)
 
 
 def _former(taken: leases.Taken, peer: Peer, now: datetime) -> tuple[Session | None, Replaced | None]:
@@ -210,8 +215,23 @@ def _end_lost(former: Session, at: datetime) -> Session | None:
     return Session.objects.select_related("node").get(pk=former.pk) if ended else None
 
 
-def _grant(
-    session: uuid.UUID, application: Application, stream: Stream, key: StreamKey | None, fencing: int, now: datetime
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the health of streams is judged by, besides what their publishers send: by the streams' ids."""
+
+    rules: Mapping[int, judging.Rules]
+    publishes: Mapping[int, list[float]]
+
+    @classmethod
+    def of(cls, sessions: Mapping[int, uuid.UUID], now: datetime) -> Self:
+        """`sessions`: those that begin, by stream."""
+        return cls(
+            judging.rules(streams=sessions), judging.publishes(streams=sessions, besides=sessions.values(), now=now)
+        )
+
+
+def granted(
+    session: uuid.UUID, application: Application, stream: Stream, key: StreamKey | None, fencing: int, judged: Judged
 ) -> Grant:
     return Grant(
         session=session,
@@ -226,8 +246,8 @@ def _grant(
             "target_kbps": stream.target_kbps,
             "expect_audio": stream.expect_audio,
             "expect_video": stream.expect_video,
-            "health": judging.rules(streams=[stream.pk]).get(stream.pk, {}),
-            "publishes": judging.publishes(stream=stream.pk, besides=session, now=now),
+            "health": judged.rules.get(stream.pk, {}),
+            "publishes": judged.publishes.get(stream.pk, []),
         },
         record=None,
         fencing=fencing,

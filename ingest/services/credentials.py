@@ -1,14 +1,16 @@
 """Who may connect, and what a key or token is good for: each raises `Refused` with the reason, and only reads."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NoReturn
 
 from django.db.models import QuerySet
 
-from ingest import clean, trials
+from ingest import trials
 from ingest.models import Application, Recording, Stream, StreamKey
 from ingest.server.credentials import looks_like_key
 from ingest.services import instances, keys, playtokens
+from ingest.services.access import Access
 from ingest.services.refusals import Action, Refused
 from ingest.validators import instance_of
 
@@ -19,8 +21,8 @@ def refuse(
     raise Refused(action, reason, stream=stream.pk if stream else None, key=key.pk if key else None, **values)
 
 
-def application_of(action: Action, name: str, *, or_disabled: bool = False) -> Application:
-    application = Application.objects.filter(name=name).first() if clean.fits(name) else None
+def application_of(action: Action, name: str, access: Access, *, or_disabled: bool = False) -> Application:
+    application = access.application(name)
     if application is None:
         refuse(action, "unknown_app")
     if not application.enabled and not or_disabled:
@@ -28,25 +30,48 @@ def application_of(action: Action, name: str, *, or_disabled: bool = False) -> A
     return application
 
 
+def named_by(connections: Iterable[tuple[str, str]]) -> Access:
+    """What connections name: the application, or an instance of it, and the credential of each ("": none)."""
+    several = list(connections)
+    return Access.read(
+        applications={instances.split(app)[0] for app, _ in several}, secrets={credential for _, credential in several}
+    )
+
+
 def connect(
-    *, app: str, credential: str, address: str, now: datetime, is_token: bool = False, only_plays: bool = False
+    *,
+    app: str,
+    credential: str,
+    address: str,
+    now: datetime,
+    is_token: bool = False,
+    only_plays: bool = False,
+    access: Access | None = None,
 ) -> Application:
     """An enabled application. A credential on it is checked here, as far as it can be: which stream a key is to publish
-    or a token to play comes later. `is_token`: it came as one, not as a key.
+    or a token to play comes later. `is_token`: it came as one, not as a key. `access`: `named_by` this and others.
 
     `only_plays`: it may be disabled, as that is checked at play too; recordings are downloaded all the same.
     """
     name, instance = instances.split(app)
-    application = application_of("connect", name, or_disabled=only_plays)
+    access = access or named_by([(app, credential)])
+    application = application_of("connect", name, access, or_disabled=only_plays)
     if "/" in app and (why_not := instances.why_not(application=application, instance=instance)):
         refuse("connect", why_not)
     if credential:
-        _check_presented(application, instance, credential, is_token=is_token, address=address, now=now)
+        _check_presented(application, instance, credential, access, is_token=is_token, address=address, now=now)
     return application
 
 
 def _check_presented(
-    application: Application, instance: str, credential: str, *, is_token: bool, address: str, now: datetime
+    application: Application,
+    instance: str,
+    credential: str,
+    access: Access,
+    *,
+    is_token: bool,
+    address: str,
+    now: datetime,
 ) -> None:
     """A key of the application, or a token of one of its streams or recordings. Where what is live takes none, anything
     else may be called a token, such as a CDN's: nobody asks for it.
@@ -61,10 +86,10 @@ def _check_presented(
             refuse("connect", "token_expired")
     elif is_token and not takes_tokens:
         return
-    elif is_token and keys.find(secret=credential) is None:
+    elif is_token and access.key(credential) is None:
         refuse("connect", "token_invalid")
     else:
-        check_key("connect", application, credential, instance=instance, address=address, now=now)
+        check_key("connect", application, credential, access, instance=instance, address=address, now=now)
 
 
 def _token_of(
@@ -82,6 +107,7 @@ def check_key(
     action: Action,
     application: Application,
     secret: str,
+    access: Access,
     *,
     instance: str,
     address: str,
@@ -91,7 +117,7 @@ def check_key(
     """The secret's key, if it lets this address publish to `wanted` ("": to its own stream) in the application; in an
     instance of that, if there is one ("": in any or none).
     """
-    key = keys.find(secret=secret)
+    key = access.key(secret)
     if key is None:
         refuse(action, "key_unknown")
     stream = key.stream

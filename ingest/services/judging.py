@@ -4,7 +4,8 @@ import uuid
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import F, Q, Window
+from django.db.models.functions import RowNumber
 
 from ingest.contracts import SERVER_ENDS, HealthRule
 from ingest.models import HealthOverride, Session
@@ -26,12 +27,16 @@ def rules(*, streams: Iterable[int]) -> dict[int, Rules]:
     return found
 
 
-def publishes(*, stream: int, besides: uuid.UUID, now: datetime) -> list[float]:
-    """When the stream's latest sessions began, on any node; seconds since the epoch. Trials don't count, nor sessions
-    that the server ended: that their encoder came back is not its doing.
+def publishes(*, streams: Iterable[int], besides: Iterable[uuid.UUID], now: datetime) -> dict[int, list[float]]:
+    """When the latest sessions of each of the streams began, on any node; seconds since the epoch. Trials don't count,
+    nor sessions that the server ended: that their encoder came back is not its doing.
     """
     began = Session.objects.filter(
-        stream=stream, kind=Session.Kind.PUBLISH, is_test=False, started_at__gt=now - FLAPPING
-    ).exclude(Q(pk=besides) | Q(end_reason__in=SERVER_ENDS))
-    latest = began.order_by("-started_at").values_list("started_at", flat=True)[:MOST_PUBLISHES]
-    return [at.timestamp() for at in latest]
+        stream__in=streams, kind=Session.Kind.PUBLISH, is_test=False, started_at__gt=now - FLAPPING
+    ).exclude(Q(pk__in=besides) | Q(end_reason__in=SERVER_ENDS))
+    place = Window(RowNumber(), partition_by=[F("stream")], order_by=[F("started_at").desc()])
+    latest = began.order_by("-started_at").annotate(place=place).filter(place__lte=MOST_PUBLISHES)
+    found: dict[int, list[float]] = {}
+    for stream, at in latest.values_list("stream_id", "started_at"):
+        found.setdefault(stream, []).append(at.timestamp())
+    return found

@@ -21,6 +21,7 @@ from django.db.models import Case, DateTimeField, Expression, F, Q, Value, When
 from django.db.models.functions import Cast
 
 from ingest.models import Lease, Session, Stream
+from ingest.services.rows import update_each
 
 TTL = timedelta(seconds=10)
 """How long a lease lives without renewal."""
@@ -124,6 +125,27 @@ def take(
             former = None if why == "free" else held.session
             return Taken(held.fencing + 1, why, former, _silent_since(held, known))
     raise Busy
+
+
+def take_free(wanted: Mapping[int, Lease], standing: Callable[[uuid.UUID], Standing]) -> dict[int, int]:
+    """Takes those of the leases that are free, by streams, each for its session; within a transaction. Returns their
+    fencing numbers. What somebody holds, or is just taking or freeing, is left to `take`.
+    """
+    held = Lease.objects.select_related("session").filter(stream_id__in=wanted).order_by("pk")
+    rows = {row.stream_id: row for row in held.select_for_update(of=("self",), skip_locked=True)}
+    free = [row for row in rows.values() if row.session is None or standing(row.session.pk) == "ended"]
+    for row in free:
+        lease = wanted[row.stream_id]
+        row.session_id, row.node_id, row.expires_at = lease.session_id, lease.node_id, lease.expires_at
+        row.fencing, row.silent_since = row.fencing + 1, None
+    update_each(free, ["session", "node", "expires_at", "fencing", "silent_since"])
+    taken = {row.stream_id: row.fencing for row in free}
+    first = [lease for stream, lease in wanted.items() if stream not in rows]
+    if first:  # Or another's, who holds it just now, or makes it before us.
+        Lease.objects.bulk_create(sorted(first, key=lambda lease: lease.stream_id), ignore_conflicts=True)
+        ours = Lease.objects.filter(session_id__in=[lease.session_id for lease in first])
+        taken |= dict(ours.values_list("stream_id", "fencing"))
+    return taken
 
 
 def check(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from ingest.server.credentials import looks_like_key
 from ingest.services import instances
 
 
@@ -38,6 +39,11 @@ class PublishRequest:
         if self.instance or not (self.credential_is_name and instance and credential):
             return self
         return replace(self, instance=instance, credential=credential)
+
+    @property
+    def may_be_a_name(self) -> bool:
+        """Whether the credential may be a stream's public name."""
+        return self.credential_is_name and not looks_like_key(self.credential)
 
     @property
     def asked(self) -> str:

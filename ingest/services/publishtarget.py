@@ -1,15 +1,13 @@
 """Where a publisher may publish, by its key, its log-in or a public name: `find` raises `Refused` with the reason."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
-
-from ingest import clean
 from ingest.models import Application, EncoderLogin, Stream, StreamKey
-from ingest.server.credentials import looks_like_key
-from ingest.services import encoderlogin, instances, keys
+from ingest.services import encoderlogin, instances
+from ingest.services.access import Access
 from ingest.services.credentials import application_of, check_key, is_in, refuse
 from ingest.services.publishrequest import PublishRequest
 from ingest.validators import instance_of, is_stream_name
@@ -30,20 +28,32 @@ class Target:
         return self.key is not None and self.key.test_only
 
 
-def find(request: PublishRequest, address: str, now: datetime) -> Target:
-    application = application_of("publish", request.app)
+def named_by(requests: Iterable[PublishRequest]) -> Access:
+    """What the requests name."""
+    several = [request.in_its_instance for request in requests]
+    return Access.read(
+        applications={request.app for request in several},
+        secrets={request.credential for request in several},
+        names={request.as_name for request in several if request.may_be_a_name},
+    )
+
+
+def find(request: PublishRequest, address: str, now: datetime, access: Access | None = None) -> Target:
+    """`access`: `named_by` this request and others."""
+    access = access or named_by([request])
+    application = application_of("publish", request.app, access)
     request = request.in_its_instance
-    if request.login is not None and request.credential_is_name and not looks_like_key(request.credential):
+    if request.login is not None and request.may_be_a_name:
         return _by_login(application, request.login, request, now)
     if not request.credential:
         refuse("publish", "key_missing")
     is_open = application.publish_policy == Application.PublishPolicy.OPEN
-    if request.credential_is_name and not looks_like_key(request.credential):
-        named = _streams(request.as_name).filter(application=application).first()
-        if named is not None or (is_open and keys.find(secret=request.credential) is None):
+    if request.may_be_a_name:
+        named = access.stream(application, request.as_name)
+        if named is not None or (is_open and access.key(request.credential) is None):
             return _by_name(application, request.as_name, named)
     where: dict[str, Any] = {"instance": request.instance, "wanted": request.asked, "address": address}
-    key = check_key("publish", application, request.credential, now=now, **where)
+    key = check_key("publish", application, request.credential, access, now=now, **where)
     return Target(application, key.stream.name, key.stream, key)
 
 
@@ -72,8 +82,3 @@ def _by_name(application: Application, name: str, stream: Stream | None) -> Targ
     if stream is not None and not stream.enabled:
         refuse("publish", "stream_disabled", stream=stream)
     return Target(application, name, stream, None)
-
-
-def _streams(name: str) -> QuerySet[Stream]:
-    """Those of the name, whatever a peer sent as a name. (What it sent as the application was let in by `connect`.)"""
-    return Stream.objects.filter(name=name) if clean.fits(name) else Stream.objects.none()

@@ -129,10 +129,16 @@ def fill_in(*, session: uuid.UUID, totals: Totals, last_at: datetime, now: datet
         return True
 
 
-def join_stream(*, stream: Stream) -> None:
-    """Whoever waited for the name before the stream was made, plays it from now on."""
+def join_streams(streams: Sequence[Stream]) -> None:
+    """Whoever waited for the names before these streams were made, plays them from now on."""
+    if not streams:
+        return
     waiting = Session.objects.filter(kind=Session.Kind.PLAY, stream=None, ended_at__isnull=True)
-    waiting.filter(app=stream.application.name, name=stream.name).update(stream=stream)
+    names = waiting.filter(name__in={stream.name for stream in streams}).order_by()
+    awaited = set(names.values_list("app", "name").distinct())
+    for stream in streams:
+        if (stream.application.name, stream.name) in awaited:
+            waiting.filter(app=stream.application.name, name=stream.name).update(stream=stream)
 
 
 def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None:

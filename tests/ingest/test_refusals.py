@@ -1,6 +1,8 @@
 """What is refused: by the rules, and while the database is slow or broken."""
 
+import asyncio
 import time
+import uuid
 from types import SimpleNamespace
 
 import pytest
@@ -13,15 +15,18 @@ from django.utils import timezone
 from ingest import logbound
 from ingest.consumers import database
 from ingest.consumers.active import ACTIVE
+from ingest.consumers.admissions import SINGLY, Single
 from ingest.consumers.database import READ, WRITE
 from ingest.consumers.deciding import decided
 from ingest.consumers.journal import FAILURES_S
 from ingest.history import HistoryWriter
 from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
 from ingest.services import keys
+from ingest.services.group_admission import Ask
 from ingest.services.keys import NewKey
+from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
-from tests.ingest.control import Connection
+from tests.ingest.control import NODE, Connection
 from tests.ingest.faults import (
     held,
     limited,
@@ -157,20 +162,22 @@ async def test_a_kick_does_not_wait_behind_a_validation(
     await encoder.disconnect()
 
 
-async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_came_too_late(
-    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
+async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_left(
+    process: HistoryWriter, stream: Stream, key: NewKey
 ) -> None:
-    """The late publisher is undone; that it found the former one's lease expired is not."""
+    """The publisher that left is undone; that it found the former one's lease expired is not."""
     node = await Node.objects.acreate(name="node-b")
     lost = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=node)
     await Lease.objects.acreate(stream=stream, session=lost, node=node, expires_at=timezone.now())
-    with patient_database(10), locked_database(), limited(3):
-        answer = await encoder.publish(key.secret)
-        assert answer["code"] == "NetStream.Publish.Failed"
+    request, peer = PublishRequest("live", "rk_…", key.secret, True), Peer("192.0.2.7", "OBS", NODE, "")
+    single = Single(Ask(uuid.uuid4(), request, peer), timezone.now(), asyncio.get_running_loop())
+    with patient_database(10), locked_database(), limited(8):
+        successor = asyncio.create_task(SINGLY.ask(single))
+        await writing()
+        successor.cancel()
     await until(StatusEvent.objects.filter(session=lost, kind="session.ended", code="node_lost").exists)
     await until(Lease.objects.filter(session=None).exists)
     assert [session.pk async for session in Session.objects.all()] == [lost.pk]
-    await encoder.disconnect("rejected")
 
 
 @pytest.mark.both_forms
