@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 MAX_WAITING = 20_000
 BATCH = 200
-GATHER_S = 0.02
+GATHER_S = 0.1
 """How long operations gather before a batch is written: one transaction for a burst of events."""
 BACKOFF_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 EXIT_S = 3.0
@@ -58,6 +58,8 @@ class HistoryWriter:
         """How many wait until all is written."""
         self._changed = threading.Condition()
         self._closing = threading.Event()
+        self._urgent = threading.Event()
+        """Set while somebody waits until all is written."""
         self._writing = 0
         self._ending: set[uuid.UUID] = set()
         self._just_written: set[uuid.UUID] = set()
@@ -112,16 +114,20 @@ class HistoryWriter:
         """Waits until all is written; False if the time was not enough."""
         with self._changed:
             self._hurried += 1
+            self._urgent.set()
             self._changed.notify_all()
             try:
                 return self._changed.wait_for(lambda: not self.waiting, timeout)
             finally:
                 self._hurried -= 1
+                if not (self._hurried or self._closing.is_set()):
+                    self._urgent.clear()
 
     def close(self, timeout: float) -> bool:
         """Writes what is left, for so long at most, and ends the thread. False: something was left."""
         done = self.flush(timeout)
         self._closing.set()
+        self._urgent.set()
         with self._changed:
             self._changed.notify_all()
             thread = self._thread
@@ -158,7 +164,7 @@ class HistoryWriter:
                 if not (wait_s := self._objects.wait_s(self._now)):
                     break
                 self._changed.wait(min(wait_s, threading.TIMEOUT_MAX))
-        self._closing.wait(GATHER_S)
+        self._urgent.wait(GATHER_S)
         with self._changed:
             if not self._waiting and not self._apart:
                 return None if self._closing.is_set() else []

@@ -24,7 +24,7 @@ A = TypeVar("A")
 
 MOST = 64
 """Questions in a batch: more take a transaction longer than others should wait for it."""
-GATHER_S = 0.02
+GATHER_S = 0.05
 """Between the beginnings of two batches, so that under load each has more in it."""
 WEIGHT = 0.25
 """Of the latest batch in what a batch takes."""

@@ -22,6 +22,7 @@ from ingest.services.admission import Grant, Judged, granted
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.publishtarget import Target
 from ingest.services.refusals import Refused
+from ingest.services.rows import insert_each
 
 
 class Apart(Exception):  # noqa: N818 - an answer, not an error.
@@ -126,21 +127,23 @@ def _take(
 
 def _begin(admitted: Sequence[_Ordinary], nodes_there: Mapping[str, int], now: datetime) -> None:
     """Their sessions, and when their keys were used last."""
-    Session.objects.bulk_create(
-        Session(
-            pk=one.ask.session,
-            kind=Session.Kind.PUBLISH,
-            app=one.target.application.name,
-            name=one.stream.name,
-            stream=one.stream,
-            key=one.key,
-            node_id=nodes_there[one.ask.peer.node],
-            channel=one.ask.peer.channel,
-            address=clean.text(one.ask.peer.address, 64),
-            encoder=clean.text(one.ask.peer.encoder, 255),
-            started_at=now,
-        )
-        for one in admitted
+    insert_each(
+        [
+            Session(
+                pk=one.ask.session,
+                kind=Session.Kind.PUBLISH,
+                app=one.target.application.name,
+                name=one.stream.name,
+                stream=one.stream,
+                key=one.key,
+                node_id=nodes_there[one.ask.peer.node],
+                channel=one.ask.peer.channel,
+                address=clean.text(one.ask.peer.address, 64),
+                encoder=clean.text(one.ask.peer.encoder, 255),
+                started_at=now,
+            )
+            for one in admitted
+        ]
     )
     keys = {one.key.pk for one in admitted if one.key is not None}
     if keys:

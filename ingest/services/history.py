@@ -17,6 +17,7 @@ from ingest.history_rows import (
 from ingest.models import Session, StatusEvent, Stream
 from ingest.objectchanges import Key, ObjectRow
 from ingest.services import bans, leases, nodes, objects, outbox, recordings, sessions
+from ingest.services.rows import insert_each
 
 
 def write(batch: Sequence[Operation], attempts: Attempts) -> dict[Key, int]:
@@ -79,7 +80,7 @@ class _Several:
 
     def write(self) -> None:
         if self._events:
-            StatusEvent.objects.bulk_create(self._events, ignore_conflicts=True)
+            insert_each(self._events, but_those_there=True)
             outbox.told(self._events, self._held)
         if self._media:
             sessions.set_media(self._media)
@@ -96,7 +97,7 @@ def _begin(rows: Sequence[BeginRow]) -> None:
     streams = set(Stream.objects.filter(pk__in={row.stream for row in rows}).values_list("pk", flat=True))
     came = _came({(row.app, row.name) for row in rows if row.stream is None})
     there = {name: nodes.row(name=name) for name in {row.node for row in rows}}
-    Session.objects.bulk_create(
+    insert_each(
         [
             Session(
                 pk=row.session,
@@ -112,7 +113,7 @@ def _begin(rows: Sequence[BeginRow]) -> None:
             )
             for row in rows
         ],
-        ignore_conflicts=True,
+        but_those_there=True,
     )
 
 

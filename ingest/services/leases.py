@@ -21,7 +21,7 @@ from django.db.models import Case, DateTimeField, Expression, F, Q, Value, When
 from django.db.models.functions import Cast
 
 from ingest.models import Lease, Session, Stream
-from ingest.services.rows import update_each
+from ingest.services.rows import insert_each, update_each
 
 TTL = timedelta(seconds=10)
 """How long a lease lives without renewal."""
@@ -142,7 +142,7 @@ def take_free(wanted: Mapping[int, Lease], standing: Callable[[uuid.UUID], Stand
     taken = {row.stream_id: row.fencing for row in free}
     first = [lease for stream, lease in wanted.items() if stream not in rows]
     if first:  # Or another's, who holds it just now, or makes it before us.
-        Lease.objects.bulk_create(sorted(first, key=lambda lease: lease.stream_id), ignore_conflicts=True)
+        insert_each(sorted(first, key=lambda lease: lease.pk), but_those_there=True)
         ours = Lease.objects.filter(session_id__in=[lease.session_id for lease in first])
         taken |= dict(ours.values_list("stream_id", "fencing"))
     return taken

@@ -31,7 +31,7 @@ from django.db.models.functions import RowNumber
 
 from ingest import clean
 from ingest.models import OutboxEvent, Recording, Session, StatusEvent, StreamTold
-from ingest.services.rows import update_each
+from ingest.services.rows import insert_each, update_each
 
 Kind = OutboxEvent.Kind
 
@@ -55,9 +55,10 @@ def hold(streams: Iterable[int | None]) -> Held:
     wanted = sorted({stream for stream in streams if stream is not None})
     if not wanted:
         return {}
-    StreamTold.objects.bulk_create([StreamTold(stream_id=stream) for stream in wanted], ignore_conflicts=True)
-    rows = StreamTold.objects.select_for_update().filter(pk__in=wanted).order_by("pk")
-    return {row.stream_id: row for row in rows}
+    rows = StreamTold.objects.filter(pk__in=wanted).order_by("pk")
+    there = set(rows.values_list("pk", flat=True))
+    insert_each([StreamTold(stream_id=stream) for stream in wanted if stream not in there], but_those_there=True)
+    return {row.stream_id: row for row in rows.select_for_update()}
 
 
 def hold_of(sessions: Collection[uuid.UUID]) -> Held:
@@ -162,7 +163,7 @@ class _Batch:
     def write(self) -> None:
         if not self.fresh:
             return
-        OutboxEvent.objects.bulk_create(self.fresh, ignore_conflicts=True)
+        insert_each(self.fresh, but_those_there=True)
         grown = self.held.keys() & {event.stream_id for event in self.fresh}
         update_each([self.held[stream] for stream in sorted(grown)], ["sequence", "at"])
 

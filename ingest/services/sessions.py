@@ -19,7 +19,7 @@ from ingest.contracts import EndReason, Totals
 from ingest.live.metadata import encoder_name
 from ingest.models import EncoderLogin, Session, StatusEvent, Stream, StreamKey
 from ingest.services import leases, outbox
-from ingest.services.rows import update_each
+from ingest.services.rows import set_each, update_each
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +95,7 @@ def _finish(row: Session, ending: Ending) -> Session:
 
 def _used(of: type[StreamKey | EncoderLogin], at: Mapping[int | None, datetime | None]) -> None:
     """The keys or log-ins were in use until then."""
-    rows = [of(pk=pk, last_used_at=until) for pk, until in sorted(at.items(), key=lambda each: each[0] or 0) if pk]
-    update_each(rows, ["last_used_at"])
+    set_each(of, ["last_used_at"], ((at[pk], pk) for pk in sorted(pk for pk in at if pk is not None)))
 
 
 LOOKED_BACK = timedelta(days=7)
