@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from bench import analytics, cases, dashboards, hold, slowplayer, table
+from bench import analytics, cases, dashboards, hold, rush, slowplayer, table
 from bench.cases import FLUSHES_MS, TABLE, Field
 from bench.load.client import Refused
 from bench.peers import rtmpweb
@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     acts = found.add_subparsers(
-        required=True, metavar="table|ingest|fanout|connect|hold|slowplayer|dashboards|analytics|micro"
+        required=True, metavar="table|ingest|fanout|connect|rush|hold|slowplayer|dashboards|analytics|micro"
     )
 
     all_of_it = acts.add_parser("table", help="every case, or those that are named, against nginx-rtmp")
@@ -51,6 +51,8 @@ def parser() -> argparse.ArgumentParser:
 
     connect = acts.add_parser("connect", help="connect, createStream, publish and close, again and again")
     _contests(connect, lambda field, options: [cases.connect(field)])
+
+    rush.add_arguments(acts.add_parser("rush", help="many publishers or players within a second or two"))
 
     hold.add_arguments(acts.add_parser("hold", help="a minute in which nothing may be dropped or late"))
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from bench.load.cycles import CLIENTS, NAMES
 from bench.measure import Case, connect_cycles
 from bench.peers import Start, nginx, rtmpweb
 from bench.table import Contest
@@ -20,12 +21,16 @@ class Field:
     template: rtmpweb.Template
     against: str
 
-    def servers(self, flushes_ms: Iterable[int] = (0,), *, record: bool = False) -> dict[str, Start]:
-        """rtmpweb once for each flush interval; the peer last, with which they are compared. `record`: all streams."""
+    def servers(
+        self, flushes_ms: Iterable[int] = (0,), *, record: bool = False, keys: int = 0, form: str = ""
+    ) -> dict[str, Start]:
+        """rtmpweb once for each flush interval; the peer last, with which they are compared. `record`: all streams.
+        `keys`: so many streams have one, with the peer there are none. `form`: in place of the usual one."""
         found: dict[str, Start] = {}
         for flush_ms in flushes_ms:
             label = f"{rtmpweb.NAME}, flush {flush_ms} ms" if flush_ms else rtmpweb.NAME
-            found[label] = partial(rtmpweb.running, self.form, self.template, flush_ms, record=record)
+            started = partial(rtmpweb.running, form or self.form, self.template, flush_ms, record=record, keys=keys)
+            found[label] = started
         if self.against == "nginx":
             found[nginx.NAME] = partial(nginx.running, record=record)
         return found
@@ -56,8 +61,10 @@ def fanout(servers: Field, players: int, mbps: float, flushes_ms: Iterable[int] 
     return Contest(name, Case(1, mbps, players=players).measure, servers.servers(flushes_ms))
 
 
-def connect(servers: Field) -> Contest:
-    return Contest("connect cycles", connect_cycles, servers.servers(), compared="cycles_per_cpu_s")
+def connect(servers: Field, form: str = "") -> Contest:
+    """Each with a key, where there are keys."""
+    several = servers.servers(keys=CLIENTS * NAMES, form=form)
+    return Contest(f"connect cycles {form}".strip(), connect_cycles, several, compared="cycles_per_cpu_s")
 
 
 TABLE: dict[str, Callable[[Field], Contest]] = {

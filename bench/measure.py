@@ -6,14 +6,14 @@ Figures are a dictionary by the names of `FIGURES`; those that a case doesn't ha
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import uvloop
 
 from bench.load.client import Target
 from bench.load.clip import clip
-from bench.load.cycles import run_cycles
+from bench.load.cycles import names, run_cycles
 from bench.load.run import FIRST_PLAYERS, Load, Window, run
 from bench.peers import Server, Start
 from bench.process import TICKS_PER_S, Usage, cores, machine_cpu_s, on_core, pin, usage
@@ -41,6 +41,10 @@ FIGURES = {
     "lateness_ms": "the worst that the generator sent a message after its time",
     "other_cores": "what neither server nor generator used of the machine, in cores: the noise",
     "load_average": "of the last minute, at the window's end",
+    "refused": "of those that came in a rush",
+    "last_s": "from the first one's coming to the last one's answer",
+    "slowest_s": "from one's coming to its answer, the worst",
+    "cpu_ms_each": "CPU milliseconds of the server for each that came, with all else that it did meanwhile",
     "lost": "messages that did not come through, and connections refused or lost",
 }
 
@@ -57,13 +61,13 @@ class Case:
     """Each player plays a stream of its own; what counts is what was ingested then."""
 
     def measure(self, start: Start, seconds: float) -> Figures:
-        with _pinned(start) as server:
+        with pinned(start) as server:
             meter = Meter(server)
             target = Target.of(server.url, server.app)
             load = Load(
                 target, clip(self.mbps), self.publishers, self.chunk_size, self.players, self.each, seconds=seconds
             )
-            with on_core(cores()[1]):
+            with on_generators_core():
                 window = uvloop.run(run(load, meter))
         return self._figures(window, meter)
 
@@ -92,7 +96,7 @@ class Case:
 
 
 @contextmanager
-def _pinned(start: Start) -> Iterator[Server]:
+def pinned(start: Start) -> Iterator[Server]:
     """The server, on its core; when the load fails, what it wrote goes to stderr."""
     with start() as server:
         pin(server.pid, cores()[0])
@@ -103,12 +107,16 @@ def _pinned(start: Start) -> Iterator[Server]:
             raise
 
 
+def on_generators_core() -> AbstractContextManager[None]:
+    return on_core(cores()[1])
+
+
 def connect_cycles(start: Start, seconds: float) -> Figures:
     """A `Measure`: connect, createStream, publish and close, again and again."""
-    with _pinned(start) as server:
+    with pinned(start) as server:
         meter = Meter(server)
-        with on_core(cores()[1]):
-            cycles = uvloop.run(run_cycles(Target.of(server.url, server.app), seconds, meter))
+        with on_generators_core():
+            cycles = uvloop.run(run_cycles(Target.of(server.url, server.app), seconds, meter, names(server.keys)))
     return {
         "cycles_per_cpu_s": cycles.count / meter.cpu_s,
         "children_cores": meter.children_s / cycles.seconds,

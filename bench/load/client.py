@@ -30,6 +30,8 @@ class Target:
     host: str
     port: int
     app: str
+    source: str = ""
+    """The address that clients come from; "": any."""
 
     @classmethod
     def of(cls, server: str, app: str) -> "Target":
@@ -63,7 +65,10 @@ class Client(asyncio.BufferedProtocol):
     async def open(cls: type[C], target: Target, *arguments: Any) -> C:
         loop = asyncio.get_running_loop()
         try:
-            _, client = await loop.create_connection(lambda: cls(target, *arguments), target.host, target.port)
+            source = (target.source, 0) if target.source else None
+            _, client = await loop.create_connection(
+                lambda: cls(target, *arguments), target.host, target.port, local_addr=source
+            )
         except OSError as error:
             raise Refused(f"no connection: {error.strerror}") from None
         await client._answer(events.HandshakeCompleted)

@@ -1,7 +1,9 @@
 """Connect, createStream, publish, close: as often as a server allows, by some clients at once."""
 
 import asyncio
+import itertools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.load.client import Client, Refused, Target
@@ -25,11 +27,18 @@ class Cycles:
     """The generator's share of a core."""
 
 
+def names(keys: Sequence[str] = (), clients: int = CLIENTS) -> list[Sequence[str]]:
+    """What each client publishes, in turn: some of the keys, or names of its own."""
+    several = keys or [f"cycle{number}" for number in range(clients * NAMES)]
+    return [several[number::clients] for number in range(clients)]
+
+
 async def run_cycles(
-    target: Target, seconds: float, watcher: Watcher, *, clients: int = CLIENTS, settle_s: float = SETTLE_S
+    target: Target, seconds: float, watcher: Watcher, turns: Sequence[Sequence[str]], *, settle_s: float = SETTLE_S
 ) -> Cycles:
+    """`turns`: what each client publishes."""
     cycles = Cycles()
-    tasks = [asyncio.create_task(_repeat(target, number, cycles)) for number in range(clients)]
+    tasks = [asyncio.create_task(_repeat(target, those, cycles)) for those in turns]
     await asyncio.sleep(settle_s)
     watcher.begin()
     before, began, cpu = cycles.count, time.monotonic(), time.process_time()
@@ -44,14 +53,12 @@ async def run_cycles(
     return cycles
 
 
-async def _repeat(target: Target, number: int, cycles: Cycles) -> None:
-    turn = 0
-    while True:
-        turn += 1
+async def _repeat(target: Target, those: Sequence[str], cycles: Cycles) -> None:
+    for name in itertools.cycle(those):
         client = None
         try:
             client = await Client.open(target)
-            await client.publish(f"cycle{number}-{turn % NAMES}")
+            await client.publish(name)
             cycles.count += 1
         except (Refused, TimeoutError) as error:
             cycles.errors.append(str(error) or "no answer")

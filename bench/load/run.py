@@ -36,8 +36,9 @@ class Load:
     publishers: int
     chunk_size: int = 4096
     players: int = 0
-    """Of the first publisher's stream; or of one stream each."""
+    """Of the first publisher's stream, or of all."""
     each: bool = False
+    """Players go round the streams, in place of all playing the first one."""
     readers: int = 10
     """How many of the players read messages instead of counting bytes."""
     seconds: float = 10.0
@@ -157,9 +158,10 @@ async def _publish(load: Load, number: int) -> Publisher:
 
 
 async def _play(load: Load, number: int, log: dict[int, int] | None) -> Player:
-    reads = number < (1 if load.each else load.readers)  # Only the first publisher's messages can be told apart.
+    stream = number % load.publishers if load.each else 0
+    reads = stream == 0 and number < load.readers  # Only the first publisher's messages can be told apart.
     player = await Player.open(load.target, log if reads else None)
-    await player.play(f"{NAME}{number if load.each else 0}")
+    await player.play(f"{NAME}{stream}")
     return player
 
 

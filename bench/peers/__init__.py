@@ -16,13 +16,15 @@ class Server:
     url: str
     """rtmp://host:port"""
     app: str
-    """An application that anybody may publish to and play from."""
+    """An application that anybody may play from, and publish to: with a key, if it has `keys`."""
     log: Callable[[], str]
     """What it wrote."""
     installation: Installation | None = None
     """Ours: for its API."""
     alone: bool = False
     """Its children do not serve RTMP, and are counted apart: what makes the thumbnails."""
+    keys: tuple[str, ...] = ()
+    """Each of a stream of its own."""
 
 
 Start = Callable[[], AbstractContextManager[Server]]

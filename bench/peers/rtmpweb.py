@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest import SkipTest
 
@@ -14,6 +15,15 @@ from tests.server_process import Installation, ServerProcess
 
 NAME = "rtmpweb"
 APP = "bench"
+KEYED = "keyed"
+"""An application whose publishers need a key."""
+MAKE_KEYS = """
+from ingest.models import Application, Stream
+from ingest.services import keys
+application = Application.objects.create(name="{app}")
+for number in range({count}):
+    print("KEY", keys.create(stream=Stream.objects.create(application=application, name=f"keyed{{number}}")).secret)
+"""
 OPEN = ("application", "set", APP, "--publish", "open", "--play", "public")
 NODE = "node-a"
 
@@ -85,9 +95,11 @@ FORMS: dict[str, Form] = {"node": _node, "embedded": _embedded, "production": _p
 
 
 @contextlib.contextmanager
-def running(form: str, template: Template, flush_ms: int = 0, *, record: bool = False) -> Iterator[Server]:
+def running(
+    form: str, template: Template, flush_ms: int = 0, *, record: bool = False, keys: int = 0
+) -> Iterator[Server]:
     """With the settings that users get, but for the flush, and for how many walls one session may have. `record`:
-    everything is recorded."""
+    everything is recorded. `keys`: so many streams have one, in an application that asks for them."""
     settings = {"RTMPWEB_FLUSH_MS": str(flush_ms), "RTMPWEB_HTTP_SOCKETS": "1000"}
     with (
         tempfile.TemporaryDirectory(prefix="rtmpweb-bench-", ignore_cleanup_errors=True) as name,
@@ -95,4 +107,12 @@ def running(form: str, template: Template, flush_ms: int = 0, *, record: bool = 
     ):
         if record and server.installation is not None:
             server.installation.manage("application", "set", APP, "--record", "all")
-        yield server
+        yield _keyed(server, keys) if keys else server
+
+
+def _keyed(server: Server, count: int) -> Server:
+    assert server.installation is not None
+    make = MAKE_KEYS.format(app=KEYED, count=count)
+    said = server.installation.manage("shell", "--no-imports", "-c", make).splitlines()
+    found = tuple(line.removeprefix("KEY ") for line in said if line.startswith("KEY "))
+    return replace(server, app=KEYED, keys=found)

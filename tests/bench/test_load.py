@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from bench.load.client import Refused, Target
 from bench.load.clip import Clip, synthetic
-from bench.load.cycles import run_cycles
+from bench.load.cycles import names, run_cycles
 from bench.load.player import Player
 from bench.load.reel import reel
 from bench.load.run import Load, run
@@ -110,7 +110,7 @@ async def test_a_lost_connection_is_named(target: Target, clip: Clip, app: Scrip
 
 
 async def test_cycles_are_counted(target: Target, app: ScriptedApplication) -> None:
-    cycles = await run_cycles(target, 0.5, Marks(), clients=2, settle_s=0.1)
+    cycles = await run_cycles(target, 0.5, Marks(), names(clients=2), settle_s=0.1)
     assert cycles.errors == []
     published = sum(bool(connection.of("rtmp.publish")) for connection in app.connections)
     assert 0 < cycles.count < published
