@@ -140,8 +140,10 @@ def take_free(wanted: Mapping[int, Lease], standing: Callable[[uuid.UUID], Stand
         row.fencing, row.silent_since = row.fencing + 1, None
     update_each(free, ["session", "node", "expires_at", "fencing", "silent_since"])
     taken = {row.stream_id: row.fencing for row in free}
-    first = [lease for stream, lease in wanted.items() if stream not in rows]
-    if first:  # Or another's, who holds it just now, or makes it before us.
+    others = wanted.keys() - rows.keys()
+    there = set(Lease.objects.filter(stream_id__in=others).values_list("stream_id", flat=True)) if others else set()
+    first = [wanted[stream] for stream in others - there]
+    if first:  # Another may make one before us.
         insert_each(sorted(first, key=lambda lease: lease.pk), but_those_there=True)
         ours = Lease.objects.filter(session_id__in=[lease.session_id for lease in first])
         taken |= dict(ours.values_list("stream_id", "fencing"))

@@ -1,0 +1,275 @@
+"""Publishers that are admitted together get what each would get by itself, and leave the same rows."""
+
+import random
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from ingest.consumers import database
+from ingest.models import Application, HealthOverride, Lease, Node, Session, Stream, StreamKey
+from ingest.services import admission, group_admission, keys, leases
+from ingest.services.admission import Grant, NotYet
+from ingest.services.group_admission import Apart, Ask
+from ingest.services.publishrequest import Peer, PublishRequest
+from ingest.services.refusals import Refused
+from tests.ingest.simultaneous import Work, at_once
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+PEER = Peer(address="192.0.2.7", encoder="OBS", node="node-a", channel="specific.inmemory!abc")
+SEEDS = 25
+SEVERAL = 20
+
+
+def ask(credential: str, *, app: str = "live", name: str = "", publish_type: str = "live") -> Ask:
+    """`name`: a public name beside the key."""
+    request = PublishRequest(app, name or "rk_…", credential, not name, publish_type)
+    return Ask(uuid.uuid4(), request, PEER)
+
+
+def nothing_known(session: uuid.UUID) -> leases.Standing:
+    return "unknown"
+
+
+def together(
+    asks: Sequence[Ask],
+    standing: Callable[[uuid.UUID], leases.Standing] = nothing_known,
+    in_time: Callable[[], None] = lambda: None,
+) -> list[Grant | Exception]:
+    """What the queue before the database does: who is refused by reading alone is not asked about again."""
+    checked = group_admission.check(asks, now=NOW)
+    left = [one for one, answer in zip(asks, checked, strict=True) if answer is None]
+    admitted = group_admission.admit(left, now=NOW, shared_now=NOW, standing=standing, in_time=in_time)
+    answers = iter(admitted)
+    return [next(answers) if answer is None else answer for answer in checked]
+
+
+def singly(one: Ask) -> Grant | Exception:
+    try:
+        return admission.admit_publish(
+            session=one.session, request=one.request, peer=one.peer, now=NOW, asked_at=NOW, shared_now=NOW
+        )
+    except (Refused, NotYet) as answer:
+        return answer
+
+
+def rows_of(asks: Sequence[Ask]) -> dict[str, Any]:
+    """What is there of these publishers."""
+    sessions = Session.objects.filter(pk__in=[one.session for one in asks])
+    streams = list(sessions.values_list("stream_id", flat=True))
+    return {
+        "sessions": sorted(map(str, sessions.order_by("pk").values())),
+        "leases": sorted(map(str, Lease.objects.filter(stream__in=streams).values())),
+        "keys": dict(StreamKey.objects.filter(stream__in=streams).values_list("pk", "last_used_at")),
+    }
+
+
+def told(answer: Grant | Exception) -> object:
+    if isinstance(answer, Refused):
+        return answer.reason, answer.code, answer.description, answer.stream, answer.key
+    return type(answer) if isinstance(answer, Exception) else answer
+
+
+@pytest.fixture
+def live(db: None) -> Application:
+    Application.objects.create(name="open", publish_policy="open", record="all")
+    Application.objects.create(name="closed", enabled=False)
+    Application.objects.create(name="asks", callback="publish")
+    return Application.objects.create(name="live")
+
+
+def stream_of(app: str, name: str, **fields: Any) -> Stream:
+    return Stream.objects.create(application=Application.objects.get(name=app), name=name, **fields)
+
+
+def key_of(app: str, name: str, **fields: Any) -> str:
+    """The secret of a key of a new stream."""
+    return keys.create(stream=stream_of(app, name), **fields).secret
+
+
+@pytest.fixture
+def situations(live: Application) -> Mapping[str, Callable[[], Ask]]:
+    """{what is asked for: the ask}; those whose names begin with `apart` are not for groups."""
+    Node.objects.create(name=PEER.node, process="this one")
+    node = Node.objects.create(name="node-b", process="another")
+    ordinary = {f"key {number}": partial(ask, key_of("live", f"cam{number}")) for number in range(4)}
+    used = key_of("live", "used")
+    stream = Stream.objects.get(name="used")
+    Lease.objects.create(stream=stream, fencing=7, expires_at=NOW)
+    HealthOverride.objects.create(stream=stream, check_code="fps_low", enabled=False)
+    for minutes in (1, 2, 30):
+        at = NOW - timedelta(minutes=minutes)
+        Session.objects.create(kind="publish", app="live", name="used", stream=stream, started_at=at, ended_at=at)
+    live_key = key_of("live", "live")
+    holder = Session.objects.create(
+        kind="publish", app="live", name="live", stream=Stream.objects.get(name="live"), node=node, started_at=NOW
+    )
+    Lease.objects.create(
+        stream=Stream.objects.get(name="live"), session=holder, node=node, expires_at=NOW + timedelta(seconds=9)
+    )
+    stream_of("open", "there")
+    Session.objects.create(kind="play", app="open", name="there", node=node, started_at=NOW)
+    limited = key_of("live", "limited", max_kbps=4000, over_limit="close")
+    resting = key_of("live", "resting", max_kbps=4000, over_limit="close")
+    Session.objects.create(
+        kind="publish",
+        app="live",
+        name="resting",
+        key=StreamKey.objects.get(stream__name="resting"),
+        started_at=NOW,
+        ended_at=NOW - timedelta(seconds=1),
+        end_reason="over_limit",
+    )
+    stream_of("live", "disabled", enabled=False)
+    disabled = keys.create(stream=Stream.objects.get(name="disabled")).secret
+    return {
+        **ordinary,
+        "used before": partial(ask, used),
+        "by name and key": partial(ask, used, name="used"),
+        "a limit": partial(ask, limited),
+        "to be recorded": partial(ask, used, publish_type="record"),
+        "an open one that is there": partial(ask, "there", app="open"),
+        "nothing": partial(ask, ""),
+        "an unknown key": partial(ask, keys.generate()),
+        "the name alone": partial(ask, "used"),
+        "an unknown application": partial(ask, used, app="nowhere"),
+        "a disabled application": partial(ask, used, app="closed"),
+        "another application's key": partial(ask, used, app="open", name="used"),
+        "another stream's key": partial(ask, used, name="cam1"),
+        "a disabled stream": partial(ask, disabled),
+        "an expired key": partial(ask, key_of("live", "expired", expires_at=NOW - timedelta(days=1))),
+        "another network": partial(ask, key_of("live", "elsewhere", allowed_networks=["198.51.100.0/24"])),
+        "a key that rests": partial(ask, resting),
+        "apart: live already": partial(ask, live_key),
+        "apart: a test": partial(ask, key_of("live", "trial", test_only=True)),
+        "apart: a stream to be made": partial(ask, "new", app="open"),
+        "apart: a service is asked": partial(ask, key_of("asks", "asked")),
+    }
+
+
+@pytest.mark.both_forms
+def test_each_gets_what_it_would_get_alone(situations: Mapping[str, Callable[[], Ask]]) -> None:
+    for seed in range(SEEDS):
+        chance = random.Random(seed)
+        names = [chance.choice(list(situations)) for _ in range(chance.randint(1, 12))]
+        asks = [situations[name]() for name in names]
+        outcomes: dict[str, tuple[list[object], dict[str, Any]]] = {}
+        with transaction.atomic():
+            answers = together(asks)
+            admitted = [one for one, answer in zip(asks, answers, strict=True) if isinstance(answer, Grant)]
+            outcomes["together"] = [told(answer) for answer in answers if type(answer) is not Apart], rows_of(admitted)
+            transaction.set_rollback(True)
+        with transaction.atomic():
+            alone = [singly(one) for one in asks]
+            paired = [own for own, answer in zip(alone, answers, strict=True) if type(answer) is not Apart]
+            outcomes["alone"] = [told(own) for own in paired], rows_of(admitted)
+            transaction.set_rollback(True)
+        assert outcomes["together"] == outcomes["alone"], names
+        apart = [name for name, answer in zip(names, answers, strict=True) if type(answer) is Apart]
+        streams = {"by name and key": "used before", "to be recorded": "used before"}
+        seen: set[str] = set()
+        for name, answer in zip(names, answers, strict=True):
+            again = streams.get(name, name) in seen
+            seen.add(streams.get(name, name))
+            if not isinstance(answer, Refused):
+                assert (type(answer) is Apart) == (name.startswith("apart") or again), (names, name)
+        assert len(apart) < len(names) or all(name.startswith("apart") for name in apart)
+
+
+@pytest.mark.both_forms
+def test_a_group_takes_as_many_statements_as_one(live: Application) -> None:
+    secrets = [key_of("live", f"cam{number}") for number in range(SEVERAL + 2)]
+    more = secrets[:5]
+    together([ask(secrets.pop())])  # The node's row is there then.
+    counts = []
+    for several in (1, SEVERAL):
+        asks = [ask(secrets.pop()) for _ in range(several)]
+        with CaptureQueriesContext(connection) as queries:
+            assert all(isinstance(answer, Grant) for answer in together(asks))
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+    asks = [ask(secret) for secret in [*more, keys.generate()]]
+    with CaptureQueriesContext(connection) as queries:
+        group_admission.check(asks, now=NOW)
+    assert len(queries) <= 3
+
+
+@pytest.mark.both_forms
+def test_who_ended_here_holds_nothing_any_more(live: Application) -> None:
+    """Though its end is still being written."""
+    secret = key_of("live", "cam")
+    (first,) = together([ask(secret)])
+    assert isinstance(first, Grant)
+    (second,) = together([ask(secret)], standing=lambda session: "ended" if session == first.session else "unknown")
+    assert isinstance(second, Grant)
+    assert (second.fencing, second.lost, second.replaced) == (2, None, None)
+    assert Lease.objects.get().session_id == second.session
+
+
+@pytest.mark.both_forms
+def test_what_is_too_late_is_refused_before_the_commit(live: Application) -> None:
+    secrets = [key_of("live", f"cam{number}") for number in range(3)]
+
+    def too_late() -> None:
+        assert Session.objects.count() == 3
+        raise database.TooSlow
+
+    with pytest.raises(database.TooSlow):
+        together([ask(secret) for secret in secrets], in_time=too_late)
+    assert not Session.objects.exists()
+    assert not Lease.objects.exists()
+    assert not StreamKey.objects.filter(last_used_at__isnull=False).exists()
+
+
+@pytest.mark.both_forms
+@pytest.mark.django_db(transaction=True)
+def test_one_that_cannot_be_written_leaves_the_others_to_themselves(live: Application) -> None:
+    secrets = [key_of("live", f"cam{number}") for number in range(3)]
+    asks = [ask(secret) for secret in secrets]
+    Session.objects.create(pk=asks[1].session, kind="play", app="live", name="other")
+    answers = together([*asks, ask(keys.generate())])
+    assert [type(answer) for answer in answers] == [Apart, Apart, Apart, Refused]
+    assert not Lease.objects.exists()
+    assert isinstance(singly(asks[0]), Grant)
+    assert isinstance(singly(asks[2]), Grant)
+
+
+@pytest.mark.both_forms
+@pytest.mark.django_db(transaction=True)
+def test_two_nodes_that_admit_the_same_streams_at_once(live: Application) -> None:
+    """In other orders. Of each stream one is admitted, and neither node gives way."""
+    secrets = [key_of("live", f"cam{number}") for number in range(SEVERAL)]
+    freed = Stream.objects.filter(pk__in=Stream.objects.order_by("pk").values("pk")[: SEVERAL // 2])
+    Lease.objects.bulk_create(Lease(stream=stream, expires_at=NOW) for stream in freed)
+    answers: list[Grant | Exception] = []
+    asks = [[ask(secret) for secret in secrets], [ask(secret) for secret in reversed(secrets)]]
+    at_once(*(partial(lambda those: answers.extend(together(those)), those) for those in asks))
+    granted = [answer for answer in answers if isinstance(answer, Grant)]
+    assert len({grant.labels["stream"] for grant in granted}) == len(granted)
+    assert all(type(answer) is Apart for answer in answers if not isinstance(answer, Grant))
+    assert {grant.session for grant in granted} == set(Lease.objects.values_list("session_id", flat=True)) - {None}
+    assert set(Session.objects.values_list("pk", flat=True)) == {grant.session for grant in granted}
+    assert len(granted) == SEVERAL
+
+
+@pytest.mark.both_forms
+@pytest.mark.django_db(transaction=True)
+def test_a_lease_that_another_holds_just_now_stands_in_nobodys_way(live: Application) -> None:
+    """PostgreSQL locks rows; with SQLite one writes at a time, and the group waits for the other."""
+    secrets = [key_of("live", f"cam{number}") for number in range(3)]
+    stream = Stream.objects.get(name="cam1")
+    Lease.objects.create(stream=stream, expires_at=NOW)
+    answers: list[Grant | Exception] = []
+    with transaction.atomic():
+        Lease.objects.filter(stream=stream).update(expires_at=NOW + timedelta(seconds=1))
+        work = Work(lambda: answers.extend(together([ask(secret) for secret in secrets])))
+        if connection.vendor == "postgresql":
+            work.finish()
+    work.finish()
+    locked = Apart if connection.vendor == "postgresql" else Grant
+    assert [type(answer) for answer in answers] == [Grant, locked, Grant]
