@@ -7,13 +7,14 @@ own, then one for all that; and where too many addresses do so, they share.
 
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ingest.addresses import unit_or_itself
 from ingest.models import Attempt, Stream, StreamKey
 from ingest.services import keys
+from ingest.services.rows import set_each
 
 CONTINUES = timedelta(seconds=60)
 """A row is continued for so long after its last one,"""
@@ -153,15 +154,26 @@ class Attempts:
     def write(self, rows: Sequence[AttemptRow]) -> None:
         """Within a transaction. Repeating it after one that failed writes the same."""
         self._changed, self._continued, self._begun = {}, {}, self._new.copy()
+        fresh: dict[int, AttemptRow] = {}
+        """By what stands for their ids until they are made."""
         for row in rows:
             for form in self._forms(row):
                 if self._continue(form):
                     break
             else:
-                self._changed[form.same] = _Open(_create(form), form.at, form.last_at, form.count)
+                place = -1 - len(fresh)
+                fresh[place] = form
+                self._changed[form.same] = _Open(place, form.at, form.last_at, form.count)
                 self._begun[unit_or_itself(form.address)] += 1
-        for found in self._continued.values():
-            Attempt.objects.filter(pk=found.pk).update(count=found.count, last_at=found.last_at)
+        continued = {pk: self._continued.pop(pk) for pk in fresh if pk in self._continued}
+        made = [
+            replace(row, count=continued[pk].count, until=continued[pk].last_at) if pk in continued else row
+            for pk, row in fresh.items()
+        ]
+        ids = dict(zip(fresh, _create(made), strict=True))
+        self._changed = {same: replace(row, pk=ids.get(row.pk, row.pk)) for same, row in self._changed.items()}
+        before = self._continued.values()
+        set_each(Attempt, ["count", "last_at"], ((found.count, found.last_at, found.pk) for found in before))
 
     def keep(self) -> None:
         for key, found in self._changed.items():
@@ -191,30 +203,38 @@ class Attempts:
         return True
 
 
-def _create(row: AttemptRow) -> int:
-    """A stream or a key that was deleted since is left out."""
-    key = StreamKey.objects.values_list("pk", flat=True).filter(pk=row.key).first() if row.key else None
-    named = Stream.objects.values_list("name", flat=True).filter(pk=row.stream).first() if row.stream else None
-    made = Attempt.objects.create(
-        at=row.at,
-        last_at=row.last_at,
-        count=row.count,
-        action=row.action,
-        app=_hide_first(row.app),
-        name=named or keys.hide(name=row.name),
-        address=row.address,
-        encoder=row.encoder,
-        node=row.node,
-        reason=row.reason,
-        code=row.code,
-        description=row.description,
-        stream_id=row.stream if named else None,
-        key_id=key,
+def _create(rows: Sequence[AttemptRow]) -> list[int]:
+    """Their ids. A stream or a key that was deleted since is left out."""
+    if not rows:
+        return []
+    there = StreamKey.objects.filter(pk__in={row.key for row in rows if row.key})
+    known = set(there.values_list("pk", flat=True))
+    streams = Stream.objects.filter(pk__in={row.stream for row in rows if row.stream})
+    named = dict(streams.order_by().values_list("pk", "name"))
+    hidden = keys.hide_all({text for row in rows for text in (row.name, row.app.partition("/")[0])})
+    made = Attempt.objects.bulk_create(
+        Attempt(
+            at=row.at,
+            last_at=row.last_at,
+            count=row.count,
+            action=row.action,
+            app=_with_first(hidden, row.app),
+            name=named.get(row.stream or 0) or hidden[row.name],
+            address=row.address,
+            encoder=row.encoder,
+            node=row.node,
+            reason=row.reason,
+            code=row.code,
+            description=row.description,
+            stream_id=row.stream if row.stream in named else None,
+            key_id=row.key if row.key in known else None,
+        )
+        for row in rows
     )
-    return int(made.pk)
+    return [int(row.pk) for row in made]
 
 
-def _hide_first(app: str) -> str:
+def _with_first(hidden: Mapping[str, str], app: str) -> str:
     """An application as it came, but a key in its place masked."""
     first, slash, rest = app.partition("/")
-    return keys.hide(name=first) + slash + rest
+    return hidden[first] + slash + rest

@@ -4,7 +4,7 @@ A secret exists in three places only: in the answer to its making, with its user
 """
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -218,8 +218,14 @@ def test_rests_until(*, key: StreamKey, now: datetime) -> datetime | None:
 
 def hide(*, name: str) -> str:
     """A name as it may be written down: each of its parts masked that is a key or looks like one."""
-    parts = name.split("/")
-    digests = {part: digest(part) for part in parts if part}
+    return hide_all([name])[name]
+
+
+def hide_all(names: Iterable[str]) -> dict[str, str]:
+    """Each of the names, hidden."""
+    parts = {name: name.split("/") for name in names}
+    digests = {part: digest(part) for several in parts.values() for part in several if part}
     keys = StreamKey.objects.filter(digest__in=digests.values()) if digests else StreamKey.objects.none()
     known = set(keys.values_list("digest", flat=True))
-    return "/".join(mask(part) if looks_like_key(part) or digests.get(part) in known else part for part in parts)
+    hidden = {part: mask(part) for part, found in digests.items() if looks_like_key(part) or found in known}
+    return {name: "/".join(hidden.get(part, part) for part in several) for name, several in parts.items()}

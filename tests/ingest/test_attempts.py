@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from ingest.attempts import ALL_NEW_A_MINUTE, NEW_A_MINUTE, AttemptRow, Attempts, Waiting
 from ingest.consumers import recorder
@@ -199,3 +200,16 @@ def test_what_may_be_continued_is_bounded(process: HistoryWriter, monkeypatch: p
         assert len(found._open) <= 10
     found.write([after(50, address="192.0.2.49"), after(51, address="192.0.2.0")])
     assert Attempt.objects.count() == 51
+
+
+@pytest.mark.both_forms
+def test_many_take_as_many_statements_as_one(process: HistoryWriter) -> None:
+    writer, counts = Attempts(), []
+    for number, several in enumerate((1, 20)):
+        rows = [after(number, name=f"name{number}-{each}", stream=each, key=each) for each in range(1, several + 1)]
+        with transaction.atomic(), CaptureQueriesContext(connection) as queries:
+            writer.write([*rows, *rows])
+        writer.keep()
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+    assert sorted(set(Attempt.objects.values_list("count", flat=True))) == [2]
