@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from bench import analytics, cases, dashboards, hold, rush, slowplayer, table
+from bench import analytics, bars, cases, dashboards, hold, rush, slowplayer, table
 from bench.cases import FLUSHES_MS, TABLE, Field
 from bench.load.client import Refused
 from bench.peers import rtmpweb
@@ -89,6 +89,7 @@ def compare(options: argparse.Namespace, choose: Callable[[Field, argparse.Names
     if options.json:
         table.save(results, options.json)
     print(table.markdown(results))
+    print("\n" + bars.markdown(results))
     print(f"\nForm {options.form}; {options.rounds} rounds of {options.seconds:g} s; {noise()}")
     return 0
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from bench import dashboards, resident, rush
 from bench.load.cycles import CLIENTS, NAMES
-from bench.measure import Case, connect_cycles
+from bench.measure import Case, Measure, connect_cycles
 from bench.peers import Start, nginx, rtmpweb
 from bench.table import Contest
 
@@ -67,6 +68,12 @@ def connect(servers: Field, form: str = "") -> Contest:
     return Contest(f"connect cycles {form}".strip(), connect_cycles, several, compared="cycles_per_cpu_s")
 
 
+def alone(servers: Field, name: str, measure: Measure, form: str, keys: int = 0) -> Contest:
+    """A case of ours, that no other server has."""
+    start = partial(rtmpweb.running, form, servers.template, keys=keys)
+    return Contest(name, measure, {rtmpweb.NAME: start})
+
+
 TABLE: dict[str, Callable[[Field], Contest]] = {
     "ingest-50x5": partial(ingest, publishers=50, mbps=5),
     "ingest-100x5": partial(ingest, publishers=100, mbps=5),
@@ -78,6 +85,34 @@ TABLE: dict[str, Callable[[Field], Contest]] = {
     "fanout-100x5": partial(fanout, players=100, mbps=5),
     "fanout-300x5": partial(fanout, players=300, mbps=5),
     "fanout-300x1": partial(fanout, players=300, mbps=1),
-    "connect": connect,
+    "connect": partial(connect, form="node"),
+    "connect-postgresql": partial(connect, form="production"),
+    **{
+        f"rush{ending}": partial(
+            alone,
+            name=f"{rush.PUBLISHERS} publishers within {rush.PUBLISHERS_S:g} s, {form}",
+            measure=rush.PUBLISH.measure,
+            form=form,
+            keys=rush.PUBLISHERS,
+        )
+        for ending, form in (("", "node"), ("-postgresql", "production"))
+    },
+    "rush-players": partial(
+        alone,
+        name=f"{rush.PLAYERS} players within {rush.PLAYERS_S:g} s",
+        measure=rush.PLAY.measure,
+        form="node",
+    ),
+    "quiet-embedded": partial(alone, name="nobody connected, embedded", measure=resident.quiet, form="embedded"),
+    "quiet-production": partial(alone, name="nobody connected, production", measure=resident.quiet, form="production"),
+    "waiting-players": partial(alone, name="players that wait", measure=resident.Waiting("play").measure, form="node"),
+    "waiting-publishers": partial(
+        alone,
+        name="publishers without media",
+        measure=resident.Waiting("publish").measure,
+        form="node",
+        keys=resident.FIRST + resident.MORE,
+    ),
+    "wall": partial(alone, name="300 streams, 10 walls, 300 players", measure=dashboards.measure, form="embedded"),
 }
 """The table's cases by the names that `--cases` takes."""

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import random
+import sys
 import time
 from collections.abc import Iterator
 
@@ -19,8 +20,8 @@ from bench.load.clip import AAC_HEADER, AVC_HEADER, Clip, Media
 from bench.load.dashboard import Dashboard
 from bench.load.publisher import METADATA
 from bench.load.run import Load, Window, run
-from bench.measure import percentile
-from bench.peers import Server, rtmpweb
+from bench.measure import Figures, on_generators_core, percentile, pinned
+from bench.peers import Server, Start, rtmpweb
 from bench.process import usage
 from ingest.rtmp import MessageType
 
@@ -28,6 +29,7 @@ FPS = 10
 SECONDS = 20
 PICTURE_BYTES = 1500
 SOUND_BYTES = 160
+STREAMS, WALLS, WINDOW_S = 300, 10, 30.0
 PLAYERS = 4
 """Of the first stream: they tell how late its messages are."""
 
@@ -74,11 +76,35 @@ def dashboards(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _server(form: str) -> Iterator[tuple[Server, str]]:
-    """The server and the cookie of somebody who may see all of it."""
     with contextlib.closing(rtmpweb.Template()) as template, rtmpweb.running(form, template) as server:
-        assert server.installation is not None
-        key = server.installation.manage("shell", "--no-imports", "-c", SESSION).strip().splitlines()[-1]
-        yield server, f"sessionid={key}"
+        yield server, _cookie(server)
+
+
+def _cookie(server: Server) -> str:
+    """Of somebody who may see all of it."""
+    assert server.installation is not None
+    key = server.installation.manage("shell", "--no-imports", "-c", SESSION).strip().splitlines()[-1]
+    return f"sessionid={key}"
+
+
+def measure(start: Start, seconds: float) -> Figures:
+    """A `Measure`: STREAMS streams, WALLS open walls, and as many players of the first stream as there are streams."""
+    with pinned(start) as server, on_generators_core():
+        walls = Walls(server, _cookie(server), WALLS)
+        target = Target.of(server.url, server.app)
+        load = Load(target, light(), STREAMS, players=STREAMS, readers=PLAYERS, seconds=max(seconds, WINDOW_S))
+        window = uvloop.run(walls.through(load))
+    for error, count in _errors(window):
+        print(f"{count} connections: {error}", file=sys.stderr)
+    return {
+        "loop_delay_p99_ms": percentile(walls.delays, 0.99),
+        "wall_kb_s": walls.rates[-1],
+        "busy_cores": walls.cpu,
+        "delay_p99_ms": percentile(window.delays_ms, 0.99),
+        "generator_cores": window.own_cpu,
+        "lost": window.missing + len(window.errors) + sum(wall.closed is not None for wall in walls.walls),
+        "other_cores": 0.0,
+    }
 
 
 def light() -> Clip:

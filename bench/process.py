@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,17 @@ def usage(pid: int, *, alone: bool = False) -> Usage:
         kernel += own_kernel + (0 if alone else children_kernel)
         pages += int(fields[RSS])
     return Usage((user + kernel) / TICKS_PER_S, kernel / TICKS_PER_S, pages * PAGE_BYTES)
+
+
+def pss(pids: Iterable[int]) -> int:
+    """Bytes of these processes and their descendants, what several share divided among them."""
+    found = 0
+    for pid in pids:
+        for member in (pid, *descendants(pid)):
+            with contextlib.suppress(OSError):
+                rollup = (PROC / str(member) / "smaps_rollup").read_text()
+                found += next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")) * 1024
+    return found
 
 
 def pin(pid: int, core: int) -> None:

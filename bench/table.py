@@ -17,6 +17,15 @@ from bench.measure import FIGURES, Figures, Measure
 from bench.peers import Start
 
 COLUMNS = {
+    "cores": ("busy_cores", "{:.3f}"),
+    "PSS MB": ("pss_mb", "{:.0f}"),
+    "kB each": ("kb_each", "{:.1f}"),
+    "refused": ("refused", "{:.0f}"),
+    "last s": ("last_s", "{:.2f}"),
+    "slowest s": ("slowest_s", "{:.2f}"),
+    "CPU ms each": ("cpu_ms_each", "{:.1f}"),
+    "loop p99 ms": ("loop_delay_p99_ms", "{:.1f}"),
+    "kB/s a wall": ("wall_kb_s", "{:.1f}"),
     "CPU s/GB": ("cpu_s_per_gb", "{:.2f}"),
     "cycles/CPU s": ("cycles_per_cpu_s", "{:.0f}"),
     "us/message": ("us_per_message", "{:.1f}"),
@@ -67,17 +76,25 @@ class Result:
         return found
 
     def ratio(self, server: str) -> str:
-        """To the contest's last server, if this is another; with a ~ if no round was calm. Rounds with noise are left
-        out if there are others: a server that gets its core late handles more at once, and looks cheaper.
+        """The median of its ratios, if there is one; with a ~ if no round was calm."""
+        ratios = self.ratios(server)
+        return f"{'' if self._calm(server) else '~'}{median(ratios):.2f}" if ratios else ""
+
+    def ratios(self, server: str) -> list[float]:
+        """To the contest's last server, if this is another, of each round. Rounds with noise are left out if there are
+        others: a server that gets its core late handles more at once, and looks cheaper.
         """
-        peer = list(self.rounds)[-1]
-        if server == peer:
-            return ""
         name = self.contest.compared
-        pairs = list(zip(self.rounds[server], self.rounds[peer], strict=True))
-        calm = [pair for pair in pairs if max(figures["other_cores"] for figures in pair) <= CALM_CORES]
-        found = median(ours[name] / theirs[name] for ours, theirs in calm or pairs)
-        return f"{'' if calm else '~'}{found:.2f}"
+        return [ours[name] / theirs[name] for ours, theirs in self._calm(server) or self._pairs(server)]
+
+    def _pairs(self, server: str) -> list[tuple[Figures, Figures]]:
+        peer = list(self.rounds)[-1]
+        if server == peer or server not in self.rounds:
+            return []
+        return list(zip(self.rounds[server], self.rounds[peer], strict=True))
+
+    def _calm(self, server: str) -> list[tuple[Figures, Figures]]:
+        return [pair for pair in self._pairs(server) if max(one["other_cores"] for one in pair) <= CALM_CORES]
 
 
 def run_rounds(contests: Iterable[Contest], rounds: int, seconds: float) -> list[Result]:

@@ -231,7 +231,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "data_folder_in": str(BROKER_DIR / "queue"),
         "data_folder_out": str(BROKER_DIR / "queue"),
         "control_folder": str(BROKER_DIR / "control"),
-        "polling_interval": 0.25,  # Seconds: how long a task waits for an idle worker.
+        "polling_interval": 0.5,  # Seconds: how long a task waits for an idle worker.
     }
 )
 CELERY_TASK_DEFAULT_QUEUE = "default"

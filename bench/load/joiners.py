@@ -19,7 +19,6 @@ import uvloop
 from bench.load.client import Client, Refused, Target
 from bench.load.player import Player
 
-
 ADDRESSES = 10
 """That they come from: a server takes so many connections of one only."""
 

@@ -9,7 +9,9 @@ from ingest.rtmp import Message, MessageType, encode_message, events
 from ingest.rtmp.chunks import CSID_CONTROL
 
 ACKNOWLEDGE_BYTES: Final = 2_000_000
-"""Players that only count acknowledge so many bytes each time: to a server it is what shows that they live."""
+"""Players that only count acknowledge so many bytes each time, or what came in so many seconds: to a server it is what
+shows that they live."""
+ACKNOWLEDGE_S: Final = 5.0
 
 
 class Player(Client):
@@ -24,6 +26,7 @@ class Player(Client):
         """Between two that came."""
         self._last = -1
         self._acknowledged = 0
+        self._acknowledged_at = 0.0
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.log is not None or not self._is_set_up:
@@ -31,8 +34,9 @@ class Player(Client):
             return
         self.reads += 1
         self.bytes_read += nbytes
-        if self.bytes_read - self._acknowledged >= ACKNOWLEDGE_BYTES:
-            self._acknowledged = self.bytes_read
+        now = time.monotonic()
+        if self.bytes_read - self._acknowledged >= ACKNOWLEDGE_BYTES or now - self._acknowledged_at >= ACKNOWLEDGE_S:
+            self._acknowledged, self._acknowledged_at = self.bytes_read, now
             number = (self.bytes_read & 0xFFFFFFFF).to_bytes(4, "big")
             message = Message(MessageType.ACKNOWLEDGEMENT, 0, 0, number)
             self.transport.write(encode_message(message, chunk_stream_id=CSID_CONTROL, chunk_size=128))

@@ -23,6 +23,12 @@ class Server:
     """Ours: for its API."""
     alone: bool = False
     """Its children do not serve RTMP, and are counted apart: what makes the thumbnails."""
+    all_pids: Callable[[], list[int]] | None = None
+    """Of all the form's processes, but for their children, and for databases."""
+
+    def processes(self) -> list[int]:
+        return self.all_pids() if self.all_pids is not None else [self.pid]
+
     keys: tuple[str, ...] = ()
     """Each of a stream of its own."""
 

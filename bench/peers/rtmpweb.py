@@ -82,7 +82,10 @@ def _production(template: Template, folder: Path, settings: dict[str, str]) -> I
     try:
         whole.start()
         whole.manage(*OPEN)
-        yield Server(whole.nodes[NODE].pid, whole.rtmp, APP, lambda: whole.log, whole, alone=True)
+        pids = [part.pid for part in whole.processes]
+        yield Server(
+            whole.nodes[NODE].pid, whole.rtmp, APP, lambda: whole.log, whole, alone=True, all_pids=lambda: pids
+        )
     finally:
         whole.stop()
 
