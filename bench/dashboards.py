@@ -102,7 +102,7 @@ def measure(start: Start, seconds: float) -> Figures:
         "busy_cores": walls.cpu,
         "delay_p99_ms": percentile(window.delays_ms, 0.99),
         "generator_cores": window.own_cpu,
-        "lost": window.missing + len(window.errors) + sum(wall.closed is not None for wall in walls.walls),
+        "lost": window.missing + len(window.errors) + sum(bool(wall.closed) for wall in walls.walls),
         "other_cores": 0.0,
     }
 
