@@ -6,12 +6,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from bench import analytics, bars, cases, dashboards, hold, rush, slowplayer, table
 from bench.cases import FLUSHES_MS, TABLE, Field
 from bench.load.client import Refused
-from bench.peers import rtmpweb
+from bench.peers import Start, another, rtmpweb
 from bench.table import Contest
 
 MICRO = Path(__file__).parent / "micro"
@@ -78,13 +79,17 @@ def _contests(act: argparse.ArgumentParser, choose: Callable[[Field, argparse.Na
     act.add_argument("--rounds", type=int, default=1, help="of each case; their medians are shown (1)")
     act.add_argument("--against", choices=["nginx", "none"], default="nginx")
     act.add_argument("--form", choices=list(rtmpweb.FORMS), default="node", help="of rtmpweb (node)")
+    peer = act.add_argument_group("another server, which runs already, in the same rounds")
+    peer.add_argument("--peer", metavar="URL", help="rtmp://HOST:PORT/APP, where anybody may publish and play")
+    peer.add_argument("--peer-pid", type=int, metavar="PID", help="of the process whose CPU time counts")
+    peer.add_argument("--peer-name", default="peer", metavar="NAME", help="in the table (peer)")
     act.add_argument("--json", type=Path, metavar="FILE", help="also write every round's figures there")
     act.set_defaults(run=lambda options: compare(options, choose))
 
 
 def compare(options: argparse.Namespace, choose: Callable[[Field, argparse.Namespace], list[Contest]]) -> int:
     with closing(rtmpweb.Template()) as template:
-        contests = choose(cases.field(options.form, template, options.against), options)
+        contests = choose(cases.field_of(options.form, template, options.against, _others(options)), options)
         results = table.run_rounds(contests, options.rounds, options.seconds)
     if options.json:
         table.save(results, options.json)
@@ -92,6 +97,14 @@ def compare(options: argparse.Namespace, choose: Callable[[Field, argparse.Names
     print("\n" + bars.markdown(results))
     print(f"\nForm {options.form}; {options.rounds} rounds of {options.seconds:g} s; {noise()}")
     return 0
+
+
+def _others(options: argparse.Namespace) -> dict[str, Start]:
+    if not options.peer:
+        return {}
+    if not options.peer_pid:
+        raise SystemExit("--peer needs --peer-pid: the process whose CPU time counts.")
+    return {options.peer_name: partial(another.running, options.peer, options.peer_pid)}
 
 
 def noise() -> str:

@@ -1,8 +1,8 @@
 """Which servers meet in which cases, and the cases of the table."""
 
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from bench import dashboards, resident, rush
@@ -16,11 +16,13 @@ FLUSHES_MS = (0, 100)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The servers that may take part: rtmpweb in one form, and nginx-rtmp if it is there and wanted."""
+    """The servers that may take part: rtmpweb in one form, another that runs already, and nginx-rtmp if it is there and
+    wanted."""
 
     form: str
     template: rtmpweb.Template
     against: str
+    others: Mapping[str, Start] = field(default_factory=dict)
 
     def servers(
         self, flushes_ms: Iterable[int] = (0,), *, record: bool = False, keys: int = 0, form: str = ""
@@ -32,17 +34,18 @@ class Field:
             label = f"{rtmpweb.NAME}, flush {flush_ms} ms" if flush_ms else rtmpweb.NAME
             started = partial(rtmpweb.running, form or self.form, self.template, flush_ms, record=record, keys=keys)
             found[label] = started
+        found |= self.others
         if self.against == "nginx":
             found[nginx.NAME] = partial(nginx.running, record=record)
         return found
 
 
-def field(form: str, template: rtmpweb.Template, against: str) -> Field:
+def field_of(form: str, template: rtmpweb.Template, against: str, others: Mapping[str, Start]) -> Field:
     """Says on stderr when a wanted peer is not there."""
     if against == "nginx" and (lacking := nginx.missing()):
         print(f"Not compared: {lacking}", file=sys.stderr)
         against = "none"
-    return Field(form, template, against)
+    return Field(form, template, against, others)
 
 
 def ingest(servers: Field, publishers: int, mbps: float, chunk_size: int = 4096) -> Contest:

@@ -58,11 +58,16 @@ def pss(pids: Iterable[int]) -> int:
 
 
 def pin(pid: int, core: int) -> None:
-    """Every thread of the process and its descendants to one core; what they start later stays there too."""
+    pin_to(pid, {core})
+
+
+def pin_to(pid: int, cores: Iterable[int]) -> None:
+    """Every thread of the process and its descendants to these cores; what they start later stays there too."""
+    wanted = set(cores)
     for member in (pid, *descendants(pid)):
         for thread in (PROC / str(member) / "task").iterdir():
             with contextlib.suppress(ProcessLookupError):
-                os.sched_setaffinity(int(thread.name), {core})
+                os.sched_setaffinity(int(thread.name), wanted)
 
 
 def machine_cpu_s() -> float:

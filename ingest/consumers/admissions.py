@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -64,16 +64,20 @@ def _known() -> dict[str, Any]:
 async def admit(single: Single, permission: Permission) -> Grant:
     """What was granted. Raises Refused, NotYet, TooSlow, and what the database raises: then nothing is left of it."""
     try:
-        try:
-            await CHECKS.ask(single.ask)
-            return await TOGETHER.ask(single.ask)
-        except Apart:
-            asked = await SINGLE_CHECKS.ask(single)
-            if asked is not None:
-                await permission.ask(asked)
-            return await SINGLY.ask(single)
+        await CHECKS.ask(single.ask)
+        return await _written(single.ask, TOGETHER.ask(single.ask))
+    except Apart:
+        asked = await SINGLE_CHECKS.ask(single)
+        if asked is not None:
+            await permission.ask(asked)
+        return await _written(single.ask, SINGLY.ask(single))
+
+
+async def _written(ask: Ask, admission: Awaitable[Grant]) -> Grant:
+    try:
+        return await admission
     except AnyDatabaseError:
-        get_history().put(DiscardRow(single.ask.session))  # A commit may have gone through though its answer was lost.
+        get_history().put(DiscardRow(ask.session))  # A commit may have gone through although its answer was lost.
         raise
 
 

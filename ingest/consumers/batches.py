@@ -25,7 +25,7 @@ A = TypeVar("A")
 MOST = 64
 """Questions in a batch: more take a transaction longer than others should wait for it."""
 GATHER_S = 0.05
-"""Between the beginnings of two batches, so that under load each has more in it."""
+"""Between the beginnings of two batches, unless as many wait as a batch takes: so under load each has more in it."""
 WEIGHT = 0.25
 """Of the latest batch in what a batch takes."""
 
@@ -91,6 +91,8 @@ class _Queue(Generic[Q, A]):
         self._began = -math.inf
         self._batch_s = 0.0
         self._expiry: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        """Of a batch that is about to begin."""
         self._task: asyncio.Task[None] | None = None
 
     def put(self, question: Q) -> _Asked[Q, A]:
@@ -101,7 +103,7 @@ class _Queue(Generic[Q, A]):
             raise TooSlow
         asked = _Asked[Q, A](question, self._loop)
         self._waiting.append(asked)
-        if not self._is_busy:
+        if not self._is_busy or (self._timer is not None and len(self._waiting) == most):
             self._begin_soon()
         if self._expiry is None:
             self._expiry = self._loop.call_later(database.LIMIT_S, self._expire)
@@ -117,9 +119,13 @@ class _Queue(Generic[Q, A]):
 
     def _begin_soon(self) -> None:
         self._is_busy = True
-        self._loop.call_at(self._began + GATHER_S, self._begin)
+        if self._timer is not None:
+            self._timer.cancel()
+        is_whole = len(self._waiting) >= self._batches.most
+        self._timer = self._loop.call_at(-math.inf if is_whole else self._began + GATHER_S, self._begin)
 
     def _begin(self) -> None:
+        self._timer = None
         batch: list[_Asked[Q, A]] = []
         while self._waiting and len(batch) < self._batches.most:
             asked = self._waiting.popleft()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from ingest.consumers import database
+from ingest.consumers import batches, database
 from ingest.consumers.batches import Batches
 from ingest.consumers.database import READ, TooSlow
 from tests.ingest.faults import held, limited
@@ -88,6 +88,15 @@ async def test_a_batch_has_a_bound(desk: Desk) -> None:
     desk.gate.set()
     assert await over(first, *others) == ["FIRST", *"ABCDEFG"]
     assert [len(batch) for batch in desk.asked] == [1, 3, 3, 1]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+async def test_a_whole_batch_waits_for_no_more(desk: Desk, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(batches, "GATHER_S", 60.0)
+    desk.batches.most = most
+    assert await over(*desk.ask("first")) == ["FIRST"]
+    assert await over(*desk.ask(*"abcdef")) == [*"ABCDEF"]
+    assert [len(batch) for batch in desk.asked[1:]] == [most] * (6 // most)
 
 
 async def test_what_fails_as_a_whole_fails_for_all_of_it(desk: Desk) -> None:
