@@ -19,7 +19,8 @@ MICRO = Path(__file__).parent / "micro"
 
 
 def main(words: list[str]) -> int:
-    options = parser().parse_args(words or ["table"])
+    is_table = not words or (words[0].startswith("--") and words[0] != "--help")
+    options = parser().parse_args(["table", *words] if is_table else words)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)

@@ -62,6 +62,7 @@ BARS = [
     ),
     Bar("1000 players within 2 s", "refused", 0, "refused"),
     Bar("1000 players within 2 s", "last_s", 5, "s until the last is in"),
+    Bar("the second of 300 streams", "tick_ms", 15, "ms"),
     Bar("nobody connected, embedded", "busy_cores", 0.02, "cores"),
     Bar("nobody connected, embedded", "pss_mb", 280, "MB"),
     Bar("nobody connected, production", "pss_mb", 700, "MB"),

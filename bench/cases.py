@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from bench import dashboards, resident, rush
+from bench import dashboards, resident, rush, ticks
 from bench.load.cycles import CLIENTS, NAMES
 from bench.measure import Case, Measure, connect_cycles
 from bench.peers import Start, nginx, rtmpweb
@@ -106,6 +106,7 @@ TABLE: dict[str, Callable[[Field], Contest]] = {
         measure=rush.PLAY.measure,
         form="node",
     ),
+    "tick": partial(alone, name=f"the second of {ticks.STREAMS} streams", measure=ticks.measure, form="node"),
     "quiet-embedded": partial(alone, name="nobody connected, embedded", measure=resident.quiet, form="embedded"),
     "quiet-production": partial(alone, name="nobody connected, production", measure=resident.quiet, form="production"),
     "waiting-players": partial(alone, name="players that wait", measure=resident.Waiting("play").measure, form="node"),

@@ -45,6 +45,7 @@ FIGURES = {
     "last_s": "from the first one's coming to the last one's answer",
     "slowest_s": "from one's coming to its answer, the worst",
     "cpu_ms_each": "CPU milliseconds of the server for each that came, with all else that it did meanwhile",
+    "tick_ms": "of the event loop, once a second, ms",
     "busy_cores": "what all processes use of a core with nobody connected",
     "pss_mb": "of all processes, what they share counted once, MB",
     "kb_each": "resident memory for each connection more, kB",

@@ -19,6 +19,7 @@ from bench.peers import Start
 COLUMNS = {
     "cores": ("busy_cores", "{:.3f}"),
     "PSS MB": ("pss_mb", "{:.0f}"),
+    "tick ms": ("tick_ms", "{:.1f}"),
     "kB each": ("kb_each", "{:.1f}"),
     "refused": ("refused", "{:.0f}"),
     "last s": ("last_s", "{:.2f}"),

@@ -96,8 +96,10 @@ class Playing(Player):
     # --- What time brings about ---
 
     def look(self, now: float) -> None:
-        super().look(now)
         subscriber, connection = self.subscriber, self.connection
+        if self.switch is None and subscriber.last_shed is None and self.live.publisher is not None:
+            return  # Nearly all, always.
+        super().look(now)
         if subscriber.is_too_slow(now):
             connection.stop_session(self, "too_slow")
         elif self._is_to_be_warned(now):
