@@ -8,16 +8,20 @@ from functools import partial
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from ingest.consumers import database
+from ingest.history import HistoryWriter
 from ingest.models import Application, HealthOverride, Lease, Node, Session, Stream, StreamKey
 from ingest.services import admission, group_admission, keys, leases
 from ingest.services.admission import Grant, NotYet
 from ingest.services.group_admission import Apart, Ask
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
+from tests.ingest.control import Connection
+from tests.ingest.faults import held, until_queued
 from tests.ingest.simultaneous import Work, at_once
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -273,3 +277,28 @@ def test_a_lease_that_another_holds_just_now_stands_in_nobodys_way(live: Applica
     work.finish()
     locked = Apart if connection.vendor == "postgresql" else Grant
     assert [type(answer) for answer in answers] == [Grant, locked, Grant]
+
+
+@pytest.mark.both_forms
+@pytest.mark.django_db(transaction=True)
+async def test_encoders_that_wait_for_the_database_are_admitted_at_once(process: HistoryWriter, stream: Stream) -> None:
+    """Each by its own answer; the moment that their rows have is that of their one transaction."""
+    secrets = [await sync_to_async(key_of)("live", f"rush{number}") for number in range(SEVERAL)]
+    encoders = [Connection() for _ in (*secrets, "unknown")]
+    for encoder in encoders:
+        assert (await encoder.connect())["type"] == "rtmp.accept"
+    with held(database.WRITE):
+        first, *others = encoders
+        await first.tell(first.publish_event(secrets[0]))
+        await until_queued(database.WRITE, 1)
+        for encoder, secret in zip(others, [*secrets[1:], "rk_nobody"], strict=True):
+            await encoder.tell(encoder.publish_event(secret))
+        assert (await encoders[-1].answer())["code"] == "NetStream.Publish.Denied"
+    answers = [await encoder.answer() for encoder in encoders[:-1]]
+    assert {answer["type"] for answer in answers} == {"rtmp.publish.accept"}
+    assert len({answer["path"] for answer in answers}) == SEVERAL
+    moments = [at async for at in Session.objects.order_by("started_at").values_list("started_at", flat=True)]
+    assert len(moments) == SEVERAL
+    assert len(set(moments)) == 2
+    for encoder in encoders:
+        await encoder.disconnect()
