@@ -53,7 +53,7 @@ class Batches(Generic[Q, A]):
         loop = asyncio.get_running_loop()
         queue = self._queues.get(loop)
         if queue is None:
-            queue = self._queues[loop] = _Queue(self, loop)
+            queue = self._queues[loop] = _Queue(self)
         asked = queue.put(question)
         try:
             return await asked.future
@@ -80,11 +80,10 @@ class _Asked(Generic[Q, A]):
 
 
 class _Queue(Generic[Q, A]):
-    """Of one event loop."""
+    """Of one event loop, which it does not hold."""
 
-    def __init__(self, batches: Batches[Q, A], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, batches: Batches[Q, A]) -> None:
         self._batches = batches
-        self._loop = loop
         self._waiting: deque[_Asked[Q, A]] = deque()
         self._is_busy = False
         """A batch is under way, or about to begin."""
@@ -101,28 +100,30 @@ class _Queue(Generic[Q, A]):
         ahead = len(self._waiting)
         if ahead >= database.MAX_UNDONE or (ahead >= most and ahead / most * self._batch_s > database.LIMIT_S):
             raise TooSlow
-        asked = _Asked[Q, A](question, self._loop)
+        loop = asyncio.get_running_loop()
+        asked = _Asked[Q, A](question, loop)
         self._waiting.append(asked)
         if not self._is_busy or (self._timer is not None and len(self._waiting) == most):
             self._begin_soon()
         if self._expiry is None:
-            self._expiry = self._loop.call_later(database.LIMIT_S, self._expire)
+            self._expiry = loop.call_later(database.LIMIT_S, self._expire)
         return asked
 
     def _expire(self) -> None:
         """Who has waited for too long waits no more."""
-        now = self._loop.time()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         while self._waiting and self._waiting[0].at + database.LIMIT_S <= now:
             self._waiting.popleft().give_up()
         first = self._waiting[0].at if self._waiting else None
-        self._expiry = None if first is None else self._loop.call_at(first + database.LIMIT_S, self._expire)
+        self._expiry = None if first is None else loop.call_at(first + database.LIMIT_S, self._expire)
 
     def _begin_soon(self) -> None:
         self._is_busy = True
         if self._timer is not None:
             self._timer.cancel()
         is_whole = len(self._waiting) >= self._batches.most
-        self._timer = self._loop.call_at(-math.inf if is_whole else self._began + GATHER_S, self._begin)
+        self._timer = asyncio.get_running_loop().call_at(-math.inf if is_whole else self._began + GATHER_S, self._begin)
 
     def _begin(self) -> None:
         self._timer = None
@@ -134,10 +135,11 @@ class _Queue(Generic[Q, A]):
         if not batch:
             self._is_busy = False
             return
-        self._began = self._loop.time()
+        loop = asyncio.get_running_loop()
+        self._began = loop.time()
         until = monotonic() + database.LIMIT_S
-        timer = self._loop.call_later(database.LIMIT_S, self._give_up, batch)
-        self._task = self._loop.create_task(self._decide(batch, until, timer))
+        timer = loop.call_later(database.LIMIT_S, self._give_up, batch)
+        self._task = loop.create_task(self._decide(batch, until, timer))
 
     @staticmethod
     def _give_up(batch: Sequence[_Asked[Q, A]]) -> None:
@@ -150,8 +152,8 @@ class _Queue(Generic[Q, A]):
         except Exception as error:
             answers = [error] * len(batch)
         timer.cancel()
-        self._batch_s += WEIGHT * (self._loop.time() - self._began - self._batch_s)
-        self._is_busy = False
+        self._batch_s += WEIGHT * (asyncio.get_running_loop().time() - self._began - self._batch_s)
+        self._is_busy, self._task = False, None
         if self._waiting:
             self._begin_soon()
         for asked, answer in zip(batch, answers, strict=True):
