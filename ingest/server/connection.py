@@ -47,6 +47,40 @@ RATES = (
 class Connection(asyncio.BufferedProtocol):
     """The asyncio shell around one `ServerConnection`."""
 
+    __slots__ = (
+        "_backlog",
+        "_batching",
+        "_greeted",
+        "_is_read_once",
+        "_ping_timestamp",
+        "_reading_paused",
+        "allowances",
+        "close_at",
+        "control",
+        "ending",
+        "flash_ver",
+        "idle_since",
+        "is_of_use",
+        "last_received",
+        "local",
+        "look_at",
+        "loop",
+        "lost",
+        "opened",
+        "outlet",
+        "peer",
+        "ping_sent",
+        "pinged_at",
+        "read_fd",
+        "ready_since",
+        "round_trip_ms",
+        "rtmp",
+        "scheme",
+        "server",
+        "sessions",
+        "transport",
+    )
+
     transport: asyncio.Transport
     rtmp: ServerConnection
     outlet: Outlet

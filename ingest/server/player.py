@@ -32,6 +32,16 @@ class Player:
     What is asked for is answered by its statuses; False: it can't be done here, and the client is told so.
     """
 
+    __slots__ = (
+        "connection",
+        "is_complete",
+        "path",
+        "paused_since",
+        "session_id",
+        "stream_id",
+        "switch",
+    )
+
     event = "rtmp.stop"
 
     def __init__(self, connection: Link, stream_id: int, session_id: str, path: str) -> None:

@@ -30,6 +30,21 @@ MOST_AWAY_MS: Final = 60_000
 class Playing(Player):
     """A play session from its accept to its end. Without a publisher it waits in silence."""
 
+    __slots__ = (
+        "_batch_bytes",
+        "_began",
+        "_finished",
+        "_length_ms",
+        "_outlet",
+        "_passage",
+        "_queued",
+        "_stopped",
+        "_warned_at",
+        "live",
+        "subscriber",
+        "unwanted",
+    )
+
     def __init__(
         self,
         connection: Link,
