@@ -26,6 +26,8 @@ MOST = 64
 """Questions in a batch: more take a transaction longer than others should wait for it."""
 GATHER_S = 0.05
 """Between the beginnings of two batches, unless as many wait as a batch takes: so under load each has more in it."""
+A_TURN = 8
+"""Answers in a turn of the loop. What follows each takes a millisecond or two, and media go on between two turns."""
 WEIGHT = 0.25
 """Of the latest batch in what a batch takes."""
 
@@ -156,7 +158,11 @@ class _Queue(Generic[Q, A]):
         self._is_busy, self._task = False, None
         if self._waiting:
             self._begin_soon()
-        for asked, answer in zip(batch, answers, strict=True):
+        self._tell(deque(zip(batch, answers, strict=True)))
+
+    def _tell(self, answered: deque[tuple[_Asked[Q, A], A | Exception]]) -> None:
+        for _ in range(min(A_TURN, len(answered))):
+            asked, answer = answered.popleft()
             if asked.future.done():
                 if not asked.ticket.abandoned and not isinstance(answer, Exception):
                     self._batches.undo(asked.question, answer)  # It was delivered, and who asked has gone meanwhile.
@@ -164,6 +170,8 @@ class _Queue(Generic[Q, A]):
                 asked.future.set_exception(answer)
             else:
                 asked.future.set_result(answer)
+        if answered:
+            asyncio.get_running_loop().call_soon(self._tell, answered)
 
     def _answers(self, batch: Sequence[_Asked[Q, A]], until: float) -> Sequence[A | Exception]:
         """In the thread. Who gave up before it began is not asked about."""

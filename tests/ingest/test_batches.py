@@ -3,6 +3,7 @@
 import asyncio
 import random
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
@@ -97,6 +98,31 @@ async def test_a_whole_batch_waits_for_no_more(desk: Desk, monkeypatch: pytest.M
     assert await over(*desk.ask("first")) == ["FIRST"]
     assert await over(*desk.ask(*"abcdef")) == [*"ABCDEF"]
     assert [len(batch) for batch in desk.asked[1:]] == [most] * (6 // most)
+
+
+async def test_a_few_answers_come_in_each_turn_of_the_loop(desk: Desk) -> None:
+    turns, at = [0], list[int]()
+
+    async def count() -> None:
+        while True:
+            await asyncio.sleep(0)
+            turns[0] += 1
+
+    async def one(number: int) -> None:
+        await desk.batches.ask(f"{number}")
+        at.append(turns[0])
+
+    first = await desk.busy()
+    asking = [asyncio.create_task(one(number)) for number in range(64)]
+    counting = asyncio.create_task(count())
+    await asyncio.sleep(0)
+    desk.gate.set()
+    await over(first)
+    await asyncio.wait_for(asyncio.gather(*asking), 10)
+    counting.cancel()
+    assert len(at) == 64
+    assert max(Counter(at).values()) <= batches.A_TURN
+    assert at == sorted(at)
 
 
 async def test_what_fails_as_a_whole_fails_for_all_of_it(desk: Desk) -> None:
