@@ -211,7 +211,7 @@ class Upkeep:
             self._read_bans()
             shared = sharedclock.look()
             due = revocation.due(node=self.node, now=clock.utc_now()) if anyone else []
-            rules = judging.rules(streams=set(streams.values())) if streams else {}
+            rules = judging.rules_on(node=self.node) if streams else {}
             gone = elsewhere.told(paths=waiting, node=self.node, now=shared) if waiting else {}
             return due, nodes.drain(name=self.node), rules, gone
 

@@ -1,14 +1,16 @@
 """Bans as rows: who imposed them, until when, and who lifted them. What they do is in `ingest.services.guard`."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ValidationError
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, DateTimeField, Max, QuerySet, Value
 
 from ingest.addresses import unit
 from ingest.models import Ban
 from ingest.services.guard import Guard, KnownBan
+from ingest.services.prepared import Given, Prepared
 
 
 def unit_of(text: str) -> str:
@@ -39,10 +41,9 @@ def tell(guard: Guard, *, now: datetime, before: Mark | None = None) -> Mark:
 
     So that a look each second costs a node next to nothing, however many there are.
     """
-    rows = Ban.objects.filter(until__gt=now)
-    mark = tuple(rows.aggregate(Count("pk"), Max("pk"), Max("lifted_at")).values())
+    mark: Mark = tuple(_MARK.ask(now=now))
     if mark != before:
-        fields = rows.order_by("-until").values_list("address", "at", "until", "lifted_at")
+        fields = Ban.objects.filter(until__gt=now).order_by("-until").values_list("address", "at", "until", "lifted_at")
         guard.settle(
             [
                 KnownBan(address, at.timestamp(), until.timestamp(), lifted_at is not None)
@@ -51,6 +52,15 @@ def tell(guard: Guard, *, now: datetime, before: Mark | None = None) -> Mark:
             now.timestamp(),
         )
     return mark
+
+
+def _mark() -> "QuerySet[Ban, Any]":
+    not_over = Ban.objects.filter(until__gt=Given("now", DateTimeField())).order_by()
+    of_all = not_over.values(of_all=Value(1)).annotate(count=Count("pk"), latest=Max("pk"), lifted=Max("lifted_at"))
+    return of_all.values_list("count", "latest", "lifted")
+
+
+_MARK = Prepared(_mark)
 
 
 def impose(*, address: str, seconds: float, now: datetime, guesses: int = 0, node: str = "") -> Ban:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import Expression, Q
 from django.utils import timezone
 
 from ingest.contracts import LoginAnswer
@@ -154,7 +154,7 @@ def state(*, login: EncoderLogin, now: datetime | None = None) -> State:
     return "active"
 
 
-def gone(now: datetime) -> Q:
+def gone(now: datetime | Expression) -> Q:
     """Of sessions: those whose log-in lets nobody publish any more."""
     return Q(login__revoked_at__isnull=False) | Q(login__enabled=False) | Q(login__expires_at__lte=now)
 

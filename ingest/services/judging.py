@@ -3,12 +3,14 @@
 import uuid
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any, Final
 
-from django.db.models import F, Q, Window
+from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from ingest.contracts import SERVER_ENDS, HealthRule
 from ingest.models import HealthOverride, Session
+from ingest.services.prepared import Given, Prepared
 
 FLAPPING = timedelta(minutes=10)
 MOST_PUBLISHES = 20
@@ -20,10 +22,29 @@ Rules = dict[str, HealthRule]
 
 def rules(*, streams: Iterable[int]) -> dict[int, Rules]:
     """Of each of the streams that has any."""
+    return _by_stream(HealthOverride.objects.filter(stream__in=streams).values_list(*RULE))
+
+
+def rules_on(*, node: str) -> dict[int, Rules]:
+    """Of each of the streams that the node publishes, if it has any: asked each second."""
+    return _by_stream(_RULES_ON.ask(node=node))
+
+
+def _rules_on() -> "QuerySet[HealthOverride, Any]":
+    here = Session.objects.filter(node__name=Given("node", CharField()), ended_at__isnull=True)
+    published = here.filter(stream=OuterRef("stream"), kind=Session.Kind.PUBLISH)
+    return HealthOverride.objects.filter(Exists(published)).order_by().values_list(*RULE)
+
+
+RULE: Final = ("stream", "check_code", "enabled", "warning", "bad", "hold_s")
+_RULES_ON = Prepared(_rules_on)
+
+
+def _by_stream(rows: Iterable[tuple[Any, ...]]) -> dict[int, Rules]:
     found: dict[int, Rules] = {}
-    for row in HealthOverride.objects.filter(stream__in=streams):
-        rule: HealthRule = {"enabled": row.enabled, "warning": row.warning, "bad": row.bad, "hold_s": row.hold_s}
-        found.setdefault(row.stream_id, {})[row.check_code] = rule
+    for stream, check, enabled, warning, bad, hold_s in rows:
+        rule: HealthRule = {"enabled": enabled, "warning": warning, "bad": bad, "hold_s": hold_s}
+        found.setdefault(stream, {})[check] = rule
     return found
 
 

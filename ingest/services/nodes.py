@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, transaction
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import CharField, Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from ingest import clean, sharedclock
@@ -22,6 +22,7 @@ from ingest.contracts import Issue
 from ingest.models import Node, Session
 from ingest.services import processes, sessions
 from ingest.services.installation import StartError
+from ingest.services.prepared import Given, Prepared
 
 logger = logging.getLogger(__name__)
 
@@ -224,8 +225,16 @@ def cancel_drain(*, name: str) -> Node:
 
 def drain(*, name: str) -> Drain | None:
     """What is asked of the node now."""
-    asked = Node.objects.filter(name=name).values_list("drain_requested_at", "drain_grace_s").first()
-    return Drain(asked[0], asked[1]) if asked and asked[0] else None
+    asked = [Drain(*row) for row in _DRAIN.ask(name=name)]
+    return asked[0] if asked else None
+
+
+def _drain() -> "QuerySet[Node, Any]":
+    asked = Node.objects.filter(name=Given("name", CharField()), drain_requested_at__isnull=False)
+    return asked.values_list("drain_requested_at", "drain_grace_s")
+
+
+_DRAIN = Prepared(_drain)
 
 
 def forget(*, name: str) -> Node:

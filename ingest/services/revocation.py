@@ -3,13 +3,15 @@
 import uuid
 from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import CharField, DateTimeField, Exists, OuterRef, Q, QuerySet
 
 from ingest import trials
 from ingest.contracts import END_REASONS, EndReason
 from ingest.models import Application, Recording, Session, Stream
 from ingest.services import encoderlogin
+from ingest.services.prepared import Given, Prepared
 
 ASKED_AT_ONCE = 1000
 """Sessions in one query: a node may have ten thousand players."""
@@ -23,6 +25,13 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
     recording that belongs to no stream may go on, and so may who waits for a name that anyone may come to publish,
     unless a stream of that name is disabled.
     """
+    test_over = now - trials.MOST
+    rows = _DUE.ask(node=node, now=now, test_over=test_over)
+    return [(pk, _reason(asked, is_over=is_test and started <= test_over)) for pk, asked, is_test, started in rows]
+
+
+def _due() -> "QuerySet[Session, Any]":
+    now, test_over = Given("now", DateTimeField()), Given("test_over", DateTimeField())
     key_gone = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
     key_deleted = Q(
         kind=Session.Kind.PUBLISH,
@@ -38,9 +47,8 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
     )
     disabled = Stream.objects.filter(name=OuterRef("name"), application__name=OuterRef("app"), enabled=False)
     awaits = Q(kind=Session.Kind.PLAY) & Exists(of_open) & ~Exists(disabled)
-    test_over = now - trials.MOST
-    rows = (
-        Session.objects.filter(node__name=node, ended_at__isnull=True)
+    return (
+        Session.objects.filter(node__name=Given("node", CharField()), ended_at__isnull=True)
         .filter(
             ~Q(stop_requested="")
             | Q(key__enabled=False)
@@ -56,7 +64,9 @@ def due(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
         .order_by()
         .values_list("pk", "stop_requested", "is_test", "started_at")
     )
-    return [(pk, _reason(asked, is_over=is_test and started <= test_over)) for pk, asked, is_test, started in rows]
+
+
+_DUE = Prepared(_due)
 
 
 def _reason(asked: str, *, is_over: bool) -> EndReason:
