@@ -64,7 +64,7 @@ def test_a_value_within_an_inner_query(several: list[Session]) -> None:
 
 
 def test_a_count_of_nothing_is_a_row(db: None) -> None:
-    counted = Ban.objects.values(of_all=Value(1)).annotate(count=Count("pk"), latest=Max("until"))
+    counted = Ban.objects.order_by().values(of_all=Value(1)).annotate(count=Count("pk"), latest=Max("until"))
     assert Prepared(lambda: counted.values_list("count", "latest")).ask() == [(0, None)]
 
 
