@@ -27,8 +27,8 @@ class Field:
     def servers(
         self, flushes_ms: Iterable[int] = (0,), *, record: bool = False, keys: int = 0, form: str = ""
     ) -> dict[str, Start]:
-        """rtmpweb once for each flush interval; the peer last, with which they are compared. `record`: all streams.
-        `keys`: so many streams have one, with the peer there are none. `form`: in place of the usual one."""
+        """rtmpweb once for each flush interval, then the others. `record`: all streams. `keys`: so many streams have
+        one, with another server there are none. `form`: in place of the usual one."""
         found: dict[str, Start] = {}
         for flush_ms in flushes_ms:
             label = f"{rtmpweb.NAME}, flush {flush_ms} ms" if flush_ms else rtmpweb.NAME
@@ -38,6 +38,11 @@ class Field:
         if self.against == "nginx":
             found[nginx.NAME] = partial(nginx.running, record=record)
         return found
+
+    @property
+    def peer(self) -> str:
+        """With which the others are compared; "" if there is none."""
+        return nginx.NAME if self.against == "nginx" else next(iter(self.others), "")
 
 
 def field_of(form: str, template: rtmpweb.Template, against: str, others: Mapping[str, Start]) -> Field:
@@ -50,25 +55,25 @@ def field_of(form: str, template: rtmpweb.Template, against: str, others: Mappin
 
 def ingest(servers: Field, publishers: int, mbps: float, chunk_size: int = 4096) -> Contest:
     name = f"ingest {publishers}x{mbps:g} Mbps, chunk {chunk_size}"
-    return Contest(name, Case(publishers, mbps, chunk_size).measure, servers.servers())
+    return Contest(name, Case(publishers, mbps, chunk_size).measure, servers.servers(), servers.peer)
 
 
 def played(servers: Field, publishers: int, mbps: float) -> Contest:
     """Each publisher has a player, and is recorded."""
     name = f"played and recorded {publishers}x{mbps:g} Mbps"
     case = Case(publishers, mbps, players=publishers, each=True)
-    return Contest(name, case.measure, servers.servers(record=True))
+    return Contest(name, case.measure, servers.servers(record=True), servers.peer)
 
 
 def fanout(servers: Field, players: int, mbps: float, flushes_ms: Iterable[int] = FLUSHES_MS) -> Contest:
     name = f"fan-out {players}x{mbps:g} Mbps"
-    return Contest(name, Case(1, mbps, players=players).measure, servers.servers(flushes_ms))
+    return Contest(name, Case(1, mbps, players=players).measure, servers.servers(flushes_ms), servers.peer)
 
 
 def connect(servers: Field, form: str = "") -> Contest:
     """Each with a key, where there are keys."""
     several = servers.servers(keys=CLIENTS * NAMES, form=form)
-    return Contest(f"connect cycles {form}".strip(), connect_cycles, several, compared="cycles_per_cpu_s")
+    return Contest(f"connect cycles {form}".strip(), connect_cycles, several, servers.peer, "cycles_per_cpu_s")
 
 
 def alone(servers: Field, name: str, measure: Measure, form: str, keys: int = 0) -> Contest:

@@ -55,7 +55,9 @@ class Contest:
     name: str
     measure: Measure
     servers: Mapping[str, Start]
-    """By the names in the table; the last is what the others are compared with."""
+    """By the names in the table."""
+    peer: str = ""
+    """The one of them that the others are compared with, if any."""
     compared: str = "cpu_s_per_gb"
     """The figure of the ratio."""
 
@@ -82,15 +84,15 @@ class Result:
         return f"{'' if self._calm(server) else '~'}{median(ratios):.2f}" if ratios else ""
 
     def ratios(self, server: str) -> list[float]:
-        """To the contest's last server, if this is another, of each round. Rounds with noise are left out if there are
-        others: a server that gets its core late handles more at once, and looks cheaper.
+        """To the contest's peer, of each round. Rounds with noise are left out if there are others: a server that gets
+        its core late handles more at once, and looks cheaper.
         """
         name = self.contest.compared
         return [ours[name] / theirs[name] for ours, theirs in self._calm(server) or self._pairs(server)]
 
     def _pairs(self, server: str) -> list[tuple[Figures, Figures]]:
-        peer = list(self.rounds)[-1]
-        if server == peer or server not in self.rounds:
+        peer = self.contest.peer
+        if not peer or server == peer or server not in self.rounds:
             return []
         return list(zip(self.rounds[server], self.rounds[peer], strict=True))
 

@@ -14,7 +14,7 @@ def result(name: str, figure: str, ours: list[float], theirs: list[float] | None
         return [{figure: value, "other_cores": 0.0} for value in values]
 
     servers = {rtmpweb.NAME: rounds(ours)} | ({nginx.NAME: rounds(theirs)} if theirs else {})
-    return Result(Contest(name, lambda start, seconds: {}, {}), servers)
+    return Result(Contest(name, lambda start, seconds: {}, {}, nginx.NAME if theirs else ""), servers)
 
 
 def test_a_ratio_is_the_median_of_rounds() -> None:
@@ -25,6 +25,14 @@ def test_a_ratio_is_the_median_of_rounds() -> None:
 def test_some_are_to_be_large() -> None:
     (kept,) = lines([result("connect cycles node", "cycles_per_cpu_s", [300.0, 260.0, 240.0])])
     assert kept[1:] == [">= 250", "260", "240 to 300", "yes"]
+
+
+def test_a_form_of_our_own_is_no_peer() -> None:
+    field = Field("node", cast("rtmpweb.Template", None), "none")
+    contest = TABLE["fanout-300x5"](field)
+    rounds: list[Figures] = [{"cpu_s_per_gb": 1.0, "other_cores": 0.0}]
+    assert len(contest.servers) > 1
+    assert lines([Result(contest, dict.fromkeys(contest.servers, rounds))]) == []
 
 
 def test_a_figure_at_its_bound_is_kept() -> None:

@@ -14,7 +14,7 @@ def figures(cost: float, others: float = 0.0) -> Figures:
 
 
 def result(ours: list[Figures], theirs: list[Figures]) -> Result:
-    contest = Contest("ingest", lambda start, seconds: {}, {})
+    contest = Contest("ingest", lambda start, seconds: {}, {}, "theirs")
     return Result(contest, {"ours": ours, "theirs": theirs})
 
 
@@ -38,7 +38,7 @@ def test_a_ratio_of_noise_alone_says_so() -> None:
 
 def test_other_figures_make_another_table() -> None:
     ingest = result([figures(2)], [figures(1)])
-    connect = Contest("connect", lambda start, seconds: {}, {}, compared="cycles_per_cpu_s")
+    connect = Contest("connect", lambda start, seconds: {}, {}, "theirs", "cycles_per_cpu_s")
     cycles: list[Figures] = [{"cycles_per_cpu_s": 70, "other_cores": 0}]
     first, second = markdown([ingest, Result(connect, {"ours": cycles, "theirs": cycles})]).split("\n\n")
     assert first.splitlines()[0] == "| case | server | ratio | CPU s/GB | lost | others |"
@@ -59,7 +59,11 @@ def test_rounds_are_interleaved(tmp_path: Path) -> None:
         return figures(seconds)
 
     servers = {name: start_of(name) for name in ("ours", "theirs")}
-    results = run_rounds([Contest("first", measure, servers), Contest("second", measure, servers)], rounds=2, seconds=5)
+    results = run_rounds(
+        [Contest("first", measure, servers, "theirs"), Contest("second", measure, servers, "theirs")],
+        rounds=2,
+        seconds=5,
+    )
     assert order == ["ours", "theirs"] * 4
     lines = markdown(results).splitlines()
     assert [line.split(" | ")[:3] for line in lines[2:]] == [
