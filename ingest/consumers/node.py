@@ -4,12 +4,14 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from channels.exceptions import StopConsumer
 from django.conf import settings
 
 from ingest import clock, trials
-from ingest.consumers import guarding, judged, pages, recorder, recordings
+from ingest.consumers import groups, guarding, judged, pages, recorder, recordings
 from ingest.consumers.active import ACTIVE, AWAITED, DRAINING, of_node
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.counts import COUNTS
@@ -56,9 +58,10 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         self.care: recordings.Care | None = None
         """Of its recordings."""
         self.shown: dict[int, StreamSnapshot] = {}
-        """The last tick's snapshots, by stream id,"""
+        """The snapshots of the last tick that pages were sent, by stream id,"""
         self.shown_at: float | None = None
         """and when that was."""
+        self.showing = False
         self.issues: list[Issue] = []
         """The node's own, of the last tick."""
         self.wall = WallFeed()
@@ -141,7 +144,9 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
             recorder.overcrowded(refused["address"], self.node, refused["count"])
         compact = {sample.stream: _compact(sample) for sample in samples}
         figures: NodeFigures = {**event["figures"], "records": self._records(), "counts": COUNTS.figures}
-        await self._send_pages(figures, streams, compact)
+        if not self.showing:
+            self.showing = True
+            self.spawn(self._show(figures, streams, compact))
         if not self.storing:
             self.storing = True
             self.spawn(self._store(figures, known, compact))
@@ -158,22 +163,31 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
             "telemetry_failing_since": telemetry.failing_since if telemetry is not None else None,
         }
 
-    async def _send_pages(
+    async def _show(
         self, figures: NodeFigures, streams: Sequence[StreamSnapshot], compact: Mapping[int, CompactSample]
     ) -> None:
-        """What changed to the wall, each stream to its own page; nothing is serialised that nobody looks at."""
+        """What changed to the wall, each stream to its own page; nothing is serialised that nobody looks at. A layer
+        that is slow misses ticks rather than delaying them."""
         at = figures["at"]
-        former, self.shown = self.shown, {snapshot["id"]: snapshot for snapshot in streams}
-        prior, self.shown_at = self.shown_at, at
-        gone = [stream for stream in former if stream not in self.shown]
-        if pages.watched(pages.WALL):
-            changes = await self.wall.changes(former, self.shown)
-            shown = node_card(figures)
-            update = pages.update(self.node, at=at, prior=prior, nodes=[shown], streams=changes, gone=gone)
-            pages.send_message(pages.WALL, update)
-        for stream in pages.watched_streams((*self.shown, *gone)):
-            sample = pages.sample_text(at=at, stream=self.shown.get(stream), sample=compact.get(stream))
-            pages.send(pages.stream_group(stream), "stream.sample", sample)
+        former, shown = self.shown, {snapshot["id"]: snapshot for snapshot in streams}
+        gone = [stream for stream in former if stream not in shown]
+        own = {pages.stream_group(stream): stream for stream in (*shown, *gone)}
+        try:
+            watched = await groups.with_members([pages.WALL, *own])
+            prior, self.shown, self.shown_at = self.shown_at, shown, at
+            if pages.WALL in watched:
+                changes = await self.wall.changes(former, shown)
+                update = pages.update(
+                    self.node, at=at, prior=prior, nodes=[node_card(figures)], streams=changes, gone=gone
+                )
+                groups.send(pages.WALL, lambda: update)
+            for group in watched:
+                if group in own:
+                    groups.send(group, partial(_sample, at, shown.get(own[group]), compact.get(own[group])))
+        except Exception as error:
+            groups.warn(error)
+        finally:
+            self.showing = False
 
     async def _store(
         self, figures: NodeFigures, streams: Sequence[StreamSnapshot], compact: Mapping[int, CompactSample]
@@ -244,7 +258,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
     async def _forget(self) -> None:
         gone = list(self.shown)
         last = pages.update(self.node, at=clock.now(), prior=self.shown_at, nodes=[], streams="[]", gone=gone)
-        pages.send_message(pages.WALL, last)
+        groups.send(pages.WALL, lambda: last)
         try:
             await asyncio.to_thread(get_livestore().remove_node, self.node)
         except Exception as error:
@@ -254,6 +268,10 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
 def _is_waited_for(stream: StreamSnapshot) -> bool:
     """It has players, and nobody publishes it here."""
     return stream["session_id"] is None and stream["state"] == "waiting"
+
+
+def _sample(at: float, stream: StreamSnapshot | None, sample: CompactSample | None) -> dict[str, Any]:
+    return {"type": "stream.sample", "text": pages.sample_text(at=at, stream=stream, sample=sample)}
 
 
 def _compact(sample: Sample) -> CompactSample:

@@ -1,4 +1,4 @@
-"""What open pages are sent: JSON texts, made once and handed on unchanged by the dashboard's WebSocket consumers.
+"""What open pages are sent (by `groups`): JSON texts, made once and handed on unchanged by their WebSocket consumers.
 
 Group `live`, the wall: {"kind": "update", "at", "node", "nodes", "streams" (of each that changed its id and the fields
 that did; `wallfeed` says which), "gone" (ids)}. Around the text the layer's message has `node`, `at` and `prior`, when
@@ -9,34 +9,20 @@ Group `attempts`: {"kind": "attempt", "at", "action", "app", "name", "address", 
 
 import asyncio
 import json
-import logging
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from channels.layers import get_channel_layer
 
 from ingest import clean
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.livestore import CompactSample
 
-logger = logging.getLogger(__name__)
-
 WALL = "live"
 ATTEMPTS = "attempts"
-MAX_SENDING = 80
-"""Messages that may be under way to the channel layer; over it they are left out: a page that misses one gets a whole
-picture. Each takes one of the 100 connections that Redis' client may have.
-"""
 
 CHUNK = 20
 """Snapshots that are serialised at a time, about 0.4 ms."""
 
-WARN_S = 10.0
-
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-_sending: set[asyncio.Task[None]] = set()
-_warned = -WARN_S
 
 
 def to_json(value: Any) -> str:
@@ -88,43 +74,3 @@ def event_text(event: Mapping[str, Any]) -> str:
 
 def attempt_text(attempt: Mapping[str, Any]) -> str:
     return to_json({"kind": "attempt"} | dict(attempt))
-
-
-def watched(group: str) -> bool:
-    """Whether anybody may be in the group. The in-memory layer knows, and asking spares its walk over all channels."""
-    groups = getattr(get_channel_layer(), "groups", None)
-    return groups is None or bool(groups.get(group))
-
-
-def watched_streams(streams: Collection[int]) -> Collection[int]:
-    """Those of these whose own pages somebody may have open."""
-    groups = getattr(get_channel_layer(), "groups", None)
-    if groups is None:
-        return streams
-    opened = {name for name, channels in groups.items() if channels}
-    return [stream for stream in streams if stream_group(stream) in opened] if opened - {WALL, ATTEMPTS} else ()
-
-
-def send(group: str, kind: str, text: str) -> None:
-    send_message(group, {"type": kind, "text": text})
-
-
-def send_message(group: str, message: dict[str, Any]) -> None:
-    """Sends to whoever watches, without waiting: pages can do without a message, the caller can't wait for a layer."""
-    if watched(group) and len(_sending) < MAX_SENDING:
-        task = asyncio.ensure_future(_send(group, message))
-        _sending.add(task)
-        task.add_done_callback(_sending.discard)
-
-
-async def _send(group: str, message: dict[str, Any]) -> None:
-    global _warned
-    layer = get_channel_layer()
-    if layer is None:
-        return
-    try:
-        await layer.group_send(group, message)
-    except Exception as error:  # Whatever the layer's trouble is: it is not the stream's.
-        if time.monotonic() - _warned >= WARN_S:
-            _warned = time.monotonic()
-            logger.warning("The channel layer did not take a message: %s", type(error).__name__)

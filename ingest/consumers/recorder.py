@@ -12,7 +12,7 @@ from typing import Any
 
 from ingest import clean, clock
 from ingest.attempts import AttemptRow
-from ingest.consumers import journal, pages
+from ingest.consumers import groups, journal, pages
 from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.consumers.counts import COUNTS
 from ingest.contracts import EndReason, EventRecord, Issue, Totals
@@ -123,7 +123,7 @@ def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) 
     if session.stream is None or (session.kind == "play" and event.kind not in SHOWN_OF_PLAYERS):
         return
     group = pages.stream_group(session.stream)
-    if not pages.watched(group):
+    if not groups.may_have_members(group):
         return
     payload = {
         "sequence": session.sequence,
@@ -135,7 +135,7 @@ def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) 
         "detail": detail,
         "session_id": str(session.id),
     }
-    pages.send(group, "stream.event", pages.event_text(payload))
+    groups.send(group, lambda: {"type": "stream.event", "text": pages.event_text(payload)})
 
 
 def begin(session: ActiveSession) -> None:
@@ -286,9 +286,10 @@ def attempt(
     journal.refused(
         **shown, action=action, address=row.address, encoder=row.encoder, reason=reason, description=row.description
     )
-    if pages.watched(pages.ATTEMPTS) and _page_attempts.take():
-        told = {"action": action, "address": row.address, "reason": reason, "description": row.description}
-        pages.send(pages.ATTEMPTS, "attempt.refused", pages.attempt_text(told | shown | {"at": at, "count": count}))
+    if groups.may_have_members(pages.ATTEMPTS) and _page_attempts.take():
+        told: dict[str, Any] = {"action": action, "address": row.address, "reason": reason}
+        told |= {"description": row.description} | shown | {"at": at, "count": count}
+        groups.send(pages.ATTEMPTS, lambda: {"type": "attempt.refused", "text": pages.attempt_text(told)})
     if not _lake_attempts.take():
         return
     _to_lake(
