@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ingest.contracts import EventRecord, Sample
+from ingest.telemetry.arrow import leave_pandas_out
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,6 +72,7 @@ class Table:
         """The records as one batch of columns. Raises ArrowInvalid or ArrowTypeError for a value of a wrong type."""
         import pyarrow as pa
 
+        leave_pandas_out()
         columns = zip(*map(self._values, records), strict=True)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -18,6 +18,7 @@ HTTP = {"twisted", "daphne", "autobahn", "cryptography"}
 """Twisted loads `cryptography` for its TLS."""
 POSTGRESQL = {"psycopg"}
 REDIS = {"redis", "cryptography"}
+ARROW = {"numpy", "pyarrow"}
 NOBODYS = {"numpy", "pandas", "pyarrow", "pyspark", "py4j", "av", "PIL", "reportlab", "duckdb", "httpx"}
 HEAVY = PAGES | HTTP | POSTGRESQL | REDIS | NOBODYS
 
@@ -46,6 +47,13 @@ print(json.dumps([sorted(sys.modules), int(status.partition("RssAnon:")[2].split
 """
 
 
+RECORD = """
+from ingest.telemetry.schema import SAMPLES
+from tests.ingest.telemetry.records import SAMPLE
+SAMPLES.batch([SAMPLE])
+"""
+
+
 class Kind(NamedTuple):
     loads: str
     stores: Mapping[str, str]
@@ -62,6 +70,7 @@ KINDS = {
     "its worker, with the schedule": Kind(WORKER + BEAT, {}, set(), 74),
     "web": Kind(WEB, STORES, PAGES | HTTP | POSTGRESQL | REDIS, 120),
     "node": Kind(NODE, STORES, POSTGRESQL | REDIS, 75),
+    "node that has told what it saw": Kind(NODE + RECORD, STORES, POSTGRESQL | REDIS | ARROW, 135),
     "worker": Kind(WORKER, STORES, POSTGRESQL | REDIS, 80),
     "schedule": Kind(BEAT, STORES, POSTGRESQL | REDIS, 80),
 }
