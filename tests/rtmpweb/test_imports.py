@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,7 +75,7 @@ KINDS = {
 }
 
 
-def start(kind: Kind, folder: Path) -> "tuple[set[str], int]":
+def start(kind: Kind, folder: Path) -> tuple[set[str], int]:
     known = {name: value for name, value in os.environ.items() if name not in STORES}
     done = subprocess.run(
         [sys.executable, "-c", kind.loads + TELL],
@@ -90,10 +89,8 @@ def start(kind: Kind, folder: Path) -> "tuple[set[str], int]":
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it is asked of /proc")
-def test_no_process_loads_what_it_does_not_need(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(KINDS, pool.map(lambda kind: start(kind, tmp_path), KINDS.values()), strict=True))
-    needless = {name: sorted(HEAVY & modules - KINDS[name].uses) for name, (modules, _) in found.items()}
-    assert not any(needless.values()), needless
-    large = {name: mib for name, (_, mib) in found.items() if mib > KINDS[name].most_mib}
-    assert not large, large
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_no_process_loads_what_it_does_not_need(kind: Kind, tmp_path: Path) -> None:
+    modules, mib = start(kind, tmp_path)
+    assert not HEAVY & modules - kind.uses
+    assert mib <= kind.most_mib
