@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -53,7 +53,7 @@ async def with_members(names: Collection[str]) -> Collection[str]:
         return ()
     groups = getattr(layer, "groups", None)
     if groups is not None:
-        return groups.keys() & names if len(groups) < len(names) else [name for name in names if groups.get(name)]
+        return [name for name in names if groups.get(name)]
     shards: dict[int, list[str]] = {}
     for name in names:
         shards.setdefault(layer.consistent_hash(name), []).append(name)
@@ -112,23 +112,32 @@ async def _deliver(waiting: Iterable[tuple[str, Make]]) -> None:
     room = asyncio.Semaphore(AT_ONCE)
 
     async def to(group: str) -> None:
-        layer = get_channel_layer()
+        layer: Any = get_channel_layer()
         async with room:
-            for make in by_group[group]:
-                if layer is not None:
-                    await layer.group_send(group, make())
+            for message in _made(by_group[group], group):
+                try:
+                    await layer.group_send(group, message)
+                except Exception as error:
+                    warn(error)
+                    return
 
     try:
         groups = await with_members(by_group.keys())
     except Exception as error:
         warn(error)
         return
-    for trouble in await asyncio.gather(*map(to, groups), return_exceptions=True):
-        if trouble is not None:
-            warn(trouble)
+    await asyncio.gather(*map(to, groups))
 
 
-def warn(error: BaseException) -> None:
+def _made(several: Iterable[Make], group: str) -> Iterator[dict[str, Any]]:
+    for make in several:
+        try:
+            yield make()
+        except Exception:  # Our own fault: the others go on.
+            logger.exception("A message to the group %s could not be made", group)
+
+
+def warn(error: Exception) -> None:
     """Whatever the layer's trouble is: it is not the streams'."""
     global _warned
     if time.monotonic() - _warned >= WARN_S:

@@ -173,7 +173,11 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         gone = [stream for stream in former if stream not in shown]
         own = {pages.stream_group(stream): stream for stream in (*shown, *gone)}
         try:
-            watched = await groups.with_members([pages.WALL, *own])
+            try:
+                watched = await groups.with_members([pages.WALL, *own])
+            except Exception as error:
+                groups.warn(error)
+                return
             prior, self.shown, self.shown_at = self.shown_at, shown, at
             if pages.WALL in watched:
                 changes = await self.wall.changes(former, shown)
@@ -184,8 +188,6 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
             for group in watched:
                 if group in own:
                     groups.send(group, partial(_sample, at, shown.get(own[group]), compact.get(own[group])))
-        except Exception as error:
-            groups.warn(error)
         finally:
             self.showing = False
 

@@ -122,9 +122,6 @@ def record(session: ActiveSession, event: Happening, *, reason: str = "", totals
 def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) -> None:
     if session.stream is None or (session.kind == "play" and event.kind not in SHOWN_OF_PLAYERS):
         return
-    group = pages.stream_group(session.stream)
-    if not groups.may_have_members(group):
-        return
     payload = {
         "sequence": session.sequence,
         "at": event.at,
@@ -135,6 +132,7 @@ def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) 
         "detail": detail,
         "session_id": str(session.id),
     }
+    group = pages.stream_group(session.stream)
     groups.send(group, lambda: {"type": "stream.event", "text": pages.event_text(payload)})
 
 

@@ -16,6 +16,9 @@ FLAPPING = timedelta(minutes=10)
 MOST_PUBLISHES = 20
 """That are told; more are no worse."""
 
+RULE: Final = ("stream", "check_code", "enabled", "warning", "bad", "hold_s")
+"""Columns of an override."""
+
 Rules = dict[str, HealthRule]
 """By check."""
 
@@ -36,7 +39,6 @@ def _rules_on() -> "QuerySet[HealthOverride, Any]":
     return HealthOverride.objects.filter(Exists(published)).order_by().values_list(*RULE)
 
 
-RULE: Final = ("stream", "check_code", "enabled", "warning", "bad", "hold_s")
 _RULES_ON = Prepared(_rules_on)
 
 

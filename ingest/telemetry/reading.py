@@ -26,7 +26,6 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from ingest.contracts import Totals
-from ingest.telemetry.arrow import leave_pandas_out
 from ingest.telemetry.gathering import COLUMNS, IDENTITY, Gathering
 from ingest.telemetry.lake import HOUR_US, file_prefix, hour_folder
 from ingest.telemetry.schema import SAMPLES
@@ -47,7 +46,6 @@ CLOCKS_APART_US = 120_000_000
 NAMED = 3
 """Of the files that can't be read, so many are named."""
 
-leave_pandas_out()
 DISK = pyarrow.fs.LocalFileSystem()
 SCHEMA = pa.schema([field.with_nullable(True) for field in SAMPLES.schema])
 """Older files lack newer columns: null there."""

@@ -9,16 +9,17 @@ This package loads Arrow when the first record is written: with numpy it is 45 M
 """
 
 import dataclasses
+import sys
 import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.abc import MetaPathFinder
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ingest.contracts import EventRecord, Sample
-from ingest.telemetry.arrow import leave_pandas_out
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,8 +34,31 @@ def arrow_schema(record: type) -> "pa.Schema":
     """The schema of a dataclass's fields, in their order. Raises TypeError for an annotation without a column type."""
     import pyarrow as pa
 
+    _leave_pandas_out()
     hints = typing.get_type_hints(record)
     return pa.schema([_field(field.name, hints[field.name]) for field in dataclasses.fields(record)])
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is left out: see ingest.telemetry.schema", name=fullname)
+
+
+def _leave_pandas_out() -> None:
+    """With its first array Arrow looks, once, whether there is pandas, and loads it where it is installed: 55 MB more
+    and half a second of the processor, and no code here uses it. So it looks now, and finds none.
+    """
+    import pyarrow as pa
+
+    if "pandas" in sys.modules:
+        return
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([None])
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def _field(name: str, hint: Any) -> "pa.Field":
@@ -72,7 +96,6 @@ class Table:
         """The records as one batch of columns. Raises ArrowInvalid or ArrowTypeError for a value of a wrong type."""
         import pyarrow as pa
 
-        leave_pandas_out()
         columns = zip(*map(self._values, records), strict=True)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

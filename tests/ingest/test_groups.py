@@ -41,6 +41,15 @@ async def test_what_nobody_is_to_get_is_not_made() -> None:
     assert made == [1]
 
 
+async def test_one_that_cannot_be_made_is_told_of_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    receive = await watch("stream.1")
+    groups.send("stream.1", lambda: {"text": str(1 / 0)})
+    groups.send("stream.1", message(2, []))
+    assert await receive() == 2
+    assert "A message to the group stream.1 could not be made" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
 async def test_messages_of_a_group_come_in_order() -> None:
     first, second = await watch("stream.1"), await watch("stream.2")
     for number in range(20):
@@ -101,11 +110,14 @@ async def test_a_layer_that_is_away_is_told_of_once(
     for number in range(3):
         await node.tick(at=number, streams=[snapshot(1)])
         groups.send("stream.1", message(number, []))
-        await asyncio.sleep(2 * groups.GATHER_S)
+        await until(lambda: "did not take a message" in caplog.text)
     use(own)
     receive = await watch("live")
-    await node.tick(at=9.0, streams=[snapshot(1, players=2)])
-    assert (await receive())["streams"] == [card(snapshot(1, players=2))], "whole, as nobody was sent it before"
+    received = asyncio.ensure_future(receive())
+    while not received.done():
+        await node.tick(at=9.0, streams=[snapshot(1, players=2)])
+        await asyncio.sleep(0.05)
+    assert (await received)["streams"] == [card(snapshot(1, players=2))], "whole, as nobody was sent it before"
     assert caplog.text.count("The channel layer did not take a message: ConnectionError") == 1
 
 
