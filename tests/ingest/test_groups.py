@@ -15,7 +15,7 @@ from ingest.consumers.wallfeed import card
 from ingest.livestore import LiveStore, get_livestore
 from tests.background import free_port
 from tests.ingest.control import NodeApp
-from tests.ingest.ticks import SAMPLE, snapshot, until, watch
+from tests.ingest.ticks import SAMPLE, snapshot, tick_until, until, watch
 
 pytestmark = [pytest.mark.both_forms, pytest.mark.usefixtures("process")]
 
@@ -133,10 +133,9 @@ async def test_a_layer_that_hangs_holds_no_tick_up(node: NodeApp, use: Callable[
     use(layer)
     made: list[int] = []
     for number in range(1, 4):
-        await node.tick(at=float(number), streams=[snapshot(number)])
         groups.send("stream.1", message(number, made))
-        await until(partial(_holds, store, number))
-    assert held
+        await tick_until(node, partial(_holds, store, number), at=float(number), streams=[snapshot(number)])
+    await until(lambda: held)
     assert made == []
     for each in held:
         each.close()

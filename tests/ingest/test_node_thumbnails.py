@@ -13,7 +13,7 @@ from ingest.contracts import NodeThumbnail
 from ingest.livestore import RedisLiveStore, Thumbnail, get_livestore
 from tests.background import free_port
 from tests.ingest.control import NodeApp
-from tests.ingest.ticks import snapshot, until
+from tests.ingest.ticks import snapshot, tick_until, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,21 +26,14 @@ async def picture(node: NodeApp, at_ms: int, session: str = SESSION) -> None:
 
 
 async def shown(node: NodeApp, session: str | None) -> int | None:
-    """What the next tick's snapshot says of the picture. A node misses ticks while it stores another, so there are more
-    of them until one is in the live store.
-    """
-    began = next(SECONDS)
-
-    async def tick() -> None:
-        for at in itertools.chain((began,), SECONDS):
-            await node.tick(at=float(at), streams=[snapshot(1, session)])
-            await asyncio.sleep(0.2)
-
-    ticking = asyncio.create_task(tick())
-    try:
-        await until(lambda: any(figures["at"] >= began for figures in get_livestore().read().nodes))
-    finally:
-        ticking.cancel()
+    """What the next tick's snapshot in the live store says of the picture."""
+    at = float(next(SECONDS))
+    await tick_until(
+        node,
+        lambda: any(figures["at"] == at for figures in get_livestore().read().nodes),
+        at=at,
+        streams=[snapshot(1, session)],
+    )
     (stream,) = get_livestore().read().streams
     return stream["thumbnail"]
 

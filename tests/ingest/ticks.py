@@ -80,6 +80,14 @@ async def until(condition: Callable[[], Any], seconds: float = 20) -> None:
             await asyncio.sleep(0.02)
 
 
+async def tick_until(node: NodeApp, condition: Callable[[], Any], **fields: Any) -> None:
+    """The same tick again and again: a node misses those that come while it shows or stores another."""
+    async with asyncio.timeout(20):
+        while not await sync_to_async(condition)():
+            await node.tick(**fields)
+            await asyncio.sleep(0.1)
+
+
 async def is_up() -> None:
     await until(Node.objects.filter(name=NODE, state="up", address="127.0.0.1:1935").exists)
 
