@@ -20,6 +20,7 @@ from ingest.telemetry import Rotation, TelemetryWriter, reading
 from ingest.telemetry.reading import Sampled
 from tests.ingest.control import NODE, TOTALS, NodeApp
 from tests.ingest.telemetry import records
+from tests.ingest.ticks import tick_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,13 +43,6 @@ def sampled(lake: Path, session: Session, seconds: int, node: str = NODE) -> Non
     writer.close()
 
 
-async def ticking(node: NodeApp, condition: Any) -> None:
-    async with asyncio.timeout(20):
-        while not await sync_to_async(condition)():
-            await node.tick()
-            await asyncio.sleep(0.05)
-
-
 @pytest.mark.both_forms
 async def test_the_next_start_fills_them_in(process: HistoryWriter, stream: Stream, settings: Any) -> None:
     session = await sync_to_async(left)(stream)
@@ -59,7 +53,7 @@ async def test_the_next_start_fills_them_in(process: HistoryWriter, stream: Stre
     node = NodeApp()
     await node.tell("node.started")
     filled = Session.objects.filter(end_reason="node_lost", bytes_in__gt=0)
-    await ticking(node, lambda: filled.count() == 2)
+    await tick_until(node, lambda: filled.count() == 2)
     await node.stop()
     row = await Session.objects.aget(pk=session.pk)
     assert (row.bytes_in, row.bytes_out, row.video_frames, row.audio_frames, row.keyframes) == (
@@ -122,7 +116,7 @@ async def test_many_are_filled_in_in_one_round_each_where_its_samples_are(
         await sync_to_async(left)(stream, node=where, end_reason="node_lost", started_at=began, ended_at=ended)
     node = NodeApp()
     await node.tell("node.started")
-    await ticking(node, lambda: Session.objects.filter(summary__from_samples=True).count() == count)
+    await tick_until(node, lambda: Session.objects.filter(summary__from_samples=True).count() == count)
     await node.stop()
     assert looked[0][0] == NODE
     assert len(looked) == count
@@ -140,7 +134,7 @@ async def test_one_that_went_on_while_the_database_was_away_has_all_its_samples(
     await asyncio.to_thread(sampled, settings.LAKE_DIR, session, seconds)
     node = NodeApp()
     await node.tell("node.started")
-    await ticking(node, lambda: Session.objects.filter(summary__from_samples=True).exists())
+    await tick_until(node, lambda: Session.objects.filter(summary__from_samples=True).exists())
     await node.stop()
     row = await Session.objects.aget(pk=session.pk)
     assert row.video_frames == seconds * 30
@@ -160,8 +154,8 @@ async def test_samples_that_nobody_has_are_not_looked_for_again_and_again(
     await Session.objects.filter(pk=second.pk).aupdate(end_reason="")
     node = NodeApp()
     await node.tell("node.started")
-    await ticking(node, lambda: len(looked) == consumer.MOST_TRIES)
+    await tick_until(node, lambda: len(looked) == consumer.MOST_TRIES)
     await Session.objects.filter(pk=second.pk).aupdate(end_reason="node_lost")
-    await ticking(node, lambda: looked.count(str(second.pk)) == consumer.MOST_TRIES)
+    await tick_until(node, lambda: looked.count(str(second.pk)) == consumer.MOST_TRIES)
     await node.stop()
     assert looked.count(str(first.pk)) == consumer.MOST_TRIES

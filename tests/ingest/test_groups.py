@@ -114,9 +114,7 @@ async def test_a_layer_that_is_away_is_told_of_once(
     use(own)
     receive = await watch("live")
     received = asyncio.ensure_future(receive())
-    while not received.done():
-        await node.tick(at=9.0, streams=[snapshot(1, players=2)])
-        await asyncio.sleep(0.05)
+    await tick_until(node, received.done, at=9.0, streams=[snapshot(1, players=2)])
     assert (await received)["streams"] == [card(snapshot(1, players=2))], "whole, as nobody was sent it before"
     assert caplog.text.count("The channel layer did not take a message: ConnectionError") == 1
 

@@ -24,7 +24,7 @@ from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import locked_database, patient_database
 from tests.ingest.others import ended_process, other_process, process_elsewhere
-from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, until, watch
+from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, tick_until, until, watch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -122,10 +122,7 @@ async def test_leases_are_renewed(node: NodeApp, key: NewKey) -> None:
     await is_up()
     encoder, _ = await published(key)
     taken = (await Lease.objects.aget()).expires_at
-    async with asyncio.timeout(20):
-        while (await Lease.objects.aget()).expires_at == taken:
-            await node.tick()
-            await asyncio.sleep(0.1)
+    await tick_until(node, Lease.objects.exclude(expires_at=taken).exists)
     await encoder.disconnect()
 
 
@@ -134,10 +131,7 @@ async def test_a_lease_that_expired_while_the_database_was_away_is_renewed(node:
     await is_up()
     encoder, _ = await published(key)
     await Lease.objects.aupdate(expires_at=timezone.now() - timedelta(minutes=1))
-    async with asyncio.timeout(20):
-        while (await Lease.objects.aget()).expires_at < timezone.now():
-            await node.tick()
-            await asyncio.sleep(0.1)
+    await tick_until(node, lambda: Lease.objects.get().expires_at >= timezone.now())
     assert node.app.output_queue.empty()
     await encoder.disconnect()
 
@@ -167,10 +161,10 @@ async def test_a_publishers_silence_is_told_while_it_lasts(node: NodeApp, key: N
         await node.tick(samples=[sample(now, 900)])
         await node.tick(samples=[sample(now + 1, 1900)])
         await asyncio.sleep(0.05)
-    async with asyncio.timeout(5):
-        while (since := (await Lease.objects.aget()).silent_since) is None:
-            await node.tick(samples=[sample(now + 2, 2900)])
-            await asyncio.sleep(0.1)
+    silent = Lease.objects.exclude(silent_since=None)
+    await tick_until(node, silent.exists, seconds=5, samples=[sample(now + 2, 2900)])
+    since = (await silent.aget()).silent_since
+    assert since is not None
     assert since.timestamp() == pytest.approx(now - 0.9)
     await node.tick(samples=[sample(now + 3, 100)])
     await until(Lease.objects.filter(silent_since=None).exists)

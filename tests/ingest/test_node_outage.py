@@ -14,7 +14,7 @@ from ingest.models import Node, Session, Stream
 from ingest.services import nodes
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import locked_database
-from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, watch
+from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, tick_until, watch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,9 +27,7 @@ async def ticking(node: NodeApp, seconds: float) -> None:
 
 
 async def in_state(node: NodeApp, state: str) -> None:
-    async with asyncio.timeout(8):
-        while not await Node.objects.filter(name=NODE, state=state).aexists():
-            await ticking(node, 0.1)
+    await tick_until(node, Node.objects.filter(name=NODE, state=state).exists, seconds=8)
 
 
 @pytest.mark.both_forms

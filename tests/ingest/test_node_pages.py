@@ -1,6 +1,5 @@
 """What a node tells pages, live store and history each second."""
 
-import asyncio
 import logging
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from ingest.models import StatusEvent
 from ingest.services.keys import NewKey
 from tests.background import free_port
 from tests.ingest.control import NODE, NodeApp
-from tests.ingest.ticks import SAMPLE, published, snapshot, until, watch
+from tests.ingest.ticks import SAMPLE, published, snapshot, tick_until, until, watch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -117,9 +116,7 @@ async def test_a_live_store_that_is_away_is_told_of_once(
         await node.tick(at=at, streams=[snapshot(1)])
         await until(lambda: "takes no snapshots" in caplog.text)
     monkeypatch.setattr(livestore, "_store", store)
-    while not store.read().streams:
-        await node.tick(at=9.0, streams=[snapshot(1)])
-        await asyncio.sleep(0.05)
+    await tick_until(node, lambda: store.read().streams, at=9.0, streams=[snapshot(1)])
     await until(lambda: "takes snapshots again" in caplog.text)
     assert len(caplog.records) == 2
 

@@ -1,6 +1,5 @@
 """Nodes whose own clocks are wrong, beside others: what they compare goes by the clock that they share."""
 
-import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +16,7 @@ from ingest.models import Lease, Node, Session, Stream
 from ingest.services import keys
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
-from tests.ingest.ticks import is_up, published
+from tests.ingest.ticks import is_up, published, tick_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
 
@@ -52,10 +51,7 @@ async def test_a_node_whose_clock_is_off_takes_nobody_for_dead_and_is_not_taken_
     second, rival = await sync_to_async(keys.create)(stream=held), Connection()
     await rival.connect()
     assert (await rival.publish(second.secret))["type"] == "rtmp.publish.reject", "node-b lives, and has the stream"
-    async with asyncio.timeout(20):
-        while (await Node.objects.aget(pk=dead.pk)).state != "down":
-            await node.tick()
-            await asyncio.sleep(0.05)
+    await tick_until(node, Node.objects.filter(pk=dead.pk, state="down").exists)
     assert (await Session.objects.aget(pk=there.pk)).ended_at is None
     assert (await Node.objects.aget(pk=other.pk)).state == "up"
     own, lease = await Node.objects.aget(name=NODE), await Lease.objects.aget(stream=stream)
@@ -84,10 +80,7 @@ async def test_a_leap_of_the_shared_clock_ends_nothing(
     other = await Node.objects.acreate(name="node-b", state="up", seen_at=timezone.now())
     there = await Session.objects.acreate(kind="play", app="live", name="cam1", stream=stream, node=other)
     monkeypatch.setattr(timezone, "now", lambda: datetime.now(UTC) + timedelta(seconds=leap_s))
-    async with asyncio.timeout(20):
-        while abs((await Node.objects.aget(name=NODE)).seen_at - timezone.now()) > SOON:
-            await node.tick()
-            await asyncio.sleep(0.05)
+    await tick_until(node, lambda: abs(Node.objects.get(name=NODE).seen_at - timezone.now()) <= SOON)
     assert not await Session.objects.filter(pk__in=[session, there.pk], ended_at__isnull=False).aexists()
     assert {found.state async for found in Node.objects.all()} == {"up"}
     await encoder.disconnect()

@@ -80,12 +80,12 @@ async def until(condition: Callable[[], Any], seconds: float = 20) -> None:
             await asyncio.sleep(0.02)
 
 
-async def tick_until(node: NodeApp, condition: Callable[[], Any], **fields: Any) -> None:
+async def tick_until(node: NodeApp, condition: Callable[[], Any], seconds: float = 20, **fields: Any) -> None:
     """The same tick again and again: a node misses those that come while it shows or stores another."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(seconds):
         while not await sync_to_async(condition)():
             await node.tick(**fields)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
 
 
 async def is_up() -> None:
@@ -101,10 +101,7 @@ async def published(key: NewKey) -> tuple[Connection, str]:
 
 async def drop_after_ticks(node: NodeApp) -> dict[str, Any]:
     """Ticks until the node has the server drop a session."""
-    async with asyncio.timeout(20):
-        while node.app.output_queue.empty():
-            await node.tick()
-            await asyncio.sleep(0.1)
+    await tick_until(node, lambda: not node.app.output_queue.empty())
     dropped: dict[str, Any] = await node.app.receive_output()
     return dropped
 
