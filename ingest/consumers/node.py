@@ -173,11 +173,10 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         gone = [stream for stream in former if stream not in shown]
         own = {pages.stream_group(stream): stream for stream in (*shown, *gone)}
         try:
-            try:
-                watched = await groups.with_members([pages.WALL, *own])
-            except Exception as error:
-                groups.warn(error)
-                return
+            watched = await groups.with_members([pages.WALL, *own])
+        except Exception as error:
+            groups.warn(error)
+        else:
             prior, self.shown, self.shown_at = self.shown_at, shown, at
             if pages.WALL in watched:
                 changes = await self.wall.changes(former, shown)

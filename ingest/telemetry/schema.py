@@ -40,6 +40,8 @@ def arrow_schema(record: type) -> "pa.Schema":
 
 
 class _NoPandas(MetaPathFinder):
+    """Arrow's own import is compiled, and takes a None in `sys.modules` for the module."""
+
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError("pandas is left out: see ingest.telemetry.schema", name=fullname)
