@@ -228,11 +228,33 @@ def test_no_page_scrolls_sideways_on_a_small_phone(page: Page, house: House) -> 
     assert wide == {}
 
 
+def refused(house: House, app: str) -> None:
+    command = ["ffmpeg", "-v", "error", "-i", f"{house.server.rtmp}/{app}/x", "-f", "null", "-"]
+    subprocess.run(command, capture_output=True, timeout=30)
+
+
+SOONER_MS = 11_000  # Than the page looks unasked, which would show the row too.
+
+
 def test_a_refused_attempt_appears_on_the_open_page(page: Page, house: House) -> None:
     visit(page, house.url("/attempts/"))
     rows = page.locator("tr[data-reason=unknown_app]", has_text="nowhere-at-all")
     assert rows.count() == 0
-    command = ["ffmpeg", "-v", "error", "-i", f"{house.server.rtmp}/nowhere-at-all/x", "-f", "null", "-"]
-    subprocess.run(command, capture_output=True, timeout=30)
-    rows.wait_for(timeout=4000)
+    refused(house, "nowhere-at-all")
+    rows.wait_for(timeout=SOONER_MS)
     assert "unknown-app" not in page.locator("#announce").inner_text()
+
+
+def test_an_attempt_whose_row_is_written_late_appears_too(page: Page, house: House) -> None:
+    url = house.url("/attempts/")
+    faults = visit(page, url)
+    before = page.request.get(url).text()
+    told = "() => document.getElementById('announce').innerText !== ''"
+    page.route(url, lambda route: route.fulfill(body=before, content_type="text/html"))
+    with page.expect_response(url):  # What it looks at soon.
+        refused(house, "written-late")
+        page.wait_for_function(told, timeout=SOONER_MS)
+    page.unroute(url)
+    rows = page.locator("tr[data-reason=unknown_app]", has_text="written-late")
+    rows.wait_for(timeout=SOONER_MS)
+    assert not faults

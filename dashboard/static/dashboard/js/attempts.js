@@ -3,28 +3,18 @@
 import { openDialog } from "./dialog.js";
 import { pageData, setText } from "./dom.js";
 import { LinkView, retryWith } from "./link.js";
-import { refreshParts } from "./refresh.js";
+import { lookAfter, refreshParts } from "./refresh.js";
 import { LiveSocket } from "./socket.js";
 
-const SETTLE_MS = 400; // Until the row of what was refused just now is written.
-const GAP_MS = 1500; // Between two fetches, however many come.
+// Until the row of what was refused just now is written: mostly, and on a busy server.
+const SOON_MS = 400;
+const LATE_MS = 4000;
 const AGAIN_MS = 15000; // For what a lost message would have told, and for the ages of the rows.
 const ANNOUNCE_MS = 4000;
 
 const bootstrap = pageData("bootstrap");
 const link = new LinkView();
-let timer = null;
-let fetched = 0;
-
-function refresh() {
-  timer = null;
-  fetched = performance.now();
-  refreshParts(["attempts", "counted"]);
-}
-
-function refreshSoon() {
-  timer ??= setTimeout(refresh, Math.max(SETTLE_MS, fetched + GAP_MS - performance.now()));
-}
+const refreshSoon = lookAfter(() => refreshParts(["attempts", "counted"]), SOON_MS, LATE_MS);
 
 /* ---- what is read out: the latest, and how many came with it ---- */
 

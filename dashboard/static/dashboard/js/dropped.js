@@ -3,12 +3,15 @@
 import { element, icon, setText } from "./dom.js";
 import { duration, time } from "./format.js";
 import { when } from "./moment.js";
+import { lookAfter } from "./refresh.js";
 import { END_WORDS } from "./words.js";
 
 const WINDOW_S = 15 * 60;
 const MAX_ITEMS = 12;
 const REFRESH_MS = 60000;
-const SETTLE_MS = [1500, 6000]; // The session's end is written after its stream went: soon, or when the database is less busy.
+// The session's end is written after its stream went: soon, or when the database is less busy.
+const SOON_MS = 1500;
+const LATE_MS = 6000;
 
 export class DroppedStrip {
   /** `url` lists publishing sessions, newest first; null where the user may not see them. */
@@ -18,17 +21,12 @@ export class DroppedStrip {
     this.url = url;
     this.sessionUrl = sessionUrl;
     this.items = [];
-    this.timers = [];
+    this.refreshSoon = lookAfter(() => this.refresh(), SOON_MS, LATE_MS);
     this.signature = "";
     if (url)
       setInterval(() => {
         if (!document.hidden) this.refresh();
       }, REFRESH_MS);
-  }
-
-  refreshSoon() {
-    this.timers.forEach(clearTimeout);
-    this.timers = SETTLE_MS.map((wait) => setTimeout(() => this.refresh(), wait));
   }
 
   async refresh() {

@@ -16,3 +16,25 @@ export async function refreshParts(ids) {
     // The server is away; what is shown stays.
   }
 }
+
+const GAP_MS = 1500; // Between two looks, however much is told.
+
+/**
+ * A function to call when something was told: `look` runs `soonMs` after it, and once more `lateMs` after the last one.
+ * The server tells before it has written, and writes late when its database is busy.
+ */
+export function lookAfter(look, soonMs, lateMs) {
+  let [soon, late, again, looked] = [null, null, false, -GAP_MS];
+  function first() {
+    [soon, looked] = [null, performance.now()];
+    look();
+    if (again) tell();
+  }
+  function tell() {
+    again = soon !== null;
+    soon ??= setTimeout(first, Math.max(soonMs, looked + GAP_MS - performance.now()));
+    clearTimeout(late);
+    late = setTimeout(look, lateMs);
+  }
+  return tell;
+}

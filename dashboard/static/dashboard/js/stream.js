@@ -9,7 +9,7 @@ import { health } from "./health.js";
 import { Issues } from "./issues.js";
 import { LinkView, retryWith } from "./link.js";
 import { Preview } from "./preview.js";
-import { refreshParts } from "./refresh.js";
+import { lookAfter, refreshParts } from "./refresh.js";
 import { Samples } from "./samples.js";
 import { LiveSocket } from "./socket.js";
 import { StreamCharts } from "./streamcharts.js";
@@ -19,7 +19,9 @@ import { paintTiles } from "./tiles.js";
 const SILENCE_S = 5;
 const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
 const RENDERED = ["session-key", "last-end", "sessions", "attempts", "keys", "previous"]; // What the server renders.
-const SETTLE_MS = 1500; // What happened is in the database by then.
+// What happened is in the database by then: mostly, and on a busy server.
+const SOON_MS = 1500;
+const LATE_MS = 6000;
 const REFRESH_MS = 10000;
 const STATES = { live: "The stream is live.", waiting: "Waiting for media.", offline: "The stream is off air." };
 
@@ -71,12 +73,8 @@ function apply(message) {
   paint();
 }
 
-let refreshTimer = 0;
 /** The latest sessions and the refused attempts are the server's to render. */
-function refreshSoon() {
-  clearTimeout(refreshTimer);
-  refreshTimer = setTimeout(() => refreshParts(RENDERED), SETTLE_MS);
-}
+const refreshSoon = lookAfter(() => refreshParts(RENDERED), SOON_MS, LATE_MS);
 
 const OFFLINE = { state: "offline", health: "none", issues: [], players: 0, session_id: null, since: null };
 
