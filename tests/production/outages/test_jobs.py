@@ -59,12 +59,9 @@ def run_is(
 
 
 def java(production: Production) -> list[int]:
-    """The Java processes that the analytics worker has started."""
-    return [
-        pid
-        for pid in processes.descendants(production.analytics.pid)
-        if processes.command(pid).split(" ")[0].endswith("java")
-    ]
+    """Spark's Java processes that the analytics worker has started; not `java -version`, by which it finds a Java."""
+    commands = {pid: processes.command(pid).split(" ") for pid in processes.descendants(production.analytics.pid)}
+    return [pid for pid, (program, *args) in commands.items() if program.endswith("java") and args != ["-version"]]
 
 
 def test_the_workers_are_killed_while_one_computes(
