@@ -8,6 +8,9 @@ converting one again, after a crash between the rename and the spool's removal, 
 
 While the spool can't be written (a full disk), what was recorded waits in memory, as columns, and is spooled in order
 when it can be; over KEPT_ROWS of a table the oldest are dropped and counted.
+
+What is dated before EARLIEST or more than AHEAD_S after the node's clock is dropped and counted, too: it would make
+hours of history in 1970, or such that are the latest for years.
 """
 
 import logging
@@ -38,6 +41,19 @@ QUEUED_RECORDS = 200_000
 KEPT_ROWS = 100_000
 """What may wait for the disk, of one table, about 45 MB of samples: 100 streams for a quarter of an hour."""
 
+EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
+"""No record is from before: a machine that says so has had its clock set by nobody."""
+
+AHEAD_S = 86_400.0
+"""No record is from later than that after the node's clock, as it was before a leap back was followed."""
+
+TOLD_EACH_S = 60.0
+"""Between two lines in the log about such records."""
+
+MISDATED = (
+    "Telemetry is dropped: %d records are from before %d or more than a day ahead of the node's clock, which says %s. "
+    "Look at the machine's time service."
+)
 UNSPOOLED = (
     "Telemetry can't be spooled: %s. It waits in memory, the last 100,000 samples at most: free some space where "
     "RTMPWEB_LAKE is, and leave the node running."
@@ -70,7 +86,9 @@ class Feed:
 
 
 class TelemetryWriter:
-    """`samples` and `event` never block and never raise; what does not fit into the queue is counted in `dropped`."""
+    """`samples` and `event` never block and never raise; what does not fit into the queue, can't be written or can't be
+    true is counted in `dropped`.
+    """
 
     def __init__(
         self,
@@ -93,6 +111,10 @@ class TelemetryWriter:
         self._queued = 0
         self.dropped = 0
         self._dropping = False
+        self._misdated = 0
+        """Since the log was last told of them,"""
+        self._told_at = float("-inf")
+        """and when that was, by time.monotonic()."""
         self._failures: dict[str, float] = {}
         """What fails now, and since when (seconds since the epoch)."""
         self._closed = False
@@ -184,7 +206,7 @@ class TelemetryWriter:
             records, feed.queue = feed.queue, []
             self._queued -= len(records)
         batch = self._batch(feed.table, records) if records else None
-        if batch is not None:
+        if batch is not None and (batch := self._in_time(batch)).num_rows:
             feed.waiting.append(batch)
 
     def _spool(self, feed: Feed) -> None:
@@ -230,6 +252,28 @@ class TelemetryWriter:
             log.error("%d records of %s can't be written and are lost: %s", lost, table.name, type(error).__name__)
             self._lose(lost)
             return table.batch(fit) if fit else None
+
+    def _in_time(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        """The records whose time can be true: nearly always all of them, which one look at a column tells."""
+        import pyarrow.compute as pc  # Only where there is something to write (see schema.py).
+
+        now, times = clock.now(), batch["at_us"]
+        earliest, latest = int(EARLIEST.timestamp() * 1e6), int((now + AHEAD_S) * 1e6)
+        found = pc.min_max(times)
+        if earliest <= found["min"].as_py() and found["max"].as_py() <= latest:
+            return batch
+        fit = batch.filter(pc.and_(pc.greater_equal(times, earliest), pc.less_equal(times, latest)))
+        self._drop_misdated(batch.num_rows - fit.num_rows, now)
+        return fit
+
+    def _drop_misdated(self, records: int, now: float) -> None:
+        self._lose(records)
+        self._misdated += records
+        if time.monotonic() - self._told_at < TOLD_EACH_S:
+            return
+        says = datetime.fromtimestamp(now, UTC)
+        log.warning(MISDATED, self._misdated, EARLIEST.year, f"{says:%Y-%m-%d %H:%M:%S} UTC")
+        self._misdated, self._told_at = 0, time.monotonic()
 
     def _open(self, feed: Feed) -> None:
         folder = spool_folder(self._lake)

@@ -10,13 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest import clock
 from ingest.telemetry import Rotation, TelemetryWriter, get_writer, request_flush, set_writer
+from ingest.telemetry import writer as telemetry_writer
 from ingest.telemetry.lake import write_parquet
 from ingest.telemetry.schema import SAMPLES
 from ingest.telemetry.spool import FRAME, MAGIC, Spool, spool_folder
@@ -233,6 +236,67 @@ def test_a_record_that_cannot_be_written_costs_only_itself(
     assert sequences(tmp_path) == [0, 2, 4]
     assert sequences(tmp_path, "events") == [0]
     assert writer.dropped == 3
+
+
+def us(*date: int) -> int:
+    """Microseconds since the epoch of a date in UTC."""
+    return int(datetime(*date, tzinfo=UTC).timestamp()) * 1_000_000  # type: ignore[misc, arg-type]
+
+
+def test_what_is_dated_before_2020_or_more_than_a_day_ahead_is_dropped_and_counted(
+    tmp_path: Path, writer: TelemetryWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    now, day = int(time.time()) * 1_000_000, 24 * HOUR_US
+    misdated = [us(1970, 1, 1), us(2019, 12, 31, 23, 59, 59), now + day + 60_000_000, us(2099, 1, 1), -1, 1 << 62]
+    believed = [us(2020, 1, 1), now, now + day - 60_000_000]
+    writer.samples([sample(number, at_us=at) for number, at in enumerate(misdated + believed)])
+    for number, at in enumerate([us(1970, 1, 1), now, us(2099, 1, 1)]):
+        writer.event(event(number, at_us=at))
+    writer.close()
+    assert sorted(row["at_us"] for row in rows(tmp_path)) == believed  # type: ignore[type-var]
+    assert [row["at_us"] for row in rows(tmp_path, "events")] == [now]
+    assert writer.dropped == len(misdated) + 2
+    assert writer.failing_since is None
+    assert not list(spool_folder(tmp_path).iterdir())
+    assert len(told(caplog)) == 1, "one line a minute, however many tables"
+
+
+def test_of_records_that_are_all_misdated_nothing_is_written_and_the_log_gets_a_line_a_minute(
+    tmp_path: Path, writer: TelemetryWriter, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, 6):
+        writer.samples([sample(number, at_us=us(1970, 1, 1, number))])
+        until(lambda count=number: writer.dropped == count)  # type: ignore[misc]
+    assert not list(tmp_path.rglob("*.spool"))
+    assert [line for line in told(caplog) if " 1 records " in line] == told(caplog)
+    assert len(told(caplog)) == 1
+    monkeypatch.setattr(telemetry_writer, "TOLD_EACH_S", 0.0)
+    writer.samples([sample(6, at_us=us(2099, 1, 1))])
+    writer.close()
+    assert len(told(caplog)) == 2
+    assert " 5 records " in told(caplog)[1], "those that it was not told of are counted in the next line"
+    assert sequences(tmp_path) == []
+
+
+def test_a_day_ahead_is_meant_by_the_nodes_clock(
+    tmp_path: Path, writer: TelemetryWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a machine whose clock was never set: until it is, nothing is written."""
+    set_at = [float(us(1970, 1, 1) // 1_000_000)]
+    monkeypatch.setattr(clock, "_clock", clock.SteadyClock(lambda: set_at[0], lambda: 0.0))
+    writer.samples([sample(0, at_us=int(clock.now() * 1e6)), sample(1)])
+    until(lambda: writer.dropped == 2)
+    set_at[0] = NOON / 1e6
+    monkeypatch.setattr(clock, "_clock", clock.SteadyClock(lambda: set_at[0], lambda: 0.0))
+    writer.samples([sample(2), sample(3, at_us=NOON + 25 * HOUR_US)])
+    writer.close()
+    assert sequences(tmp_path) == [2]
+    assert writer.dropped == 3
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The lines about records that are dropped."""
+    return [record.getMessage() for record in caplog.records if "Telemetry is dropped" in record.getMessage()]
 
 
 def test_a_spool_that_cannot_be_converted_is_put_aside(tmp_path: Path) -> None:
