@@ -107,7 +107,7 @@ def uncounted(*, now: datetime, besides: Collection[uuid.UUID], node: str = "") 
     """Publishers whose node died before it told what it had counted: those of `node` first, then the latest. AT_ONCE at
     most. Players have no samples."""
     lost = Session.objects.filter(
-        kind=Session.Kind.PUBLISH, is_test=False, end_reason="node_lost", started_at__gt=now - LOOKED_BACK
+        kind=Session.Kind.PUBLISH, is_test=False, end_reason="node_lost", ended_at__gt=now - LOOKED_BACK
     )
     rows = lost.exclude(summary__has_key="duration_ms").exclude(pk__in=list(besides))
     own = Case(When(node__name=node, then=0), default=1)

@@ -57,6 +57,9 @@ SUMMED = (
 )
 """What makes up a session's totals."""
 
+FIRST = 1
+"""A session's samples are numbered from here on."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
@@ -105,7 +108,9 @@ class Sampled:
 def read_totals(
     lake: Path, session: str, since_us: int, until_us: int, *, node: str = "", budget_s: float = BUDGET_S
 ) -> Sampled | None:
-    """Of one session, as `read_session`. None: it has no samples here, or not all of them could be read."""
+    """Of one session, as `read_session`. None: it has no samples here, not all of them could be read, or the first ones
+    are gone, as after retention.
+    """
     prefix = f"{file_prefix(node)}-" if node else ""
     wanted = _Wanted(since_us, until_us, pc.field("session") == session, prefix, (*IDENTITY, *SUMMED))
     deadline = time.monotonic() + budget_s
@@ -113,14 +118,15 @@ def read_totals(
         return None
     try:
         reader = _Reader(lake, wanted, deadline)
-        sums, last_us = dict.fromkeys(SUMMED, 0), 0
+        sums, last_us, first = dict.fromkeys(SUMMED, 0), 0, FIRST
         for records in reader.hours():
             last_us = max(last_us, pc.max(records["at_us"]).as_py())
+            first = pc.min(records["sequence"]).as_py()  # The earliest hour comes last.
             for name in SUMMED:
                 sums[name] += pc.sum(records[name]).as_py() or 0
     finally:
         TURNS.release()
-    if not last_us or reader.problems():
+    if not last_us or first > FIRST or reader.problems():
         return None
     totals = Totals(
         bytes_in=sums["video_bytes"] + sums["audio_bytes"] + sums["data_bytes"],

@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,19 @@ def left(stream: Stream, **fields: Any) -> Session:
     return Session.objects.create(app="live", name="cam1", stream=stream, node=node, address="192.0.2.7", **given)
 
 
-def sampled(lake: Path, session: Session, seconds: int, node: str = NODE) -> None:
+def sampled(
+    lake: Path, session: Session, seconds: int, node: str = NODE, *, first: int = 1, began: datetime | None = None
+) -> None:
+    """A sample a second since the session, or what is given, `began`; the number of the first one."""
     writer = TelemetryWriter(lake, node, rotation=Rotation(flush_s=0.01))
     writer.start()
-    began_us = int(session.started_at.timestamp() * 1e6)
+    began_us = int((began or session.started_at).timestamp() * 1e6)
     of_session = replace(records.SAMPLE, session=str(session.pk), node=node)
     writer.samples(
-        [replace(of_session, sequence=number, at_us=began_us + number * 1_000_000) for number in range(1, seconds + 1)]
+        [
+            replace(of_session, sequence=first + number, at_us=began_us + (number + 1) * 1_000_000)
+            for number in range(seconds)
+        ]
     )
     writer.close()
 
@@ -66,6 +72,32 @@ async def test_the_next_start_fills_them_in(process: HistoryWriter, stream: Stre
     assert (await Session.objects.aget(pk=other.pk)).video_frames == 30 * 30
     unknown = await Session.objects.aget(pk=player.pk)
     assert (unknown.end_reason, unknown.is_uncounted, unknown.total("bytes_out")) == ("node_lost", True, None)
+
+
+async def test_one_that_was_on_air_for_weeks_is_filled_in_as_well(
+    process: HistoryWriter, stream: Stream, settings: Any
+) -> None:
+    """It counts when it ended. Of another, retention has removed what was measured at first."""
+    now = timezone.now()
+    began, ended = now - timedelta(days=20), now - timedelta(minutes=5)
+    lost = {"end_reason": "node_lost", "ended_at": ended}
+    whole = await sync_to_async(left)(stream, started_at=began, **lost)
+    part = await sync_to_async(left)(stream, started_at=began + timedelta(seconds=1), **lost)  # Looked at before it.
+    await asyncio.to_thread(sampled, settings.LAKE_DIR, whole, 60)
+    for session, first in ((whole, 61), (part, 1_000_000)):
+        await asyncio.to_thread(
+            sampled, settings.LAKE_DIR, session, 60, first=first, began=ended - timedelta(minutes=2)
+        )
+    node = NodeApp()
+    await node.tell("node.started")
+    await tick_until(node, Session.objects.filter(pk=whole.pk, summary__from_samples=True).exists)
+    await node.stop()
+    row = await Session.objects.aget(pk=whole.pk)
+    assert (row.video_frames, row.summary["duration_ms"]) == (120 * 30, 120_000)
+    assert row.ended_at is not None
+    assert (ended - row.ended_at).total_seconds() == pytest.approx(60, abs=0.01)
+    row = await Session.objects.aget(pk=part.pk)
+    assert (row.is_uncounted, row.total("bytes_in"), row.ended_at) == (True, None, ended)
 
 
 def test_what_is_known_stays(stream: Stream) -> None:

@@ -1,8 +1,11 @@
 """What a session's samples add up to, where its node can't tell it any more."""
 
+import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ingest.telemetry import Rotation, TelemetryWriter
+from ingest.telemetry.lake import hour_folder
 from ingest.telemetry.reading import Sampled, read_totals
 from ingest.telemetry.schema import SAMPLES
 from ingest.telemetry.spool import Spool, spool_folder
@@ -60,6 +63,18 @@ def test_files_and_what_a_dead_node_left_in_its_spool(tmp_path: Path) -> None:
 def test_where_there_are_no_samples_nothing_is_known(tmp_path: Path) -> None:
     assert totals(tmp_path) is None
     write(tmp_path, range(10), node="node-b")
+    assert totals(tmp_path) is None
+
+
+def test_without_its_first_hours_a_session_has_no_total(tmp_path: Path) -> None:
+    """Retention has removed them."""
+    hours = [range(1, 61), range(3600, 3660), range(7200, 7260)]
+    for numbers in hours:
+        write(tmp_path, numbers)
+    found = totals(tmp_path)
+    assert found is not None
+    assert found.totals["video_frames"] == 180 * 30
+    shutil.rmtree(hour_folder(tmp_path, SAMPLES.name, datetime.fromtimestamp(NOON / 1e6, UTC)))
     assert totals(tmp_path) is None
 
 
