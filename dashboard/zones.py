@@ -174,6 +174,11 @@ def utc(at: datetime) -> str:
 # --- What forms are given ---
 
 
+def current() -> ZoneInfo:
+    """The zone of the page that is being made."""
+    return periods.zone_of(timezone.get_current_timezone_name())
+
+
 def aware(at: datetime) -> datetime:
     """In UTC; what names no zone is meant in the current one. Raises OverflowError at the calendar's ends."""
     return (timezone.make_aware(at) if at.tzinfo is None else at).astimezone(UTC)

@@ -1,7 +1,6 @@
 """A report's document: figures, words and charts of a period, brought together."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -187,12 +186,8 @@ def _notes(period: Period, completeness: Completeness, *, has_media: bool) -> li
             f"{missing} of {completeness['expected']} hours were not computed when this was made: their figures are "
             "missing here. Run the analytics, then make the report again."
         )
-    if period.is_widened:
-        whole = replace(period, since=period.first_hour, until=period.end_hour)
-        notes.append(
-            f"{period.zone.key} is not whole hours from UTC. The figures are of whole hours: "
-            f"{periods.clock_words(whole.since, whole.zone)} to {periods.clock_words(whole.until, whole.zone)}."
-        )
+    if widened := period.widened_words:
+        notes.append(widened)
     if not has_media and not missing:
         notes.append("Nothing was recorded in this period. Was an encoder to publish, see in the attempts why not.")
     return notes

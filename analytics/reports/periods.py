@@ -58,6 +58,14 @@ class Period:
         return self.kind != Kind.BROADCAST and (self.first_hour, self.end_hour) != (self.since, self.until)
 
     @property
+    def widened_words(self) -> str:
+        """What a reader has to know of a period that is widened, as a sentence; "" of others."""
+        if not self.is_widened:
+            return ""
+        since, until = (clock_words(at, self.zone) for at in (self.first_hour, self.end_hour))
+        return f"{self.zone.key} is not whole hours from UTC: the figures are of whole hours, {since} to {until}."
+
+    @property
     def hours(self) -> list[datetime]:
         """The whole hours (UTC) that it touches."""
         count = (self.end_hour - self.first_hour) // HOUR

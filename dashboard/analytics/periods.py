@@ -1,7 +1,7 @@
 """The period that a page of history is about: one of a few, or from a day to a day, by hour or by day.
 
 History is of whole hours and days of UTC. By hour it is shown, and its days are meant, in the current time zone (a day
-is widened to the hours of UTC at its ends); by day both are of UTC.
+is widened to the hours of UTC at its ends, as in reports, and `note` says so); by day both are of UTC.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from analytics.models import METRIC_VERSION, Grain, Partition
+from analytics.reports import periods
 from dashboard import zones
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-SHORTEST = timedelta(microseconds=1)
 RANGES = {"24h": DAY, "7d": timedelta(days=7), "30d": timedelta(days=30), "90d": timedelta(days=90)}
 RANGE_WORDS = {"24h": "24 h", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
 DATES = "dates"
@@ -58,6 +58,8 @@ class Period:
     """Why it is not the one that was asked for."""
     dates: tuple[date, date] | None = None
     """The first and the last day, where these were asked for."""
+    note: str = ""
+    """A sentence on what its figures hold besides."""
 
     @classmethod
     def of(cls, query: Mapping[str, str], usual: str = "24h", by_hour_up_to: timedelta = BY_HOUR_UP_TO) -> Self:
@@ -91,9 +93,9 @@ class Period:
             fault = f"These are its last {LONGEST[step].days} days: more is not shown."
         if step == Grain.DAY:
             since, until = datetime.combine(first, time(), UTC), datetime.combine(last, time(), UTC) + DAY
-        else:
-            since, until = _hour(zones.begin(first)), _hour(zones.begin(last + DAY) + HOUR - SHORTEST)
-        return cls(DATES, step, since, until, fault, (first, last))
+            return cls(DATES, step, since, until, fault, (first, last))
+        days = periods.Period(periods.Kind.DAILY, zones.begin(first), zones.begin(last + DAY), zones.current())
+        return cls(DATES, step, days.first_hour, days.end_hour, fault, (first, last), days.widened_words)
 
     @property
     def step(self) -> timedelta:
@@ -107,7 +109,7 @@ class Period:
     @property
     def before(self) -> "Period":
         """The one of the same length that ends where it begins."""
-        return replace(self, since=self.since - (self.until - self.since), until=self.since, dates=None)
+        return replace(self, since=self.since - (self.until - self.since), until=self.since, dates=None, note="")
 
     @property
     def days(self) -> int:
@@ -144,7 +146,7 @@ class Period:
         """ "7 to 13 Nov 2026", with hours where it begins or ends in a day."""
         first, last = self.first_day, self.last_day
         since, until = self._local(self.since), self._local(self.until)
-        if not self.dates and (since.hour or until.hour):
+        if not self.dates and (since.time(), until.time()) != (time(), time()):
             return f"{since:%-d %b, %H:%M} to {until:%-d %b %Y, %H:%M}"
         if first == last:
             return f"{last:%-d %b %Y}"
@@ -158,10 +160,6 @@ class Period:
         if self.range == DATES:
             return {"from": str(self.first_day), "to": str(self.last_day), "grain": str(self.grain)}
         return {"range": self.range, "grain": str(self.grain)}
-
-
-def _hour(at: datetime) -> datetime:
-    return at.replace(minute=0, second=0, microsecond=0)
 
 
 def _day(text: str) -> date | None:

@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from analytics.models import Grain
+from analytics.reports import periods
 from dashboard import zones
 from dashboard.analytics.periods import Period
 from dashboard.jobs import strip
@@ -272,6 +273,59 @@ def test_history_by_hour_is_of_the_zone_and_by_day_of_utc() -> None:
         days = Period.of({"from": "2026-02-01", "to": "2026-02-28"})
         assert (days.since, days.until) == (datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC))
         assert (days.words, days.zone) == ("1 to 28 Feb 2026", "UTC")
+
+
+ANALYTICS, COMPARE = "/analytics/?stream=live/cam-1&grain=hour&", "/analytics/compare/?"
+NOTE = re.compile(r'<span id="period-note"><svg[^>]*>.*?</svg>([^<]+)</span>')
+
+
+@pytest.mark.parametrize("page", [ANALYTICS, COMPARE])
+@pytest.mark.parametrize(
+    ("zone", "day", "note"),
+    [
+        ("Asia/Kathmandu", date(2026, 11, 14), "13 Nov 2026, 23:45 to 15 Nov 2026, 00:45"),
+        ("Australia/Lord_Howe", date(2026, 6, 14), "13 Jun 2026, 23:30 to 15 Jun 2026, 00:30"),
+        ("Australia/Lord_Howe", date(2026, 11, 14), ""),  # Its summer time is UTC+11.
+        ("Australia/Lord_Howe", date(2026, 10, 4), "3 Oct 2026, 23:30 to 5 Oct 2026, 00:00"),  # It begins.
+        ("Europe/Berlin", date(2026, 11, 14), ""),
+        ("UTC", date(2026, 11, 14), ""),
+    ],
+)
+def test_a_page_says_which_hours_a_day_is_of_that_is_not_whole_hours_from_utc(
+    viewer: Client, page: str, zone: str, day: date, note: str
+) -> None:
+    content = at_home(viewer, zone).get(f"{page}from={day}&to={day}").content.decode()
+    said = [f"{zone} is not whole hours from UTC: the figures are of whole hours, {note}."] if note else []
+    assert NOTE.findall(content) == said
+    in_reports = periods.containing("daily", day, ZoneInfo(zone)).widened_words
+    assert said == ([in_reports] if in_reports else []), "reports say the same"
+
+
+@pytest.mark.parametrize("query", [f"{ANALYTICS}range=24h", f"{COMPARE}range=24h", f"{COMPARE}range=30d"])
+def test_what_begins_with_an_hour_of_utc_needs_no_such_note(viewer: Client, query: str) -> None:
+    assert not NOTE.search(at_home(viewer, "Asia/Kathmandu").get(query).content.decode())
+
+
+def test_days_of_utc_are_not_widened_in_any_zone(viewer: Client) -> None:
+    query = "/analytics/?stream=live/cam-1&grain=day&from=2026-11-14&to=2026-11-14"
+    assert not NOTE.search(at_home(viewer, "Asia/Kathmandu").get(query).content.decode())
+
+
+def test_neighbouring_days_share_the_hour_that_their_midnight_is_in() -> None:
+    with timezone.override(ZoneInfo("Asia/Kathmandu")):
+        first, second = [Period.of({"from": day, "to": day}) for day in ("2026-11-14", "2026-11-15")]
+        assert (first.until, second.since) == (
+            datetime(2026, 11, 14, 19, tzinfo=UTC),
+            datetime(2026, 11, 14, 18, tzinfo=UTC),
+        )
+        assert first.note
+        assert first.before.note == "", "that one ends where the other begins"
+
+
+def test_a_range_that_begins_within_a_days_first_hour_names_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 11, 14, 18, 30, tzinfo=UTC))
+    with timezone.override(ZoneInfo("Asia/Kathmandu")):
+        assert Period.of({"range": "24h"}).words == "14 Nov, 00:45 to 15 Nov 2026, 00:45"
 
 
 def test_a_day_of_history_is_that_of_utc_where_clocks_are_behind_it(viewer: Client, stream: Stream) -> None:
