@@ -15,6 +15,7 @@ from ingest.services import keys
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.others import ended_process
+from tests.ingest.telemetry.records import NOON
 from tests.ingest.ticks import SAMPLE, is_up, published
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,7 +29,7 @@ async def test_samples_and_events_reach_the_lake(
     await wrong.connect()
     await wrong.publish(keys.generate())
     await wrong.disconnect("rejected")
-    await node.tick(samples=[replace(SAMPLE, session=session_id)])
+    await node.tick(samples=[replace(SAMPLE, session=session_id, at_us=NOON)])
     await encoder.unpublish(session_id)
     await encoder.disconnect()
     await node.stop()
