@@ -1,15 +1,16 @@
 """What is in the lake, what of it is done, and what is still to do.
 
-An hour is to do when its row does not say done, or when what it would be made from now (its files' names and sizes, the
-tail of the hour before it, the metrics' version) is not what its row says. So late data, a backfill, a retry and the
-first run are one path, and an hour that is computed twice gives the same rows. A day is to do when its hours are not
-those that it was made from, and rests while it goes on. Who computes what is in analytics.locks.
+An hour is to do when its row does not say done, or when what it would be made from now (its files' names, sizes and
+times of change, the tail of the hour before it, the metrics' version) is not what its row says. So late data, a
+backfill, a retry and the first run are one path, and an hour that is computed twice gives the same rows. A day is to
+do when its hours are not those that it was made from, and rests while it goes on. Who computes what is in
+analytics.locks.
 """
 
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from analytics.models import METRIC_VERSION, Grain, Partition
-from analytics.work import HourInput
+from analytics.work import HourInput, LakeFile
 from ingest.telemetry.lake import hour_folder, table_folder
 
 FOLDER = re.compile(r"dt=(\d{4})-(\d\d)-(\d\d)/hr=(\d\d)$")
@@ -36,18 +37,17 @@ than the hour that is new."""
 FIRST_RETRY = timedelta(minutes=1)
 LAST_RETRY = timedelta(hours=1)
 
-BYTES_A_ROW = 10
-"""Of a sample in Parquet, at least: how many rows a file has whose footer can't be read."""
+BYTES_A_ROW = 25
+"""Of a sample in Parquet, at least: how many rows an hour has, at most."""
 
 State = Partition.State
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """An hour as the lake holds it. `digest`: of its files' names and sizes. `attempts`: times that it failed."""
+    """An hour as the lake holds it. `attempts`: times that it failed."""
 
     input: HourInput
-    digest: str
     attempts: int = 0
 
     @property
@@ -56,15 +56,18 @@ class Hour:
 
     @property
     def files(self) -> int:
-        return len(self.input.samples) + len(self.input.events)
+        return len(self.input.files)
 
     def fingerprint(self, tail: str) -> str:
         """Of what its rollups are made from. `tail`: of the hour before."""
-        return _digest((self.digest, tail))
+        return _digest((*(f"{path} {size} {changed_ns}" for path, size, changed_ns in self.input.files), tail))
 
     def rows(self) -> int:
-        """How many rows its files have, by their footers."""
-        return sum(_rows(file) for file in (*self.input.samples, *self.input.events))
+        """How many rows its files have, at most."""
+        return sum(size for _, size, _ in self.input.files) // BYTES_A_ROW
+
+    def without(self, paths: Collection[str]) -> "Hour":
+        return replace(self, input=self.input.without(paths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +141,8 @@ def _is_within(day: str, since: datetime | None, until: datetime | None) -> bool
 
 def look(lake: Path, start: datetime) -> Hour | None:
     """One hour as it is now; None: there are no files of it."""
-    files = {table: _files(hour_folder(lake, table, start)) for table in TABLES}
-    if not any(files.values()):
-        return None
-    sizes = (f"{table} {file.name} {size}" for table in TABLES for file, size in files[table].items())
-    return Hour(HourInput(start, *(tuple(files[table]) for table in TABLES)), _digest(sizes))
+    files = [file for table in TABLES for file in _files(lake, hour_folder(lake, table, start))]
+    return Hour(HourInput(start, tuple(files))) if files else None
 
 
 class Hours:
@@ -289,25 +289,13 @@ def _if_pending(work: Either, row: Partition | None, fingerprint: str, now: date
     return [replace(work, attempts=row.attempts)]
 
 
-def _files(folder: Path) -> dict[Path, int]:
-    """The files that Spark would read, and their sizes (bytes)."""
-    found = {}
+def _files(lake: Path, folder: Path) -> Iterator[LakeFile]:
+    """The files that the jobs would read."""
     for file in sorted(folder.glob("*.parquet")):
         if not file.name.startswith((".", "_")):
             with suppress(FileNotFoundError):  # Compaction has just made one file of several.
-                found[file] = file.stat().st_size
-    return found
-
-
-def _rows(file: Path) -> int:
-    import pyarrow as pa  # Loaded where there are files to look at: all that ask for runs know the ledger.
-    import pyarrow.parquet as pq
-
-    try:
-        rows: int = pq.read_metadata(file).num_rows
-    except (OSError, pa.ArrowException):  # Spark will say what is wrong with it.
-        rows = file.stat().st_size // BYTES_A_ROW
-    return rows
+                status = file.stat()
+                yield (str(file.relative_to(lake)), status.st_size, status.st_mtime_ns)
 
 
 def _digest(lines: Iterable[str]) -> str:

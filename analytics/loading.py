@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 from django.db import connection, transaction
 
+from analytics.histograms import pack
 from analytics.locks import LockLost
-from analytics.models import FIGURES, IDENTITY, METRIC_VERSION, Grain, Rollup
-from analytics.sketches import pack
-from analytics.tables import partition_folder
+from analytics.models import FIGURES, IDENTITY, METRIC_VERSION, PACKED, Grain, Rollup
+from analytics.tables import figures_file
 from ingest.models import Stream
 
 Item = TypeVar("Item")
@@ -31,7 +31,7 @@ TIMES = {"start": "start_us", "peak_at": "peak_at_us"}
 READ = [
     *OWN,
     "stream",
-    "video_sketch",
+    *PACKED,
     *TIMES.values(),
     *(name for name in FIGURES if name not in TIMES),
 ]
@@ -44,7 +44,7 @@ def load(lake: Path, grain: Grain, start: datetime, still_ours: Callable[[], boo
     """
     streams = set(Stream.objects.values_list("pk", flat=True))
     loaded: set[tuple[str, ...]] = set()
-    for rows in _read(partition_folder(lake, grain, start)):
+    for rows in _read(figures_file(lake, grain, start)):
         loaded.update(tuple(row[name] for name in OWN) for row in rows)
         made = [_rollup(grain, row, streams) for row in rows]
         with _ours(still_ours):
@@ -52,7 +52,7 @@ def load(lake: Path, grain: Grain, start: datetime, still_ours: Callable[[], boo
                 made,
                 update_conflicts=True,
                 unique_fields=IDENTITY,
-                update_fields=["stream", "video_sketch", "metric_version", *FIGURES],
+                update_fields=["stream", *PACKED, "metric_version", *FIGURES],
             )
     there = Rollup.objects.filter(grain=grain, start=start).values_list("pk", *OWN)
     for pks in _batches([pk for pk, *own in there if tuple(own) not in loaded]):
@@ -76,9 +76,9 @@ def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         yield items[first : first + BATCH]
 
 
-def _read(folder: Path) -> Iterator[list[dict[str, Any]]]:
+def _read(file: Path) -> Iterator[list[dict[str, Any]]]:
     """Batches of rows: of an hour with many streams there are too many for memory."""
-    for file in sorted(folder.glob("*.parquet")):
+    if file.exists():
         with pq.ParquetFile(file) as parquet:
             for batch in parquet.iter_batches(BATCH, columns=READ):
                 yield batch.to_pylist()
@@ -90,7 +90,8 @@ def _rollup(grain: Grain, row: dict[str, Any], streams: set[int]) -> Rollup:
     return Rollup(
         grain=grain,
         stream_id=stream if stream in streams else None,  # Its row may have been deleted since.
-        video_sketch=pack(row.pop("video_sketch")),
+        video_histogram=pack(row.pop("video_histogram")),
+        players_sketch=row.pop("players_sketch") or b"",
         refusals=dict(row.pop("refusals")),
         end_reasons=dict(row.pop("end_reasons")),
         metric_version=METRIC_VERSION,

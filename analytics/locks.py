@@ -51,7 +51,9 @@ class Lock:
             raise LockLost(f"the {self.grain} {start:%Y-%m-%d %H:%M}")
 
     @transaction.atomic
-    def done(self, start: datetime, computed: Computed, *, fingerprint: str, files: int) -> None:
+    def done(
+        self, start: datetime, computed: Computed, *, fingerprint: str, files: int, damaged_files: int = 0
+    ) -> None:
         """Notes the result, and what has to be done on account of it. Raises LockLost."""
         self.require(start)
         row = Partition.objects.get(grain=self.grain, start=start)
@@ -63,7 +65,9 @@ class Lock:
             metric_version=METRIC_VERSION,
             tail=computed.tail,
             files=files,
-            rows_read=computed.rows_read,
+            rows_read=computed.rows,
+            strays=computed.strays,
+            damaged_files=damaged_files,
             rows_written=computed.rows_written,
             processed_at=timezone.now(),
         )

@@ -1,291 +1,262 @@
-"""The metrics that follow from a rollup's sums: docs/analytics.md defines them, here they are computed, for pages, API
-and reports alike. None stands where a metric is not defined: a share of nothing, a mean over none.
+"""Every figure that history keeps, once: its name, its unit, what it is over samples, how it merges, what it means.
+
+The columns of the jobs, what is loaded, the pages' and the API's names follow from these tables; the database's fields,
+`analytics.figures` and docs/analytics.md are tested against them. A figure over samples is an expression of their
+columns (`Samples`): numpy arrays, so that one pass over a file makes all of them. Workers of Spark get this module by
+value: it imports nothing of ours.
 """
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import datetime
-from functools import cached_property
-from itertools import chain
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
-if TYPE_CHECKING:
-    from analytics.models import Rollup
+Samples = Any
+"""The samples' columns by their names, as arrays: NaN where one that may be missing is; `is_(column, text)` of text."""
 
-H_MS = 3_600_000
-MINUTE_MS = 60_000
-RANKS = (0.05, 0.5, 0.95)
+SILENCE_MS = 2000
+"""A publisher starves its stream once nothing has come for so long."""
 
-Quantiles = tuple[float | None, float | None, float | None]
-"""Of the samples' video bitrates: the values at RANKS."""
+BELOW = 0.7
+"""Video below this part of its target is below target."""
 
-NO_QUANTILES: Quantiles = (None, None, None)
+GOP_BINS = {
+    "gop_1": 1.0,
+    "gop_2": 2.0,
+    "gop_2_5": 2.5,
+    "gop_4": 4.0,
+    "gop_6": 6.0,
+    "gop_10": 10.0,
+    "gop_longer": float("inf"),
+}
+"""Columns that count keyframe intervals: {its name: the longest interval that it counts, s}."""
 
-
-def _share(part: float, whole: float) -> float | None:
-    """In per cent."""
-    return 100 * part / whole if whole else None
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+BITRATES = ("video", "audio", "wire")
+PERCENTILES = {"p5": 5, "p50": 50, "p95": 95}
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Summed rollups, and what follows from them. Of several rows: of one thing at several times, or of several things
-    whose times come one after another; peaks are the greatest of the rows'.
+class Of(StrEnum):
+    """What a figure is made from, hour by hour."""
 
-    `_ms` are milliseconds, `_bytes` bytes, `kbps` kbit/s, `_percent` 0 to 100, `_h` hours, `_s` seconds.
-    """
-
-    samples: int = 0
-    elapsed_ms: int = 0
-    live_ms: int = 0
-    good_ms: int = 0
-    warning_ms: int = 0
-    bad_ms: int = 0
-    starved_ms: int = 0
-    targeted_ms: int = 0
-    below_ms: int = 0
-    video_bytes: int = 0
-    audio_bytes: int = 0
-    data_bytes: int = 0
-    wire_bytes: int = 0
-    out_bytes: int = 0
-    video_frames: int = 0
-    audio_frames: int = 0
-    keyframes: int = 0
-    ts_gaps: int = 0
-    ts_regressions: int = 0
-    missing_frames_est: int = 0
-    media_faults: int = 0
-    dropped_frames: int = 0
-    player_ms: int = 0
-    kbps_sum: int = 0
-    kbps_squares: int = 0
-    gop_1: int = 0
-    gop_2: int = 0
-    gop_2_5: int = 0
-    gop_4: int = 0
-    gop_6: int = 0
-    gop_10: int = 0
-    gop_longer: int = 0
-    starts: int = 0
-    broadcasts: int = 0
-    reconnects: int = 0
-    recovery_ms: int = 0
-    ends: int = 0
-    unplanned_ends: int = 0
-    accepted: int = 0
-    refused: int = 0
-    plays: int = 0
-    peak_players: int = 0
-    peak_at: datetime | None = None
-    peak_streams: int = 0
-    keyframe_interval_max: float | None = None
-    refusals: Mapping[str, int] = field(default_factory=dict)
-    end_reasons: Mapping[str, int] = field(default_factory=dict)
-    quantiles: Quantiles = NO_QUANTILES
-
-    @classmethod
-    def of(cls, rows: "Iterable[Rollup]") -> Self:
-        """Summed, with the percentiles of all their samples: a single row's own, else merged from the sketches."""
-        found = list(rows)
-        peak = max(found, key=lambda row: row.peak_players, default=None)
-        refusals: Counter[str] = Counter()
-        end_reasons: Counter[str] = Counter()
-        for row in found:
-            refusals.update(row.refusals)
-            end_reasons.update(row.end_reasons)
-        # Of rows with the same peak the earliest has the minute.
-        peaks = [row.peak_at for row in found if peak and row.peak_players == peak.peak_players and row.peak_at]
-        return cls(
-            **{name: sum(getattr(row, name) for row in found) for name in SUMMED},
-            peak_players=peak.peak_players if peak else 0,
-            peak_at=min(peaks, default=None),
-            peak_streams=max((row.peak_streams for row in found), default=0),
-            keyframe_interval_max=max(
-                (row.keyframe_interval_max for row in found if row.keyframe_interval_max is not None), default=None
-            ),
-            refusals=dict(refusals),
-            end_reasons=dict(end_reasons),
-            quantiles=_quantiles([row for row in found if row.samples]),
-        )
-
-    @classmethod
-    def of_sums(cls, sums: Mapping[str, Any], quantiles: Quantiles = NO_QUANTILES) -> Self:
-        """Of a database's aggregates by our fields' names; what is missing or null counts as nothing."""
-        known = {each.name for each in fields(cls)}
-        return cls(
-            **{name: value for name, value in sums.items() if name in known and value is not None}, quantiles=quantiles
-        )
-
-    @property
-    def live_h(self) -> float:
-        return self.live_ms / H_MS
-
-    @property
-    def uptime_percent(self) -> float | None:
-        """Of its sessions and the gaps that they recovered from."""
-        return _share(self.live_ms, self.elapsed_ms + self.recovery_ms)
-
-    @property
-    def health_percent(self) -> float | None:
-        return _share(self.good_ms + 0.5 * self.warning_ms, self.measured_ms)
-
-    @property
-    def measured_ms(self) -> int:
-        """Time in which its health was known."""
-        return self.good_ms + self.warning_ms + self.bad_ms
-
-    @property
-    def health(self) -> str:
-        """The worst health that held for at least a minute in all, or for half of the measured time; "none" without."""
-        least = min(MINUTE_MS, self.measured_ms / 2)
-        for word, held in (("bad", self.bad_ms), ("warning", self.warning_ms), ("good", self.good_ms)):
-            if held and held >= least:
-                return word
-        return "none"
-
-    @property
-    def below_percent(self) -> float | None:
-        """Of the live time in which a target was known."""
-        return _share(self.below_ms, self.targeted_ms)
-
-    @property
-    def starvation_percent(self) -> float | None:
-        return _share(self.starved_ms, self.elapsed_ms)
-
-    @property
-    def reconnects_per_hour(self) -> float | None:
-        """Of live time."""
-        return _ratio(self.reconnects, self.live_h)
-
-    @property
-    def mtbf_h(self) -> float | None:
-        """Live hours between unplanned ends; None if there was none: then it is more than `live_h`."""
-        return _ratio(self.live_h, self.unplanned_ends)
-
-    @property
-    def mttr_s(self) -> float | None:
-        """Mean time to the next publish, of the gaps that were recovered from."""
-        return _ratio(self.recovery_ms / 1000, self.reconnects)
-
-    @property
-    def video_kbps_mean(self) -> float | None:
-        """Null, as its percentiles are, of what had no video: 0 would be a fault."""
-        return _ratio(8 * self.video_bytes, self.elapsed_ms) if self.video_frames else None
-
-    @property
-    def video_kbps_p5(self) -> float | None:
-        return self.quantiles[0] if self.video_frames else None
-
-    @property
-    def video_kbps_p50(self) -> float | None:
-        return self.quantiles[1] if self.video_frames else None
-
-    @property
-    def video_kbps_p95(self) -> float | None:
-        return self.quantiles[2] if self.video_frames else None
-
-    @property
-    def cv(self) -> float | None:
-        """Standard deviation of the samples' video bitrates, as a share of their mean."""
-        spread = self.samples * self.kbps_squares - self.kbps_sum * self.kbps_sum  # Exact: both are whole numbers.
-        return _ratio(math.sqrt(max(0, spread)), self.kbps_sum)
-
-    @property
-    def missing_percent(self) -> float | None:
-        return _share(self.missing_frames_est, self.video_frames + self.missing_frames_est)
-
-    @property
-    def gaps_per_hour(self) -> float | None:
-        """Jumps of the timestamps, of live time."""
-        return _ratio(self.ts_gaps, self.live_h)
-
-    @cached_property
-    def keyframe_intervals(self) -> int:
-        """How many were counted."""
-        return sum(getattr(self, name) for name in GOP_COUNTS)
-
-    @property
-    def keyframe_late_percent(self) -> float | None:
-        """Keyframe intervals of more than 4 s."""
-        return _share(self.gop_6 + self.gop_10 + self.gop_longer, self.keyframe_intervals)
-
-    @property
-    def success_percent(self) -> float | None:
-        """Accepted publishes of all that were tried."""
-        return _share(self.accepted, self.accepted + self.refused)
-
-    @property
-    def average_players(self) -> float | None:
-        """While it was live."""
-        return _ratio(self.player_ms, self.live_ms)
-
-    @property
-    def player_hours(self) -> float:
-        return self.player_ms / H_MS
-
-    @property
-    def player_minutes(self) -> float:
-        return self.player_ms / MINUTE_MS
-
-    @property
-    def delivered_gb(self) -> float:
-        return self.out_bytes / 1e9
+    SAMPLES = "samples"
+    SESSIONS = "sessions"
+    EVENTS = "events"
 
 
-SUMMED = tuple(each.name for each in fields(Figures) if each.type is int and not each.name.startswith("peak_"))
-"""Fields that merge by sum."""
+class Merge(StrEnum):
+    """What hours add up to."""
 
-GOP_COUNTS = tuple(name for name in SUMMED if name.startswith("gop_"))
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    COUNTS = "counts"
+    """{what: how often}: summed by what."""
+    DISTINCT = "distinct"
+    """Counted anew: a session is one, in however many hours it is seen."""
+    UNION = "union"
+    """Of HyperLogLog sketches."""
+    FIRST_OF_MAX = "first of max"
+    """When the greatest was, for the first time."""
+    HISTOGRAM = "histogram"
+    """From the histograms, which add up."""
+    DERIVED = "derived"
+    """From the sums."""
 
-DERIVED = (
-    "live_h",
-    "uptime_percent",
-    "health_percent",
-    "below_percent",
-    "starvation_percent",
-    "reconnects_per_hour",
-    "mtbf_h",
-    "mttr_s",
-    "cv",
-    "missing_percent",
-    "gaps_per_hour",
-    "keyframe_late_percent",
-    "success_percent",
-    "average_players",
-    "player_minutes",
-    "player_hours",
-    "delivered_gb",
+
+class Kind(StrEnum):
+    WHOLE = "whole number"
+    REAL = "number"
+    TIME = "time"
+    """The column's name ends with `_us`, microseconds since the Unix epoch; in the database it is a date and time."""
+    COUNTS = "counts"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A column of rollups. `over`: of samples, the column that is merged, or an expression of several."""
+
+    name: str
+    unit: str
+    doc: str
+    of: Of = Of.SAMPLES
+    merge: Merge = Merge.SUM
+    kind: Kind = Kind.WHOLE
+    over: str | Callable[[Samples], Any] | None = None
+    nullable: bool = False
+
+
+def _arrived(s: Samples) -> Any:
+    return s.video_bytes + s.audio_bytes > 0
+
+
+def _targeted(s: Samples) -> Any:
+    return _arrived(s) & (s.target_kbps == s.target_kbps)  # Nothing but NaN is not itself.
+
+
+def _whole_kbps(s: Samples) -> Any:
+    return ((s.video_kbps + 0.5) // 1).astype("int64")
+
+
+def _health(word: str) -> Callable[[Samples], Any]:
+    return lambda s: s.is_("health", word) * s.elapsed_ms
+
+
+def _interval(over: float, up_to: float) -> Callable[[Samples], Any]:
+    return lambda s: (s.keyframes > 0) & (s.keyframe_interval > over) & (s.keyframe_interval <= up_to)
+
+
+def _intervals() -> list[Metric]:
+    found, over = [], float("-inf")
+    for name, up_to in GOP_BINS.items():
+        doc = f"Keyframe intervals up to {up_to:g} s" if up_to < float("inf") else "Longer keyframe intervals"
+        found.append(Metric(name, "", f"{doc}.", over=_interval(over, up_to)))
+        over = up_to
+    return found
+
+
+def _same(name: str, unit: str, doc: str) -> Metric:
+    return Metric(name, unit, doc, over=name)
+
+
+MEASURED = (
+    Metric("samples", "", "Samples, one a second of each publishing session.", over=lambda s: s.elapsed_ms * 0 + 1),
+    _same("elapsed_ms", "ms", "Time that they cover."),
+    Metric("live_ms", "ms", "Time in which audio or video came.", over=lambda s: _arrived(s) * s.elapsed_ms),
+    Metric("good_ms", "ms", "Time in good health,", over=_health("good")),
+    Metric("warning_ms", "ms", "with a warning,", over=_health("warning")),
+    Metric("bad_ms", "ms", "and in bad health.", over=_health("bad")),
+    Metric(
+        "starved_ms",
+        "ms",
+        "Time without media beyond the first 2 s of each silence.",
+        over=lambda s: (s.idle_ms - SILENCE_MS).clip(0, s.elapsed_ms),
+    ),
+    Metric(
+        "targeted_ms",
+        "ms",
+        "Time in which media came and a target bitrate was known.",
+        over=lambda s: _targeted(s) * s.elapsed_ms,
+    ),
+    Metric(
+        "below_ms",
+        "ms",
+        "The part of it in which video came at less than 70 % of the target.",
+        over=lambda s: (_targeted(s) & (s.video_kbps < BELOW * s.target_kbps)) * s.elapsed_ms,
+    ),
+    _same("video_bytes", "bytes", "Payload of video messages,"),
+    _same("audio_bytes", "bytes", "of audio messages,"),
+    _same("data_bytes", "bytes", "and of data messages."),
+    _same("wire_bytes", "bytes", "Bytes on the publisher's socket."),
+    _same("out_bytes", "bytes", "Bytes sent to players."),
+    _same("video_frames", "", "Video frames received."),
+    _same("audio_frames", "", "Audio frames received."),
+    _same("keyframes", "", "Keyframes received."),
+    Metric("ts_gaps", "", "Jumps of the timestamps forward,", over="ts_gap"),
+    Metric("ts_regressions", "", "and back.", over="ts_regress"),
+    _same("missing_frames_est", "", "Frames that did not come, by the timestamps."),
+    _same("media_faults", "", "Messages whose header makes no sense, or that are cut off."),
+    _same("dropped_frames", "", "Frames that slow players were not sent."),
+    Metric("player_ms", "ms", "Players, times the time that they watched.", over=lambda s: s.players * s.elapsed_ms),
+    Metric("kbps_sum", "kbit/s", "Of the samples' video bitrates, rounded to whole kbit/s.", over=_whole_kbps),
+    Metric("kbps_squares", "(kbit/s)^2", "Of their squares.", over=lambda s: _whole_kbps(s) ** 2),
+    *_intervals(),
 )
-"""What follows from them, as the API and files name it."""
+"""Sums over samples: of a minute, of a session's hour, and of every rollup."""
 
+EXTREMES = (
+    Metric("peak_players", "", "Most players in a minute, summed over streams.", merge=Merge.MAX, over="players"),
+    Metric(
+        "keyframe_interval_max",
+        "s",
+        "Longest time between two keyframes.",
+        merge=Merge.MAX,
+        kind=Kind.REAL,
+        over="keyframe_interval",
+        nullable=True,
+    ),
+    *(
+        Metric(
+            f"{kind}_kbps_{merge}",
+            "kbit/s",
+            f"The {word} of the samples' {kind} bitrates.",
+            merge=merge,
+            kind=Kind.REAL,
+            over=f"{kind}_kbps",
+            nullable=True,
+        )
+        for kind in BITRATES
+        for merge, word in ((Merge.MIN, "least"), (Merge.MAX, "greatest"))
+    ),
+)
+"""The greatest and the least of samples."""
 
-MEASURED = ("samples", "video_sketch", "video_kbps_p5", "video_kbps_p50", "video_kbps_p95")
-"""Of a rollup with samples: what percentiles of several are merged from."""
+STARTED = (
+    Metric("starts", "", "Publishing sessions that began.", of=Of.SESSIONS),
+    Metric("broadcasts", "", "Those that began a broadcast:", of=Of.SESSIONS),
+    Metric("reconnects", "", "those that went on with one, at most 300 s after the session before.", of=Of.SESSIONS),
+    Metric("recovery_ms", "ms", "The gaps before them, all together.", of=Of.SESSIONS),
+)
+"""What a session's first hour says of its beginning; sums."""
 
+HAPPENED = (
+    Metric("ends", "", "Publishing sessions that ended,", of=Of.EVENTS),
+    Metric("unplanned_ends", "", "and those whose encoder or server did not mean to.", of=Of.EVENTS),
+    Metric("accepted", "", "Publishes that were accepted,", of=Of.EVENTS),
+    Metric("refused", "", "and that were refused.", of=Of.EVENTS),
+    Metric("plays", "", "Playing sessions that began.", of=Of.EVENTS),
+)
+"""What is counted from events; sums."""
 
-def merged(parts: Iterable[Sequence[Any]]) -> Quantiles:
-    """Of rows of MEASURED: a single one's own percentiles, else those of all their sketches."""
-    rest = iter(parts)
-    first, second = next(rest, None), next(rest, None)
-    if first is None:
-        return NO_QUANTILES
-    if second is None:
-        return (first[2], first[3], first[4])
-    from analytics.sketches import quantiles  # Not before it is needed: it loads numpy.
+COUNTED = (
+    Metric(
+        "refusals", "", "Refused publishes: {reason: how many}.", of=Of.EVENTS, merge=Merge.COUNTS, kind=Kind.COUNTS
+    ),
+    Metric(
+        "end_reasons", "", "Ended sessions: {reason: how many}.", of=Of.EVENTS, merge=Merge.COUNTS, kind=Kind.COUNTS
+    ),
+)
 
-    low, middle, high = quantiles(((part[0], bytes(part[1])) for part in chain((first, second), rest)), RANKS)
-    return low, middle, high
+TOLD_APART = (
+    Metric("sessions", "", "Publishing sessions that were seen in it.", of=Of.SESSIONS, merge=Merge.DISTINCT),
+    Metric(
+        "unique_players",
+        "",
+        "Addresses that began to play; null where players can't be told apart by it.",
+        of=Of.EVENTS,
+        merge=Merge.UNION,
+        nullable=True,
+    ),
+)
 
+PEAKS = (
+    Metric(
+        "peak_at",
+        "",
+        "The (first) minute of the most players.",
+        merge=Merge.FIRST_OF_MAX,
+        kind=Kind.TIME,
+        nullable=True,
+    ),
+    Metric("peak_streams", "", "Most streams live in one minute.", merge=Merge.MAX),
+)
 
-def _quantiles(rows: "list[Rollup]") -> Quantiles:
-    if len(rows) == 1:  # Pages leave its sketch in the database.
-        return (rows[0].video_kbps_p5, rows[0].video_kbps_p50, rows[0].video_kbps_p95)
-    return merged(map(attrgetter(*MEASURED), rows))
+RATES = tuple(
+    Metric(f"{kind}_kbps_{figure}", "kbit/s", doc, merge=merge, kind=Kind.REAL, nullable=True)
+    for kind in BITRATES
+    for figure, merge, doc in (
+        ("mean", Merge.DERIVED, f"Mean {kind} bitrate: 8 bits a byte, by the time that samples cover."),
+        *(
+            (
+                figure,
+                Merge.HISTOGRAM,
+                f"{percent} % of the samples' {kind} bitrates are at most this, within 1 % of it.",
+            )
+            for figure, percent in PERCENTILES.items()
+        ),
+    )
+)
+
+METRICS = (*MEASURED, *STARTED, *HAPPENED, *COUNTED, *TOLD_APART, *EXTREMES, *PEAKS, *RATES)
+
+SUMMED = tuple(metric.name for metric in METRICS if metric.merge == Merge.SUM)
+"""The names of those that merge by sum."""

@@ -19,8 +19,8 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from analytics import ledger, locks, publishing, services
-from analytics.ledger import HOUR, Days, Hours, Work
+from analytics import ledger, locks, publishing, quarantine, services
+from analytics.ledger import HOUR, Days, Hour, Hours, Work
 from analytics.loading import load
 from analytics.locks import Lock, LockLost
 from analytics.models import AnalyticsRun, Grain, RunLine
@@ -109,11 +109,24 @@ class _Run:
         if not request_flush(self.lake):
             self.warn("Not every node has flushed its telemetry; the next run takes what is missing.")
         publishing.clear(self.lake)
+        self._set_aside()
         if self.run.kind != Kind.DAILY:
             self._hours()
         if self.run.kind != Kind.HOURLY:
             self._days()
         return self.failures
+
+    def _set_aside(self) -> None:
+        if hours := quarantine.set_aside_undated(self.lake, timezone.now()):
+            self.warn(
+                f"{hours} hours of before 2020 or of more than a day ahead were set aside (quarantine/undated in the "
+                "lake): the clock of a node was wrong."
+            )
+        if late := quarantine.set_aside_late(self.lake):
+            self.warn(
+                f"{late:,} records came for hours whose samples have been removed as old, and count for nothing "
+                "(quarantine/late in the lake)."
+            )
 
     def warn(self, text: str) -> None:
         services.say(self.run, text, Level.WARNING)
@@ -213,11 +226,25 @@ class _Run:
 
     def _bring(self, lock: Lock, work: Work, computed: Computed, tail: str, out: Path) -> str:
         """Its tail."""
+        damaged = 0
+        if isinstance(work, Hour):
+            self._put_by(work, computed)
+            work = work.without(computed.damaged)
+            damaged = quarantine.damaged_files(self.lake, work.start)
         publishing.publish(self.lake, out, lock, work.start)
         load(self.lake, lock.grain, work.start, partial(lock.holds, work.start))
-        lock.done(work.start, computed, fingerprint=work.fingerprint(tail), files=work.files)
+        lock.done(work.start, computed, fingerprint=work.fingerprint(tail), files=work.files, damaged_files=damaged)
         services.advance(self.run, rows_read=computed.rows_read, rows_written=computed.rows_written)
         return computed.tail
+
+    def _put_by(self, hour: Hour, computed: Computed) -> None:
+        """Sets its damaged files aside."""
+        for path, why in computed.damaged.items():
+            quarantine.set_aside(self.lake, path, quarantine.DAMAGED)
+            self.warn(
+                f"The hour {hour.start:%Y-%m-%d %H:%M} is incomplete: {path} can't be read and was set aside "
+                f"(quarantine/damaged in the lake). {why}"
+            )
 
     def _failed(self, lock: Lock, work: Work, error: Exception) -> None:
         retry_at = lock.failed(work.start, words(error))

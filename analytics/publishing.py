@@ -18,7 +18,7 @@ from django.utils import timezone
 from analytics import tables
 from analytics.locks import Lock
 from analytics.models import Grain, Partition
-from analytics.tables import partition_folder
+from analytics.tables import figures_file
 
 TABLES = {Grain.HOUR: tables.OF_HOURS, Grain.DAY: (tables.DAY,)}
 """What is computed of an hour and of a day."""
@@ -36,22 +36,25 @@ def work_folder(lake: Path, lock: Lock) -> Iterator[Path]:
 
 
 def publish(lake: Path, out: Path, lock: Lock, start: datetime) -> None:
-    """Puts an hour or a day that was computed below `out` into the lake. Raises LockLost, and OSError."""
-    for table in TABLES[lock.grain]:
-        _sync(partition_folder(out, table, start))
-    changed = []
+    """Puts an hour or a day that was computed below `out` into the lake. Raises LockLost, and OSError.
+
+    Each table's one file takes the place of the former one at a stroke: a reader finds this or that, never none.
+    """
+    files = [(figures_file(out, table, start), figures_file(lake, table, start)) for table in TABLES[lock.grain]]
+    for new, old in files:
+        if new.exists():
+            _sync(new)
+            old.parent.mkdir(parents=True, exist_ok=True)
     with transaction.atomic():
         lock.require(start)
-        for table in TABLES[lock.grain]:
-            new, old = (partition_folder(root, table, start) for root in (out, lake))
-            if old.exists():
-                old.rename(out / f"former-{table}-{start:%Y%m%d%H}")
-            if new.exists():  # Nothing was written: it has no rows.
-                old.parent.mkdir(parents=True, exist_ok=True)
-                new.rename(old)
-                changed.append(old.parent)
-    for folder in changed:  # Others write to the database meanwhile: a disk may take seconds over it.
-        _sync_folder(folder)
+        for new, old in files:
+            if new.exists():
+                new.replace(old)
+            else:  # Nothing was written: it has no rows.
+                old.unlink(missing_ok=True)
+    for _, old in files:  # Others write to the database meanwhile: a disk may take seconds over it.
+        if old.exists():
+            _sync(old.parent)
 
 
 def clear(lake: Path) -> None:
@@ -65,17 +68,9 @@ def _work(lake: Path) -> Path:
     return lake / "rollups" / ".work"
 
 
-def _sync(folder: Path) -> None:
+def _sync(path: Path) -> None:
     """What the ledger calls done survives a loss of power."""
-    for path in folder.glob("*.parquet"):
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    if folder.exists():
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -1,11 +1,11 @@
-"""Rollups summed by the database: the metrics of a time without a row of it in memory, but for the sketches."""
+"""Rollups summed by the database: the metrics of a time without a row of it in memory, but for the histograms."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import Aggregate, Max, QuerySet, Sum
 
-from analytics.metrics import MEASURED, NO_QUANTILES, SUMMED, Figures, Quantiles, merged
+from analytics.figures import MEASURED, NO_QUANTILES, SUMMED, Figures, Quantiles, merged
 from analytics.models import Rollup
 
 PREFIX = "all_"

@@ -1,10 +1,11 @@
-"""Hours and days from the lake's files: what the transforms are given, and where what they make is written.
+"""Hours and days of figures: which files they are made from, in which order, and where what is made of them is written.
 
-See analytics.work for the folders. Each table is written before the next reads it, so that nothing is computed twice.
+Spark reads the lake's files and merges them; what comes of it are few rows, which this process writes, one file for
+each table and hour.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,35 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from analytics import tables
 from analytics.jobs import schemas
 from analytics.jobs.days import days as days_of
-from analytics.jobs.events import happened
 from analytics.jobs.hours import hours as hours_of
-from analytics.jobs.minutes import doubtful, each_once, minutes
-from analytics.jobs.periods import DAY_US, start_of, text_of
+from analytics.jobs.scanning import Scanned, scan
 from analytics.jobs.sessions import TAIL_US, session_hours
-from analytics.jobs.sketches import sketches
-from analytics.jobs.sql import listed, named, query
-from analytics.tables import DAY, HOUR, MINUTES, SESSION_HOURS
+from analytics.tables import DAY, HOUR, SESSION_HOURS, figures_file
 from analytics.work import Computed, HourInput
-from ingest.telemetry.lake import table_folder as nodes_table
-
-SCHEMAS = {
-    MINUTES: schemas.MINUTES,
-    SESSION_HOURS: schemas.SESSION_HOURS,
-    HOUR: schemas.ROLLUPS,
-    DAY: schemas.ROLLUPS,
-}
 
 HOUR_LENGTH = timedelta(hours=1)
 
-FEW_ROWS = 200_000
-"""Of fewer, Spark takes longer to compile the transforms (cold: 10 s) than to interpret them, and longer to divide them
-and to look at what came of each part than to do them in one.
+COLUMNS = {SESSION_HOURS: schemas.SESSION_HOURS, HOUR: schemas.ROLLUPS, DAY: schemas.ROLLUPS}
+
+FEW_ROWS = 20_000
+"""Of fewer minutes, or hours, Spark takes longer to compile the transforms than to interpret them, and longer to divide
+them and to look at what came of each part than to do them in one.
 """
 
 SUITED = {
@@ -48,61 +37,101 @@ SUITED = {
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
     "spark.sql.shuffle.partitions": ("1", "4"),
     "spark.sql.adaptive.enabled": ("false", "true"),
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": ("1000000", "1000000"),
 }
 """Settings of a session: for few rows, and for many."""
 
 
 def compute_hours(session: SparkSession, lake: Path, hours: Sequence[HourInput], out: Path) -> dict[datetime, Computed]:
-    """Computes hours that follow one another, oldest first."""
-    rows = {hour.start: _rows((*hour.samples, *hour.events)) for hour in hours}
-    _suit(session, sum(rows.values()))
-    first, last = hours[0].start, hours[-1].start
-    within = f"at_us BETWEEN {_micros(first)} AND {_micros(last + HOUR_LENGTH) - 1}"
-    events = happened(_files(session, [file for hour in hours for file in hour.events], schemas.EVENTS).where(within))
-    samples = _files(session, [file for hour in hours for file in hour.samples], schemas.SAMPLES).where(within)
-    former = session.createDataFrame(_tail(lake, first - HOUR_LENGTH), schemas.TAIL)
-
-    def written(table: str) -> DataFrame:
-        folders = [tables.partition_folder(out, table, hour.start) for hour in hours]
-        return _partitions(session, folders, SCHEMAS[table])
-
-    _write(minutes(samples), out, MINUTES)
-    twice = doubtful(written(MINUTES)).toArrow()
-    if twice.num_rows:
-        samples = each_once(samples, session.createDataFrame(twice))
-        _write(minutes(samples), out, MINUTES)
-    _write(session_hours(written(MINUTES), sketches(samples), former), out, SESSION_HOURS)
-    _write(hours_of(written(SESSION_HOURS), written(MINUTES), events, former), out, HOUR)
-    return {
-        hour.start: Computed(
-            rows_read=rows[hour.start],
-            rows_written=_rows(tables.partition_folder(out, HOUR, hour.start).glob("*.parquet")),
-            tail=_digest(_tail(out, hour.start)),
-        )
-        for hour in hours
-    }
+    """Computes hours that follow one another, oldest first. Raises OSError."""
+    scanned = scan(session, lake, hours)
+    first = hours[0].start
+    tail = tail_of(lake, first - HOUR_LENGTH)
+    starts = [hour.start for hour in hours]
+    _merge_hours(session, lake, scanned, tail, out)
+    return {start: _computed(out, HOUR, start, scanned[start], _digest(tail_of(out, start))) for start in starts}
 
 
 def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], out: Path) -> dict[datetime, Computed]:
-    """Computes days from their hours as they are in the lake."""
-    rows = {day: _rows(tables.day_folder(lake, HOUR, day).glob("hr=*/*.parquet")) for day in days}
+    """Computes days from their hours as they are in the lake. Raises OSError."""
+    files = {day: sorted(tables.day_folder(lake, HOUR, day).glob(f"hr=*/{tables.FIGURES}")) for day in days}
+    of_sessions = [
+        file.parents[4] / SESSION_HOURS / file.relative_to(file.parents[3]) for each in files.values() for file in each
+    ]
+    rows = {day: _rows(files[day]) for day in days}
     _suit(session, sum(rows.values()))
+    hours = _parquet(session, (file for each in files.values() for file in each), schemas.ROLLUPS)
+    sessions = _parquet(session, of_sessions, schemas.SESSION_HOURS)
+    _write(days_of(hours, sessions), DAY, days, out)
+    return {day: _computed(out, DAY, day, Scanned(rows=rows[day], read=rows[day])) for day in days}
 
-    def hours_of_days(table: str) -> DataFrame:
-        folders = [hour for day in days for hour in tables.day_folder(lake, table, day).glob("hr=*")]
-        return _partitions(session, folders, SCHEMAS[table])
 
-    files = [file for day in days for file in (nodes_table(lake, "events") / f"dt={day:%Y-%m-%d}").glob("hr=*/[!._]*")]
-    events = _files(session, files, schemas.EVENTS)
-    within = f"{start_of('at_us', DAY_US)} IN ({listed(str(_micros(day)) for day in days)})"
-    _write(days_of(hours_of_days(HOUR), hours_of_days(SESSION_HOURS), happened(events.where(within))), out, DAY)
-    return {
-        day: Computed(
-            rows_read=rows[day],
-            rows_written=_rows(tables.partition_folder(out, DAY, day).glob("*.parquet")),
-        )
-        for day in days
-    }
+def tail_of(root: Path, hour: datetime) -> pa.Table:
+    """What the next hour begins with (schemas.TAIL), in a fixed order. `root`: of the lake, or of what is computed."""
+    end_us = _micros(hour + HOUR_LENGTH)
+    columns = ["app", "name", "session", "last_us", "broadcast_us"]
+    rows = _read(figures_file(root, SESSION_HOURS, hour), columns)
+    if rows is None:
+        return schemas.arrow(schemas.TAIL).empty_table()
+    late = rows.filter(pc.greater_equal(rows["last_us"], end_us - TAIL_US))
+    late = late.sort_by([(name, "ascending") for name in ("app", "name", "last_us", "broadcast_us", "session")])
+    streams = late.group_by(["app", "name"], use_threads=False).aggregate(
+        [("last_us", "last"), ("broadcast_us", "last")]
+    )
+    of_streams = streams.rename_columns(["app", "name", "last_us", "broadcast_us"])
+    of_streams = of_streams.append_column("session", pa.repeat("", of_streams.num_rows))
+    of_sessions = late.group_by(["app", "name", "session"], use_threads=False).aggregate([("broadcast_us", "last")])
+    of_sessions = of_sessions.rename_columns(["app", "name", "session", "broadcast_us"])
+    of_sessions = of_sessions.append_column("last_us", pa.nulls(of_sessions.num_rows, pa.int64()))
+    schema = schemas.arrow(schemas.TAIL)
+    return pa.concat_tables(part.select(schema.names).cast(schema) for part in (of_streams, of_sessions)).sort_by(
+        [(name, "ascending") for name in ("app", "name", "session")]
+    )
+
+
+def _merge_hours(
+    session: SparkSession, lake: Path, scanned: Mapping[datetime, Scanned], tail: pa.Table, out: Path
+) -> None:
+    starts = list(scanned)
+    folders = [folder for one in scanned.values() for folder in one.folders]
+    _suit(session, _rows(folder / "minutes.parquet" for folder in folders))
+
+    def read(table: str, columns: schemas.Columns) -> DataFrame:
+        return _parquet(session, (folder / f"{table}.parquet" for folder in folders), columns)
+
+    minutes = read("minutes", schemas.MINUTES)
+    before = session.createDataFrame(tail)
+    given = session.createDataFrame(_given(lake, starts))
+    _write(session_hours(read("sessions", schemas.SESSIONS), before, given), SESSION_HOURS, starts, out)
+    sessions = _parquet(session, (figures_file(out, SESSION_HOURS, start) for start in starts), schemas.SESSION_HOURS)
+    buckets, events = read("buckets", schemas.BUCKETS), read("events", schemas.EVENTS)
+    _write(hours_of(sessions, minutes, buckets, events, before, _micros(starts[0])), HOUR, starts, out)
+
+
+def _given(lake: Path, starts: Sequence[datetime]) -> pa.Table:
+    """The broadcasts (schemas.GIVEN) that the hours' sessions keep: those from which a later hour has gone on."""
+    following = starts[-1] + HOUR_LENGTH
+    columns = ["session", "broadcast_us"]
+    found = [schemas.arrow(schemas.GIVEN).empty_table()]
+    later = _read(figures_file(lake, SESSION_HOURS, following), columns)
+    for start in starts if later is not None else ():
+        own = _read(figures_file(lake, SESSION_HOURS, start), columns)
+        known = pa.concat_tables([part for part in (own, later if start == starts[-1] else None) if part is not None])
+        named = known.group_by("session", use_threads=False).aggregate([("broadcast_us", "first")])
+        named = named.rename_columns(columns).append_column("start_us", pa.repeat(_micros(start), named.num_rows))
+        found.append(named.select(list(schemas.GIVEN)).cast(schemas.arrow(schemas.GIVEN)))
+    return pa.concat_tables(found)
+
+
+def _computed(out: Path, table: str, start: datetime, scanned: Scanned, tail: str = "") -> Computed:
+    return Computed(
+        rows=scanned.rows,
+        rows_read=scanned.read,
+        rows_written=_rows([figures_file(out, table, start)]),
+        tail=tail,
+        strays=scanned.strays,
+        damaged=scanned.damaged,
+    )
 
 
 def _suit(session: SparkSession, rows: int) -> None:
@@ -115,47 +144,37 @@ def _micros(time: datetime) -> int:
     return int(time.timestamp()) * 1_000_000
 
 
-def _files(session: SparkSession, files: Sequence[Path], schema: StructType) -> DataFrame:
+def _parquet(session: SparkSession, files: Iterable[Path], columns: schemas.Columns) -> DataFrame:
     """A column that older files lack is null."""
-    if not files:
-        return session.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
-    return session.read.schema(schema).parquet(*map(str, files))
+    there = [str(file) for file in files if file.exists()]
+    if not there:
+        return session.createDataFrame(schemas.arrow(columns).empty_table())
+    return session.read.schema(schemas.ddl(columns)).parquet(*there)
 
 
-def _partitions(session: SparkSession, folders: Iterable[Path], schema: StructType) -> DataFrame:
-    return _files(session, [folder for folder in folders if folder.exists()], schema)
+def _write(frame: DataFrame, table: str, starts: Sequence[datetime], out: Path) -> None:
+    """One file for each start that has rows, in a fixed order."""
+    rows = frame.toArrow().cast(schemas.arrow(COLUMNS[table]))
+    by = ["start_us", "session", "first_us"] if table == SESSION_HOURS else list(schemas.GROUP)
+    rows = rows.sort_by([(name, "ascending") for name in by])
+    for start in starts:
+        own = rows.filter(pc.equal(rows["start_us"], _micros(start)))
+        if own.num_rows:
+            file = figures_file(out, table, start)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(own, file, compression="zstd")
 
 
-def _tail(root: Path, hour: datetime) -> pa.Table:
-    """What the next hour begins with (schemas.TAIL). Few rows: they are read here, not by a Spark job."""
-    columns = schemas.TAIL.fieldNames()
-    files = sorted(tables.partition_folder(root, SESSION_HOURS, hour).glob("*.parquet"))
-    parts = [pq.ParquetFile(file).read(columns=columns).select(columns) for file in files]
-    rows = pa.concat_tables(parts) if parts else to_arrow_schema(schemas.TAIL).empty_table()
-    return rows.filter(pc.greater_equal(rows["last_us"], _micros(hour + HOUR_LENGTH) - TAIL_US))
+def _read(file: Path, columns: Sequence[str]) -> pa.Table | None:
+    return pq.ParquetFile(file).read(columns=list(columns)).select(list(columns)) if file.exists() else None
 
 
 def _digest(tail: pa.Table) -> str:
-    """The same for the same rows in any order; "" of none, as after an hour of which nothing was recorded."""
-    lines = sorted(repr(tuple(row.values())) for row in tail.to_pylist())
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
-
-
-def _write(frame: DataFrame, out: Path, table: str) -> None:
-    start = "minute_us" if table == MINUTES else "start_us"
-    by = {"dt": text_of(start, "yyyy-MM-dd")}
-    if table != DAY:
-        by["hr"] = text_of(start, "HH")
-    dated = query(f"SELECT *, {named(by)} FROM {{frame}}", frame=frame)
-    dated.write.mode("overwrite").partitionBy(*by).parquet(str(tables.table_folder(out, table)))
+    """ "" of none, as after an hour of which nothing was recorded."""
+    lines = (repr(tuple(row.values())) for row in tail.to_pylist())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if tail.num_rows else ""
 
 
 def _rows(files: Iterable[Path]) -> int:
-    """By their footers. Raises OSError for a file that is none of Parquet, and names it, as Spark does not."""
-    count = 0
-    for file in files:
-        try:
-            count += pq.read_metadata(file).num_rows
-        except (OSError, pa.ArrowException) as error:
-            raise OSError(f"{file} can't be read: {error}") from error
-    return count
+    """By their footers."""
+    return sum(pq.read_metadata(file).num_rows for file in files if file.exists())

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame
-
-from analytics.jobs.sql import listed, query
+from analytics.jobs.sql import listed
 from analytics.models import Dimension
 
 GROUP = ("start_us", "dimension", "app", "name", "value")
@@ -31,21 +29,31 @@ PLAYERS_OF = (Dimension.STREAM, Dimension.APP, Dimension.NODE)
 """Where players can be told apart. So can refusals, of which what calls itself a key or an encoder is not believed."""
 
 
-def of_each(frame: DataFrame, dimensions: Iterable[Dimension] = Dimension, only: str = "true") -> DataFrame:
-    """A row for each of the dimensions: GROUP and `stream` in place of the columns USED, which the frame has.
-
-    `only`: in SQL of the frame's columns and `dimension`, what the row counts for.
+def of_each(rows: str, columns: Iterable[str], dimensions: Iterable[Dimension] = Dimension) -> str:
+    """SQL of a row for each of the dimensions: GROUP, `stream` and the columns. `rows`: a table's name or a query in
+    brackets, which has USED, start_us and the columns.
     """
     groups = listed(_struct(dimension) for dimension in dimensions)
-    rest = [column for column in frame.columns if column not in USED]
-    return query(
-        f"""
-        SELECT {listed((*rest, "each.*"))}
-        FROM (SELECT *, explode(array({groups})) AS each FROM {{frame}})
-        WHERE {only.replace("dimension", "each.dimension")}
-        """,
-        frame=frame,
-    )
+    return f"""
+        SELECT start_us, each.*, {listed(columns)} FROM (SELECT *, explode(array({groups})) AS each FROM {rows})
+    """
+
+
+def groups_of(dimensions: Iterable[Dimension] = Dimension) -> str:
+    """SQL of an array with the `group_id` of each dimension's group: what has many rows is grouped by a number.
+
+    Of two groups among a million one has the other's by a chance of 1 in 40 million.
+    """
+    return f"array({listed(_group_id(dimension) for dimension in dimensions)})"
+
+
+GROUP_ID = f"xxhash64({listed(GROUP)})"
+"""Of what has a rollup's columns."""
+
+
+def _group_id(dimension: Dimension) -> str:
+    app, name, value, _ = OF[dimension]
+    return f"xxhash64(start_us, '{dimension.value}', {app}, {name}, {value})"
 
 
 def _struct(dimension: Dimension) -> str:

@@ -1,118 +1,176 @@
-"""Each publishing session's minutes, from its samples; and which samples came twice.
+"""A file's samples to minutes and to histograms of bitrates, and which of them came twice: one pass, by Arrow.
 
-This is the one pass over all columns of all samples, so it groups by hashing and shuffles sums only.
+Whoever runs it, a worker of Spark or this process, has pyarrow and numpy, and gets this module by value.
 """
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from analytics.jobs.periods import HOUR_US, MINUTE_US, start_of
-from analytics.jobs.schemas import BITRATES, MEASURED, MINUTES, PUBLISH, names
-from analytics.jobs.sql import listed, named, query
-from analytics.models import GOP_BINS
+from analytics.histograms import buckets as buckets_of
+from analytics.jobs import schemas
+from analytics.metrics import BITRATES, EXTREMES, MEASURED
 
-SILENCE_MS = 2000
-"""A publisher starves its stream once nothing has come for so long."""
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
-BELOW = 0.7
-"""Video below this part of its target is below target."""
+MINUTE_US = 60_000_000
+HOUR_US = 60 * MINUTE_US
 
-SUMMED = {"ts_gaps": "ts_gap", "ts_regressions": "ts_regress"}
-"""Sums whose samples' column has another name."""
+LABELS = tuple(schemas.PUBLISH)
+
+MERGED: tuple[tuple[str, Any, str], ...] = (
+    ("first_us", lambda s: s.at_us - 1000 * s.elapsed_ms, "min"),
+    ("last_us", "at_us", "max"),
+    ("first_sequence", "sequence", "min"),
+    ("last_sequence", "sequence", "max"),
+    *((each.name, each.over, each.merge.value) for each in (*MEASURED, *EXTREMES)),
+)
+"""(a column of minutes, what it is over, how it merges)."""
+
+SEQUENCE_BITS = 40
+"""Room for a sample's number beside its session's: a second each for 34,000 years."""
 
 
-HOUR_OF_MINUTE = start_of("minute_us", HOUR_US)
+class Samples:
+    """Samples (schemas.SAMPLES), in one chunk, as what analytics.metrics has its expressions over."""
+
+    def __init__(self, rows: "pa.Table") -> None:
+        self._rows = rows
+
+    def __getattr__(self, name: str) -> "NDArray[Any]":
+        column = self._rows[name]
+        if column.null_count:
+            column = column.cast("float64") if name in schemas.UNKNOWN else column.fill_null(0)
+        array: NDArray[Any] = column.to_numpy()
+        return array
+
+    def is_(self, name: str, text: str) -> "NDArray[np.bool]":
+        import pyarrow.compute as pc
+
+        array: NDArray[np.bool] = pc.equal(self._rows[name], text).to_numpy()
+        return array
 
 
-def minutes(samples: DataFrame) -> DataFrame:
-    """Samples (schemas.SAMPLES), each once, to minutes (schemas.MINUTES)."""
-    return query(f"SELECT {_COLUMNS} FROM {{samples}} GROUP BY {_GROUP}", samples=samples)
+def minutes(rows: "pa.Table") -> "pa.Table":
+    """Samples, each once, to schemas.MINUTES."""
+    import pyarrow as pa
+
+    s = Samples(rows)
+    labels = {"minute_us": s.at_us - s.at_us % MINUTE_US, **{name: rows[name] for name in LABELS}}
+    grouped = (
+        pa.table(labels | {name: _over(s, rows, over) for name, over, _ in MERGED})
+        .group_by(list(labels), use_threads=False)
+        .aggregate([(name, merge) for name, _, merge in MERGED])
+        .rename_columns([*labels, *(name for name, _, _ in MERGED)])
+    )
+    return _as(grouped, schemas.MINUTES)
 
 
-def doubtful(minutes: DataFrame) -> DataFrame:
-    """The sessions (`session`) of minutes that may have samples twice. None is missed; few are here without reason.
+def sessions(minutes: "pa.Table", hour_us: int) -> "pa.Table":
+    """The minutes of an hour to schemas.SESSIONS."""
+    import pyarrow as pa
 
-    A copy has its original's time. So samples come once where each minute has as many bits as samples, and begins
-    after the last number of the minute before.
+    merged = [(name, merge) for name, _, merge in MERGED]
+    grouped = minutes.group_by(list(LABELS), use_threads=False).aggregate(merged)
+    grouped = grouped.rename_columns([*LABELS, *(name for name, _ in merged)])
+    return _as(grouped.append_column("start_us", pa.repeat(hour_us, grouped.num_rows)), schemas.SESSIONS)
+
+
+def buckets(rows: "pa.Table", hour_us: int) -> "pa.Table":
+    """Samples of an hour, each once, to schemas.BUCKETS."""
+    import pyarrow as pa
+
+    found = []
+    for kind in BITRATES:
+        bucket = buckets_of(rows[f"{kind}_kbps"].to_numpy())
+        counted = (
+            pa.table({**{name: rows[name] for name in LABELS}, "bucket": bucket})
+            .group_by([*LABELS, "bucket"], use_threads=False)
+            .aggregate([([], "count_all")])
+            .rename_columns([*LABELS, "bucket", "count"])
+        )
+        own = {"start_us": pa.repeat(hour_us, counted.num_rows), "kind": pa.repeat(kind, counted.num_rows)}
+        found.append(_as(pa.table({**{name: counted[name] for name in counted.column_names}, **own}), schemas.BUCKETS))
+    return pa.concat_tables(found)
+
+
+def once(rows: "pa.Table") -> "pa.Table":
+    """Samples without those that came before. Of two that differ, always the same one is left."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not rows.num_rows:
+        return rows
+    session = rows["session"].combine_chunks().dictionary_encode()
+    codes = session.indices.to_numpy().astype(np.int64)
+    numbers = (codes << SEQUENCE_BITS) | rows["sequence"].to_numpy()
+    ordered = np.sort(numbers)
+    copies = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(copies):
+        return rows
+    come_twice = np.isin(numbers, copies)
+    doubled = rows.filter(pa.array(come_twice)).sort_by([(name, "ascending") for name in _by_number(rows)])
+    follows = pa.array(np.ones(doubled.num_rows - 1, np.bool))
+    for name in ("session", "sequence"):
+        column = doubled[name].combine_chunks()
+        follows = pc.and_(follows, pc.equal(column[1:], column[:-1]))
+    last = np.append(~follows.to_numpy(zero_copy_only=False), True)
+    return pa.concat_tables([rows.filter(pa.array(~come_twice)), doubled.filter(pa.array(last))]).combine_chunks()
+
+
+def overlapping(parts: Sequence["pa.Table"]) -> set[str]:
+    """The sessions of several parts' MINUTES that may have samples in two of them. None is missed; few are here without
+    reason.
+
+    Each part has its samples once. So do all together, unless the numbers of two of a session's minutes overlap.
     """
-    return query(
-        """
-        SELECT DISTINCT session
-        FROM (
-            SELECT session, samples, sequences, first_sequence <= lag(last_sequence, 1, -1) OVER (
-                PARTITION BY session ORDER BY minute_us, first_sequence
-            ) AS overlaps
-            FROM {minutes}
-        )
-        WHERE overlaps OR bit_count(sequences) != samples
-        """,
-        minutes=minutes,
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if len(parts) < 2:
+        return set()
+    columns = ["session", "first_sequence", "last_sequence"]
+    together = pa.concat_tables(
+        part.select(columns).append_column("part", pa.repeat(number, part.num_rows))
+        for number, part in enumerate(parts)
     )
+    spread = together.group_by("session", use_threads=False).aggregate([("part", "min"), ("part", "max")])
+    several = spread.filter(pc.not_equal(spread["part_min"], spread["part_max"]))["session"]
+    among = together.filter(pc.is_in(together["session"], several.combine_chunks()))
+    if not among.num_rows:
+        return set()
+    among = among.sort_by([("session", "ascending"), ("first_sequence", "ascending")])
+    session = among["session"].combine_chunks().dictionary_encode()
+    codes = session.indices.to_numpy().astype(np.int64) << SEQUENCE_BITS
+    first, last = (codes | among[name].to_numpy() for name in columns[1:])
+    reached = np.maximum.accumulate(last)  # Codes grow: what an earlier session reached is below all of the next.
+    wrong = np.flatnonzero(first[1:] <= reached[:-1]) + 1
+    return set(among["session"].take(pa.array(wrong)).to_pylist())
 
 
-def each_once(samples: DataFrame, sessions: DataFrame) -> DataFrame:
-    """The samples without those of the sessions that came before. Of two that differ, always the same one is left."""
-    return query(
-        f"""
-        SELECT sample.* FROM (
-            SELECT max(struct({listed(samples.columns)})) AS sample
-            FROM {{samples}} LEFT SEMI JOIN {{sessions}} USING (session)
-            GROUP BY session, sequence
-        )
-        UNION ALL SELECT {listed(samples.columns)} FROM {{samples}} LEFT ANTI JOIN {{sessions}} USING (session)
-        """,
-        samples=samples,
-        sessions=sessions.hint("broadcast"),
-    )
+def _by_number(rows: "pa.Table") -> list[str]:
+    first = ["session", "sequence"]
+    return [*first, *(name for name in rows.column_names if name not in first)]
 
 
-def _when(condition: str, value: str) -> str:
-    return f"if({condition}, {value}, 0)"
+def _over(s: Samples, rows: "pa.Table", over: Any) -> Any:
+    import pyarrow as pa
+
+    if callable(over):
+        return pa.array(over(s)).cast("int64")
+    column = rows[over]
+    return column if over in schemas.UNKNOWN or not column.null_count else column.fill_null(0)
 
 
-def _times() -> dict[str, str]:
-    arrived = "video_bytes + audio_bytes > 0"
-    targeted = f"{arrived} AND target_kbps IS NOT NULL"
-    return {
-        "live_ms": _when(arrived, "elapsed_ms"),
-        **{f"{health}_ms": _when(f"health = '{health}'", "elapsed_ms") for health in ("good", "warning", "bad")},
-        "starved_ms": f"least(elapsed_ms, greatest(0, idle_ms - {SILENCE_MS}))",
-        "targeted_ms": _when(targeted, "elapsed_ms"),
-        "below_ms": _when(f"{targeted} AND video_kbps < {BELOW}D * target_kbps", "elapsed_ms"),
-        "player_ms": "players * elapsed_ms",
-    }
+def _as(table: "pa.Table", columns: schemas.Columns) -> "pa.Table":
+    return table.select(list(columns)).cast(schemas.arrow(columns))
 
 
-def _bitrates() -> dict[str, str]:
-    whole = "floor(video_kbps + 0.5D)"
-    return {"kbps_sum": whole, "kbps_squares": f"{whole} * {whole}"}
+def concatenated(parts: Iterable["pa.Table"], columns: schemas.Columns) -> "pa.Table":
+    import pyarrow as pa
 
-
-def _keyframe_intervals() -> dict[str, str]:
-    bins, over = {}, "keyframes > 0"
-    for name, longest in GOP_BINS.items():
-        bins[name] = _when(f"{over} AND keyframe_interval <= double('{longest}')", "1")
-        over += f" AND keyframe_interval > double('{longest}')"
-    return bins
-
-
-def _columns() -> dict[str, str]:
-    """{column of schemas.MINUTES, in their order: expression}"""
-    others = {**_times(), **_bitrates(), **_keyframe_intervals(), **SUMMED, "samples": "1"}
-    found = {
-        "minute_us": start_of("at_us", MINUTE_US),
-        **{name: name for name in names(PUBLISH)},
-        "first_us": "min(at_us - elapsed_ms * 1000)",
-        "last_us": "max(at_us)",
-        "first_sequence": "min(sequence)",
-        "last_sequence": "max(sequence)",
-        "sequences": "bit_or(shiftleft(1L, cast(sequence % 64 AS int)))",
-        **{name: f"cast(coalesce(sum({others.get(name, name)}), 0) AS bigint)" for name in MEASURED},
-        "peak_players": "max(players)",
-        "keyframe_interval_max": "max(keyframe_interval)",
-        **{f"{kind}_kbps_{figure}": f"{figure}({kind}_kbps)" for kind in BITRATES for figure in ("min", "max")},
-    }
-    return {name: found[name] for name in MINUTES.fieldNames()}
-
-
-_COLUMNS = named(_columns())
-_GROUP = listed((start_of("at_us", MINUTE_US), *names(PUBLISH)))
+    return pa.concat_tables([schemas.arrow(columns).empty_table(), *parts])

@@ -1,228 +1,154 @@
-"""The schemas that the jobs read and write. SAMPLES and EVENTS are the lake's, as `ingest.contracts` declares them.
+"""The columns that the jobs read and write: {name: type of Spark's SQL}.
 
-`_us`: microseconds since the Unix epoch (UTC).
+SAMPLES and EVENTS are of the lake, as `ingest.contracts` declares them, as far as the jobs read them. `_us`:
+microseconds since the Unix epoch (UTC). Spark's workers get this module by value: it imports metrics alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DoubleType,
-    FloatType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
+from analytics.metrics import (
+    BITRATES,
+    EXTREMES,
+    HAPPENED,
+    MEASURED,
+    METRICS,
+    RATES,
+    STARTED,
+    Kind,
+    Metric,
 )
 
-TEXT, WHOLE, REAL = StringType(), LongType(), DoubleType()
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Columns = Mapping[str, str]
+
+TEXT, WHOLE, REAL = "string", "bigint", "double"
+COUNTS = "map<string,bigint>"
+BINARY = "binary"
+HISTOGRAM = "array<struct<bucket:int,count:bigint>>"
+
+KINDS = {Kind.WHOLE: WHOLE, Kind.REAL: REAL, Kind.TIME: WHOLE, Kind.COUNTS: COUNTS}
 
 
-def _required(*columns: tuple[str, DataType]) -> list[StructField]:
-    return [StructField(name, kind, nullable=False) for name, kind in columns]
+def column_of(metric: Metric) -> str:
+    return f"{metric.name}_us" if metric.kind == Kind.TIME else metric.name
 
 
-def names(fields: Iterable[StructField]) -> list[str]:
-    return [field.name for field in fields]
+def _of(metrics: Iterable[Metric]) -> dict[str, str]:
+    return {column_of(metric): KINDS[metric.kind] for metric in metrics}
 
 
-def _optional(*columns: tuple[str, DataType]) -> list[StructField]:
-    return [StructField(name, kind, nullable=True) for name, kind in columns]
-
-
-SAMPLES = StructType(
-    [
-        *_required(
-            ("session", TEXT),
-            ("sequence", WHOLE),
-            ("at_us", WHOLE),
-            ("elapsed_ms", WHOLE),
-            ("node", TEXT),
-            ("app", TEXT),
-            ("name", TEXT),
-            ("stream", WHOLE),
-        ),
-        *_optional(("key", WHOLE)),
-        *_required(
-            ("video_bytes", WHOLE),
-            ("audio_bytes", WHOLE),
-            ("data_bytes", WHOLE),
-            ("wire_bytes", WHOLE),
-            ("video_kbps", REAL),
-            ("audio_kbps", REAL),
-            ("wire_kbps", REAL),
-            ("video_frames", WHOLE),
-            ("audio_frames", WHOLE),
-            ("keyframes", WHOLE),
-        ),
-        *_optional(
-            ("fps", REAL),
-            ("fps_media", REAL),
-            ("keyframe_interval", REAL),
-            ("keyframe_interval_max", REAL),
-            ("open_gop_age", REAL),
-            ("drift", REAL),
-            ("drift_dev", REAL),
-            ("av_skew", REAL),
-        ),
-        *_required(("ts_gap", WHOLE), ("ts_regress", WHOLE), ("missing_frames_est", WHOLE)),
-        *_required(("media_faults", WHOLE), ("idle_ms", WHOLE)),
-        *_optional(("rtt_ms", REAL), ("retrans", WHOLE)),
-        *_required(
-            ("players", WHOLE),
-            ("out_bytes", WHOLE),
-            ("out_kbps", REAL),
-            ("slow_players", WHOLE),
-            ("dropped_frames", WHOLE),
-            ("health", TEXT),
-        ),
-        *_optional(("encoder", TEXT), ("target_kbps", WHOLE)),
-    ]
-)
-
-EVENTS = StructType(
-    [
-        *_required(("session", TEXT), ("sequence", WHOLE), ("at_us", WHOLE)),
-        *_required(*((name, TEXT) for name in ("node", "app", "name"))),
-        *_optional(("stream", WHOLE), ("key", WHOLE)),
-        *_required(
-            *((name, TEXT) for name in ("kind", "session_kind", "level", "code", "reason", "encoder", "address_hash")),
-            ("bytes_in", WHOLE),
-            ("bytes_out", WHOLE),
-            ("detail", TEXT),
-        ),
-    ]
-)
-
-MEASURED = (
-    "samples",
-    "elapsed_ms",
-    "live_ms",
-    "good_ms",
-    "warning_ms",
-    "bad_ms",
-    "starved_ms",
-    "targeted_ms",
-    "below_ms",
-    "video_bytes",
-    "audio_bytes",
-    "data_bytes",
-    "wire_bytes",
-    "out_bytes",
-    "video_frames",
-    "audio_frames",
-    "keyframes",
-    "ts_gaps",
-    "ts_regressions",
-    "missing_frames_est",
-    "media_faults",
-    "dropped_frames",
-    "player_ms",
-    "kbps_sum",
-    "kbps_squares",
-    "gop_1",
-    "gop_2",
-    "gop_2_5",
-    "gop_4",
-    "gop_6",
-    "gop_10",
-    "gop_longer",
-)
-"""Columns that are sums over samples: of a minute, of a session's hour, and of every rollup."""
-
-SESSION_SUMS = (*MEASURED, "starts", "broadcasts", "reconnects", "recovery_ms")
-"""Columns of a session's hour that merge by sum."""
-
-EVENT_SUMS = ("ends", "unplanned_ends", "accepted", "refused", "plays")
-"""Columns that are counted from events."""
-
-SUMS = (*SESSION_SUMS, *EVENT_SUMS)
-"""Columns of a rollup that merge by sum."""
-
-BITRATES = ("video", "audio", "wire")
-PERCENTILES = {"p5": 5, "p50": 50, "p95": 95}
-
-SKETCH = ArrayType(FloatType())
-"""See analytics.sketches."""
-
-PUBLISH = _required(("session", TEXT), ("node", TEXT), ("app", TEXT), ("name", TEXT), ("stream", WHOLE)) + _optional(
-    ("key", WHOLE), ("encoder", TEXT)
-)
-"""What tells a publishing session and what it belongs to."""
-
-EXTREMES = (
-    *_required(("peak_players", WHOLE)),
-    *_optional(("keyframe_interval_max", REAL)),
-    *_optional(*((f"{kind}_kbps_{figure}", REAL) for kind in BITRATES for figure in ("min", "max"))),
-)
-
-MINUTES = StructType(
-    [
-        *_required(("minute_us", WHOLE)),
-        *PUBLISH,
-        *_required(("first_us", WHOLE), ("last_us", WHOLE)),
-        *_required(("first_sequence", WHOLE), ("last_sequence", WHOLE), ("sequences", WHOLE)),
-        *_required(*((name, WHOLE) for name in MEASURED)),
-        *EXTREMES,
-    ]
-)
-"""A publishing session's minute. `first_us`: where its first sample begins; `last_us`: where its last one ends.
-`sequences`: a bit for each of its samples' numbers, modulo 64.
+PUBLISH = {
+    "session": TEXT,
+    "node": TEXT,
+    "app": TEXT,
+    "name": TEXT,
+    "stream": WHOLE,
+    "key": WHOLE,
+    "encoder": TEXT,
+}
+"""What tells a publishing session and what it belongs to. A session has other labels once its key is made anew, or its
+metadata have named its encoder: each of its rows counts for its own.
 """
 
-SESSION_HOURS = StructType(
-    [
-        *_required(("start_us", WHOLE)),
-        *PUBLISH,
-        *_required(("first_us", WHOLE), ("last_us", WHOLE), ("broadcast_us", WHOLE)),
-        *_required(*((name, WHOLE) for name in SESSION_SUMS)),
-        *EXTREMES,
-        *_required(*((f"{kind}_sketch", SKETCH) for kind in BITRATES)),
-    ]
-)
+SAMPLES = {
+    **PUBLISH,
+    **dict.fromkeys(("sequence", "at_us", "elapsed_ms"), WHOLE),
+    **dict.fromkeys(("video_bytes", "audio_bytes", "data_bytes", "wire_bytes", "out_bytes"), WHOLE),
+    **{f"{kind}_kbps": REAL for kind in BITRATES},
+    **dict.fromkeys(("video_frames", "audio_frames", "keyframes"), WHOLE),
+    "keyframe_interval": REAL,
+    **dict.fromkeys(("ts_gap", "ts_regress", "missing_frames_est", "media_faults", "idle_ms"), WHOLE),
+    **dict.fromkeys(("players", "dropped_frames", "target_kbps"), WHOLE),
+    "health": TEXT,
+}
+
+UNKNOWN = ("key", "encoder", "keyframe_interval", "target_kbps", "stream")
+"""Columns of samples and events in which null means that it is not known. In others, of older files, it is 0."""
+
+EVENTS = {
+    "session": TEXT,
+    "sequence": WHOLE,
+    "at_us": WHOLE,
+    "node": TEXT,
+    "app": TEXT,
+    "name": TEXT,
+    "stream": WHOLE,
+    "key": WHOLE,
+    **dict.fromkeys(("kind", "session_kind", "level", "code", "reason", "encoder", "address_hash"), TEXT),
+    "bytes_in": WHOLE,
+    "bytes_out": WHOLE,
+    "detail": TEXT,
+}
+
+_MEASURED = {
+    **PUBLISH,
+    **dict.fromkeys(("first_us", "last_us", "first_sequence", "last_sequence"), WHOLE),
+    **_of((*MEASURED, *EXTREMES)),
+}
+
+MINUTES = {"minute_us": WHOLE, **_MEASURED}
+"""A publishing session's minute, or a part of it. `first_us`: where its first sample begins; `last_us`: where its last
+one ends; `first_sequence`, `last_sequence`: the least and the greatest of its samples' numbers.
+"""
+
+SESSIONS = {"start_us": WHOLE, **_MEASURED}
+"""The same of its hour, or a part of it."""
+
+BUCKETS = {"start_us": WHOLE, **PUBLISH, "kind": TEXT, "bucket": "int", "count": WHOLE}
+"""How many of a session's samples in an hour had a bitrate (`kind`) in a bucket: see analytics.histograms."""
+
+SESSION_HOURS = {
+    "start_us": WHOLE,
+    **PUBLISH,
+    **dict.fromkeys(("first_us", "last_us", "broadcast_us"), WHOLE),
+    **_of((*MEASURED, *STARTED, *EXTREMES)),
+}
 """A publishing session's hour, and the broadcast it belongs to: where that begins."""
 
-TAIL = StructType(
-    _required(("session", TEXT), ("app", TEXT), ("name", TEXT))
-    + _required(*((name, WHOLE) for name in ("start_us", "first_us", "last_us", "broadcast_us")))
-)
-"""What of an hour's SESSION_HOURS the next hour begins with."""
+TAIL = {"app": TEXT, "name": TEXT, "session": TEXT, "last_us": WHOLE, "broadcast_us": WHOLE}
+"""What of an hour the next one begins with: each stream's (`session` is empty) last sample and its broadcast, and each
+session's (`last_us` is null) broadcast.
+"""
 
-SKETCHES = StructType(
-    _required(("start_us", WHOLE), ("session", TEXT), *((f"{kind}_sketch", SKETCH) for kind in BITRATES))
-)
-"""Of the samples' bitrates in a session's hour."""
+GIVEN = {"start_us": WHOLE, "session": TEXT, "broadcast_us": WHOLE}
+"""Broadcasts that sessions were given before, and keep."""
 
-HAPPENED = StructType(
-    [
-        *_required(("start_us", WHOLE), ("what", TEXT), ("session", TEXT)),
-        *_required(*((name, TEXT) for name in ("node", "app", "name"))),
-        *_optional(("stream", WHOLE), ("key", WHOLE), ("encoder", TEXT)),
-        *_required(("reason", TEXT), ("address_hash", TEXT)),
-    ]
-)
-"""An event that is counted: `what` is accepted, refused, ended or played. `start_us`: its hour or day."""
+GROUP = {"start_us": WHOLE, "dimension": TEXT, "app": TEXT, "name": TEXT, "value": TEXT}
+"""What makes a rollup this one, besides its grain."""
 
-COUNTS = MapType(TEXT, WHOLE)
-
-ROLLUPS = StructType(
-    [
-        *_required(("start_us", WHOLE), ("dimension", TEXT), ("app", TEXT), ("name", TEXT), ("value", TEXT)),
-        *_optional(("stream", WHOLE)),
-        *_required(("sessions", WHOLE)),
-        *_required(*((name, WHOLE) for name in SUMS)),
-        *_optional(("unique_players", WHOLE)),
-        *_required(("refusals", COUNTS), ("end_reasons", COUNTS)),
-        *_required(("peak_players", WHOLE)),
-        *_optional(("peak_at_us", WHOLE)),
-        *_required(("peak_streams", WHOLE)),
-        *_optional(("keyframe_interval_max", REAL)),
-        *_optional(
-            *((f"{kind}_kbps_{figure}", REAL) for kind in BITRATES for figure in ("mean", "min", *PERCENTILES, "max"))
-        ),
-        *_required(*((f"{kind}_sketch", SKETCH) for kind in BITRATES)),
-    ]
-)
+ROLLUPS = {
+    **GROUP,
+    "stream": WHOLE,
+    **_of(METRICS),
+    "players_sketch": BINARY,
+    **{f"{kind}_histogram": HISTOGRAM for kind in BITRATES},
+}
 """Of hours and of days alike: see analytics.models.Rollup."""
+
+SUMS_OF_SESSIONS = tuple(metric.name for metric in (*MEASURED, *STARTED))
+SUMS_OF_EVENTS = tuple(metric.name for metric in HAPPENED)
+RATE_NAMES = tuple(metric.name for metric in RATES)
+
+
+def ddl(columns: Columns) -> str:
+    """As Spark takes a schema."""
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def arrow(columns: Columns) -> "pa.Schema":
+    import pyarrow as pa
+
+    bucket = pa.struct([("bucket", pa.int32()), ("count", pa.int64())])
+    kinds = {
+        TEXT: pa.string(),
+        WHOLE: pa.int64(),
+        "int": pa.int32(),
+        REAL: pa.float64(),
+        BINARY: pa.binary(),
+        COUNTS: pa.map_(pa.string(), pa.int64()),
+        HISTOGRAM: pa.list_(bucket),
+    }
+    return pa.schema([(name, kinds[kind]) for name, kind in columns.items()])

@@ -7,6 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from analytics.metrics import Merge, Metric
+
 
 def query(text: str, **frames: DataFrame) -> DataFrame:
     """What the text says of the frames: in it, {name} is the one of that name."""
@@ -27,3 +29,11 @@ def listed(names: Iterable[str]) -> str:
 def texts(values: Iterable[str]) -> str:
     """As IN has them. None has a quote in it."""
     return "(" + listed(f"'{value}'" for value in values) + ")"
+
+
+def merged(metrics: Iterable[Metric]) -> dict[str, str]:
+    """{column: aggregate} of sums, and of the greatest and the least."""
+    return {each.name: f"{each.merge.value}({each.name})" for each in metrics if each.merge in _PLAIN}
+
+
+_PLAIN = (Merge.SUM, Merge.MAX, Merge.MIN)

@@ -4,7 +4,7 @@ The sums are added up again from the samples, with Arrow alone: none of what mad
 computed yet, or is being computed, is told apart from what is wrong.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from django.db.models import Sum
 
 from analytics import ledger
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
-from analytics.tables import partition_folder
+from analytics.tables import figures_file
 from ingest.telemetry.schema import SAMPLES
 
 State = Partition.State
@@ -74,7 +74,7 @@ def check(lake: Path, since: datetime | None = None, until: datetime | None = No
         if start in pending:
             found.undone += 1
             continue
-        sums = _of_samples(hour.input.samples)
+        sums = _of_samples([lake / path for path, _, _ in hour.input.files if path.startswith(SAMPLES.name)])
         found.hours += 1
         found.samples += sum(row["samples"] for row in sums.values())
         for name, other in (
@@ -109,7 +109,7 @@ def _check_days(lake: Path, found: Findings, since: datetime | None, until: date
         found.differences += (Difference(Grain.DAY, day, text) for text in _dimensions(Grain.DAY, day))
 
 
-def _of_samples(files: tuple[Path, ...]) -> Sums:
+def _of_samples(files: Sequence[Path]) -> Sums:
     """An hour's sums, of each sample once."""
     if not files:
         return {}
@@ -145,7 +145,8 @@ def _of_hours(day: datetime) -> Sums:
 
 def _of_parquet(lake: Path, grain: Grain, start: datetime) -> Sums:
     found: Sums = {}
-    for file in sorted(partition_folder(lake, grain, start).glob("*.parquet")):
+    file = figures_file(lake, grain, start)
+    if file.exists():
         rows = pq.read_table(file, columns=["dimension", "value", *COMPARED], partitioning=None).to_pylist()
         found |= {row["value"]: _figures(row) for row in rows if row["dimension"] == Dimension.STREAM}
     return found

@@ -15,8 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analytics import ledger, locks
-from analytics.ledger import HOUR
+from analytics import ledger, locks, tables
+from analytics.jobs.partials import carry
+from analytics.ledger import HOUR, Hour
 from analytics.locks import Lock
 from analytics.models import METRIC_VERSION, Grain, Partition
 from ingest.telemetry.lake import publish_file
@@ -53,7 +54,7 @@ def compactable(lake: Path, now: datetime) -> Iterator[datetime]:
     )
     for start in closed.order_by("start").values_list("start", flat=True):
         hour = ledger.look(lake, start)
-        if hour and any(len(files) > 1 for files in _by_node(hour.input.samples + hour.input.events).values()):
+        if hour and any(len(files) > 1 for files in _by_node(_paths(lake, hour)).values()):
             yield start
 
 
@@ -69,15 +70,20 @@ def compact(lake: Path, start: datetime) -> int:
         hour, row = ledger.look(lake, start), Partition.objects.get(grain=Grain.HOUR, start=start)
         if hour is None or row.fingerprint != hour.fingerprint(ledger.tail_before(start)):
             return 0  # Something has come that is yet to be computed.
-        nodes = _by_node(hour.input.samples + hour.input.events)
+        nodes = _by_node(_paths(lake, hour))
         kept = {file for (_, node), files in nodes.items() for file in _merge(node, files, lock, start)}
         after = ledger.look(lake, start)
-        if after is None or {*after.input.samples, *after.input.events} != kept:
+        if after is None or {*_paths(lake, after)} != kept:
             return 0  # Something has come meanwhile: the hour is computed again.
+        carry(tables.partition_folder(lake, tables.PARTIALS, start), hour.input.files, after.input.files)
         lock.compacted(start, fingerprint=after.fingerprint(ledger.tail_before(start)), files=after.files)
         return hour.files - after.files
     finally:
         lock.give_back()
+
+
+def _paths(lake: Path, hour: Hour) -> list[Path]:
+    return [lake / path for path, _, _ in hour.input.files]
 
 
 def _by_node(files: Sequence[Path]) -> dict[tuple[Path, str], list[Path]]:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from analytics import ledger, locks, tables
 from analytics.ledger import DAY
 from analytics.models import METRIC_VERSION, Grain, Partition, Rollup
+from analytics.quarantine import set_aside_late
 from ingest.services.retention import in_pieces
 from ingest.telemetry.lake import hour_folder
 
@@ -46,10 +47,11 @@ def remove_old(lake: Path, kept: Kept, now: datetime) -> Gone:
     """Removes what is older than it should be and not needed any more. Repeating it does no harm. Raises OSError."""
     gone = Gone()
     if kept.samples:
-        old = ledger.scan(lake, until=_day_before(now, kept.samples))
-        gone.sample_hours = sum(_seal(lake, start) for start in old)
+        set_aside_late(lake)
+        days = {ledger.day_of(start) for start in ledger.scan(lake, until=_day_before(now, kept.samples))}
+        gone.sample_hours = sum(_seal(lake, day) for day in sorted(days))
     if kept.minutes:
-        gone.minute_days = _remove_days(lake, tables.MINUTES, _day_before(now, kept.minutes))
+        gone.minute_days = _remove_days(lake, tables.PARTIALS, _day_before(now, kept.minutes))
     if kept.hours:
         before = _day_before(now, kept.hours)
         for day in _done_days(before):
@@ -67,25 +69,28 @@ def _day_before(now: datetime, days: int) -> datetime:
     return ledger.day_of(now) - timedelta(days=days)
 
 
-def _seal(lake: Path, start: datetime) -> bool:
-    """Removes an hour's samples and events, if its rollups are made from just these."""
-    lock = locks.hold(start)
-    if lock is None:
-        return False
+def _seal(lake: Path, day: datetime) -> int:
+    """Removes the samples and events of a day's hours, if the day and all of them are made from just these; how many
+    hours. Not of some of them: a day is made from all of its hours, or not at all.
+    """
+    hours = ledger.scan(lake, day, day + DAY)
+    found = [locks.hold(start) for start in hours]
+    held = [lock for lock in found if lock]
     try:
-        hour, row = ledger.look(lake, start), Partition.objects.get(grain=Grain.HOUR, start=start)
-        day = Partition.objects.filter(grain=Grain.DAY, start=ledger.day_of(start), state=State.DONE)
-        is_done = row.metric_version == METRIC_VERSION and hour is not None and day.exists()
-        is_done = is_done and row.fingerprint == hour.fingerprint(ledger.tail_before(start))  # type: ignore[union-attr]
-        if not (is_done or row.sealed_at):
-            return False
-        Partition.objects.filter(pk=row.pk, sealed_at=None).update(sealed_at=timezone.now())
-        for table in ledger.TABLES:
-            shutil.rmtree(hour_folder(lake, table, start), ignore_errors=True)
-            _remove_empty(hour_folder(lake, table, start).parent)
-        return True
+        pending = ledger.Hours(lake, day, day + DAY).pending() or ledger.Days(day, day + DAY).pending()
+        done = Partition.objects.filter(grain=Grain.DAY, start=day, state=State.DONE, metric_version=METRIC_VERSION)
+        if len(held) < len(hours) or pending or not done.exists():
+            return 0
+        of_day = Partition.objects.filter(grain=Grain.HOUR, start__gte=day, start__lt=day + DAY)
+        of_day.filter(sealed_at=None).update(sealed_at=timezone.now())
+        for start in hours:
+            for table in ledger.TABLES:
+                shutil.rmtree(hour_folder(lake, table, start), ignore_errors=True)
+                _remove_empty(hour_folder(lake, table, start).parent)
+        return len(hours)
     finally:
-        lock.give_back()
+        for lock in held:
+            lock.give_back()
 
 
 def _done_days(before: datetime) -> list[datetime]:

@@ -4,9 +4,9 @@ from analytics.models.ledger import Partition
 from analytics.models.reports import Report, ReportDelivery, ReportPlan
 from analytics.models.rollups import (
     FIGURES,
-    GOP_BINS,
     IDENTITY,
     METRIC_VERSION,
+    PACKED,
     Dimension,
     Grain,
     Rollup,
@@ -15,9 +15,9 @@ from analytics.models.runs import AnalyticsRun, RunLine
 
 __all__ = [
     "FIGURES",
-    "GOP_BINS",
     "IDENTITY",
     "METRIC_VERSION",
+    "PACKED",
     "AnalyticsRun",
     "Dimension",
     "Grain",

@@ -10,9 +10,9 @@ class Partition(models.Model):
     """An hour or a day of the lake: what its rollups were made from, and how far that is.
 
     It is done when its state says so and its fingerprint and metric version are those of what the lake holds now;
-    another fingerprint means do it again. An hour's fingerprint is of its files' names and sizes and of the tail of
-    the hour before it, a day's of its hours' fingerprints. Who computes it holds `lock` until `locked_until`, and
-    notes its result only while it still holds it.
+    another fingerprint means do it again. An hour's fingerprint is of its files' names, sizes and times, and of the
+    tail of the hour before it, a day's of its hours' fingerprints. Who computes it holds `lock` until `locked_until`,
+    and notes its result only while it still holds it.
     """
 
     class State(models.TextChoices):
@@ -35,6 +35,15 @@ class Partition(models.Model):
     files = models.PositiveIntegerField(default=0)
     rows_read = models.BigIntegerField(default=0)
     rows_written = models.BigIntegerField(default=0)
+    damaged_files = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Files that could not be read and were set aside: it lacks what they held."
+    )
+    strays = models.BigIntegerField(
+        default=0, db_default=0, help_text="Records of another hour in its files, which count for none."
+    )
+    late_rows = models.BigIntegerField(
+        default=0, db_default=0, help_text="Records that came after it was sealed, and count for nothing."
+    )
     attempts = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Times that it was begun since it was last done."
     )

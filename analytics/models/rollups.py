@@ -2,19 +2,8 @@
 
 from django.db import models
 
-METRIC_VERSION = 2
+METRIC_VERSION = 3
 """Grows when a metric's meaning changes: every hour and day that the lake still holds is then computed anew."""
-
-GOP_BINS = {
-    "gop_1": 1.0,
-    "gop_2": 2.0,
-    "gop_2_5": 2.5,
-    "gop_4": 4.0,
-    "gop_6": 6.0,
-    "gop_10": 10.0,
-    "gop_longer": float("inf"),
-}
-"""Columns that count keyframe intervals: {its name: the longest interval that it counts, s}."""
 
 
 class Grain(models.TextChoices):
@@ -148,8 +137,11 @@ class Rollup(models.Model):
     wire_kbps_p50 = models.FloatField(null=True)
     wire_kbps_p95 = models.FloatField(null=True)
     wire_kbps_max = models.FloatField(null=True)
-    video_sketch = models.BinaryField(
-        db_default=b"", help_text="Of the samples' video bitrates: see analytics.sketches."
+    video_histogram = models.BinaryField(
+        db_default=b"", help_text="Of the samples' video bitrates: see analytics.histograms."
+    )
+    players_sketch = models.BinaryField(
+        db_default=b"", help_text="Of the players' addresses, by HyperLogLog: see docs/analytics.md."
     )
     metric_version = models.PositiveIntegerField()
 
@@ -172,9 +164,12 @@ class Rollup(models.Model):
 IDENTITY = ["grain", "start", "dimension", "app", "name", "value"]
 """What makes a rollup this one."""
 
+PACKED = ["video_histogram", "players_sketch"]
+"""What the figures of several rows are merged from."""
+
 FIGURES = [
     field.name
     for field in Rollup._meta.concrete_fields
-    if not field.primary_key and field.name not in {*IDENTITY, "stream", "video_sketch", "metric_version"}
+    if not field.primary_key and field.name not in {*IDENTITY, *PACKED, "stream", "metric_version"}
 ]
 """What it tells, in the model's order; the jobs' columns have the same names."""

@@ -96,7 +96,7 @@ class Refusal(TypedDict):
 
 
 class Figures(TypedDict):
-    """Raw, unrounded. `gop` is the share of keyframe intervals by the bins of models.GOP_BINS."""
+    """Raw, unrounded. `gop` is the share of keyframe intervals by the bins of metrics.GOP_BINS."""
 
     live_h: float
     streams: int

@@ -1,6 +1,6 @@
 """What a report counts: the figures of its period, of all its streams and of each, from the hours' rollups.
 
-Sums are made by the database; percentiles are merged from the hours' sketches, stream by stream.
+Sums are made by the database; percentiles are merged from the hours' histograms, stream by stream.
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
-from analytics.metrics import GOP_COUNTS, H_MS, MEASURED, NO_QUANTILES, Figures, Quantiles, merged
-from analytics.models import Rollup
+from analytics.figures import GOP_COUNTS, H_MS, MEASURED, NO_QUANTILES, Figures, Quantiles, merged
+from analytics.models import PACKED, Rollup
 from analytics.reports import document, peaks
 from analytics.reports.periods import Period
 from analytics.reports.scopes import Scope
@@ -96,7 +96,7 @@ def _quantiles_by_stream(rows: QuerySet[Rollup]) -> Iterator[tuple[str, Quantile
 def hours(period: Period, scope: Scope, path: str) -> list[Rollup]:
     """A stream's hours, in order."""
     app, _, name = path.partition("/")
-    return list(scope.streams(period).filter(app=app, name=name).defer("video_sketch").order_by("start"))
+    return list(scope.streams(period).filter(app=app, name=name).defer(*PACKED).order_by("start"))
 
 
 def raw(gathered: Gathered) -> document.Figures:

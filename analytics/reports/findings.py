@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analytics.metrics import Figures
+from analytics.figures import Figures
 from analytics.reports import refusals
 from analytics.reports.document import Finding, Level
 from analytics.reports.saying import number, percent, short, span, times, with_unit

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from analytics.metrics import Figures
+from analytics.figures import Figures
 from analytics.models import METRIC_VERSION, ReportPlan, Rollup
 from analytics.reports import figures, findings, lede, periods, refusals, series, tiles
 from analytics.reports.document import Completeness, Document, StreamRow, Worst

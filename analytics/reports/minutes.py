@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analytics.tables import MINUTES, partition_folder
+from analytics.tables import PARTIALS, partition_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ def minutes(lake: Path, hour: datetime, columns: Sequence[str], path: str = "") 
     """Of an hour: all streams', or one's (app/name). None where the lake has none of that hour."""
     import pyarrow.parquet as pq  # Loaded only where it is used.
 
-    files = sorted(partition_folder(lake, MINUTES, hour).glob("*.parquet"))
+    files = sorted(partition_folder(lake, PARTIALS, hour).glob("[!.]*/minutes.parquet"))
     if not files:
         return None
     app, _, name = path.partition("/")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from django.db.models import QuerySet
 
-from analytics.metrics import Figures
+from analytics.figures import Figures
 from analytics.models import Rollup
 from analytics.reports.minutes import minutes, moment
 

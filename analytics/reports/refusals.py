@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from analytics.metrics import Figures
+from analytics.figures import Figures
 from analytics.reports.document import Finding, Refusal
 from analytics.reports.saying import listed, number, plural
 

@@ -14,7 +14,7 @@ from statistics import median
 
 from django.core.management import call_command
 
-from analytics import pipeline, runner, services, tables
+from analytics import ledger, pipeline, runner, services, tables
 from analytics.jobs.computing import compute_hours
 from analytics.ledger import DAY_RESTS, HOUR
 from analytics.models import AnalyticsRun, Rollup
@@ -23,7 +23,6 @@ from analytics.work import HourInput
 from bench.analytics import duck, jvm
 from bench.process import machine_cpu_s, usage
 from bench.table import CALM_CORES
-from ingest.telemetry.lake import hour_folder
 
 Kind = AnalyticsRun.Kind
 
@@ -110,7 +109,7 @@ def compare(lake: Path, folder: Path, rounds: int, samples: int, findings: Findi
         print(f"Not compared: {lacking}", file=sys.stderr)
         [ours] = turns(contestants, rounds, samples, findings)
     else:
-        files = [file for hour in inputs for file in hour.samples]
+        files = [lake / path for hour in inputs for path, _, _ in hour.files if path.startswith("samples/")]
         with closing(duck.Duck(CORES, folder)) as rival:
             contestants["DuckDB, the same exactly"] = lambda: rival.whole(files)
             contestants["DuckDB, by stream alone, copies not looked for"] = lambda: rival.streams_alone(files)
@@ -208,11 +207,8 @@ def agree(rival: duck.Duck, ours: Path, theirs: Path) -> None:
 
 
 def hours_of(lake: Path, count: int) -> list[HourInput]:
-    def files(table: str, hour: datetime) -> tuple[Path, ...]:
-        return tuple(sorted(hour_folder(lake, table, hour).glob("*.parquet")))
-
-    hours = [hours_from(number) for number in range(count)]
-    return [HourInput(hour, files("samples", hour), files("events", hour)) for hour in hours]
+    found = (ledger.look(lake, hours_from(number)) for number in range(count))
+    return [hour.input for hour in found if hour]
 
 
 def hours_from(number: int) -> datetime:

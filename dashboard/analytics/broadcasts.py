@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Max
 from django.utils.dateparse import parse_datetime
 
-from analytics.metrics import MEASURED, Figures, merged
+from analytics.figures import MEASURED, Figures, merged
 from analytics.models import Dimension, Report, ReportPlan, Rollup
 from analytics.summing import aggregates, figures_of_sums
 from dashboard.analytics.periods import Period

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from analytics.metrics import Figures
+from analytics.figures import Figures
 from dashboard.templatetags.figures import NONE, figure
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 
-from analytics.metrics import MEASURED, Figures, merged
+from analytics.figures import MEASURED, Figures, merged
 from analytics.models import Dimension, Grain, Rollup
 from analytics.summing import PREFIX, aggregates, figures_of_sums
 from dashboard.analytics.columns import COMPARED, Column

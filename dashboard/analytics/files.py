@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 
-from analytics.metrics import DERIVED, SUMMED, Figures
+from analytics.figures import DERIVED, SUMMED, Figures
 from analytics.models import FIGURES, IDENTITY, Rollup
 from dashboard import exports
 from dashboard.analytics.broadcasts import MOST_IN_FILE, Broadcast, broadcasts

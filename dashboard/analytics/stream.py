@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from analytics.metrics import Figures
-from analytics.models import Dimension, Grain, Rollup
+from analytics.figures import Figures
+from analytics.models import PACKED, Dimension, Grain, Rollup
 from analytics.summing import figures_of
 from dashboard.analytics.periods import Period
 from dashboard.analytics.strips import Strip, health_strip, uptime_strip
@@ -126,7 +126,7 @@ class History:
         step = timedelta(hours=1) if grain == Grain.HOUR else timedelta(days=1)
         since = self.period.since.replace(hour=0) if grain == Grain.DAY else self.period.since
         rows = of_stream(self.app, self.name, grain).filter(start__gte=since, start__lt=self.period.until)
-        found = rows.order_by("-start").defer("video_sketch")[:TABLE_ROWS]
+        found = rows.order_by("-start").defer(*PACKED)[:TABLE_ROWS]
         return [Row(row.start, row.start + step, Figures.of([row]), row) for row in found]
 
     @property

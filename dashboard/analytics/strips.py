@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
-from analytics.metrics import Figures
+from analytics.figures import Figures
 from dashboard.analytics.periods import Period
 
 SHAPES = {"good": (27.0, 7.0), "warning": (16.0, 18.0), "bad": (4.0, 30.0), "none": (33.0, 1.5)}

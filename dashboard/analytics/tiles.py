@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 
-from analytics.metrics import Figures
+from analytics.figures import Figures
 from dashboard.analytics.periods import Period
 from dashboard.templatetags.figures import NONE, figure
 

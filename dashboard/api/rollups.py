@@ -6,8 +6,8 @@ from django.http import HttpRequest
 from ninja import Field, ModelSchema, Query, Router
 from pydantic import AfterValidator
 
-from analytics.metrics import Figures
-from analytics.models import FIGURES, IDENTITY, Rollup
+from analytics.figures import Figures
+from analytics.models import FIGURES, IDENTITY, PACKED, Rollup
 from dashboard.analytics.comparing import key_labels
 from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Text, Times, When, cut
@@ -86,7 +86,7 @@ def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> dict[str, ob
     """What the Spark job made of the recorded samples, the latest first."""
     app, _, name = (filters.stream or "").partition("/")
     values = {**filters.dict(), "app": app, "name": name}
-    rows = Rollup.objects.defer("video_sketch").order_by("-start", "app", "name", "value")
+    rows = Rollup.objects.defer(*PACKED).order_by("-start", "app", "name", "value")
     page, count = cut(narrow(rows, LOOKUPS, {each: values[each] for each in LOOKUPS}), filters)
     labels = key_labels(row.value for row in page) if filters.by == "key" else {}
     return {"items": [_item(row, labels) for row in page], "count": count}

@@ -15,7 +15,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
 from analytics.java import JavaMissing, find_java
-from analytics.models import GOP_BINS, AnalyticsRun, Grain, Rollup
+from analytics.metrics import GOP_BINS
+from analytics.models import AnalyticsRun, Grain, Rollup
 from dashboard import exports
 from dashboard.actors import actor_of
 from dashboard.analytics import files

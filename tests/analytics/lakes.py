@@ -3,11 +3,12 @@
 import random
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from analytics import ledger
 from analytics.jobs.computing import compute_days, compute_hours
 from analytics.work import Computed, HourInput
 from ingest.contracts import Sample
@@ -77,15 +78,7 @@ def two_hours(streams: Iterable[str]) -> list[Sample]:
 
 def hours_of(lake: Path) -> list[HourInput]:
     """All that the lake holds."""
-    folders = sorted({folder.relative_to(folder.parents[1]) for folder in lake.glob("*/v=1/dt=*/hr=*")})
-    return [
-        HourInput(
-            datetime.strptime(str(folder), "dt=%Y-%m-%d/hr=%H").replace(tzinfo=UTC),
-            tuple(sorted((lake / "samples/v=1" / folder).glob("*.parquet"))),
-            tuple(sorted((lake / "events/v=1" / folder).glob("*.parquet"))),
-        )
-        for folder in folders
-    ]
+    return [hour.input for hour in ledger.scan(lake).values()]
 
 
 def compute(spark: SparkSession, lake: Path, *, hours_at_once: int = 6) -> dict[datetime, Computed]:

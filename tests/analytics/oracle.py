@@ -17,8 +17,13 @@ from tests.analytics.lakes import compute
 FAULTY = 997
 """One sample in so many has a fault of its media."""
 
-WITHIN = 0.02
-"""So far a quantile's rank may be off."""
+WITHIN = 0.01
+"""So far a percentile may be off, as a part of it."""
+
+FEW_PLAYERS = 300
+"""So many are told apart exactly; of more the number is estimated, and may be off by"""
+PLAYERS_WITHIN = 0.05
+"""of itself: three standard deviations."""
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
@@ -163,8 +168,8 @@ def prepared(lake: Path) -> duckdb.DuckDBPyConnection:
 
 
 def expect(duck: duckdb.DuckDBPyConnection, grain: str) -> None:
-    """Makes the table `expected`, with the columns of a rollup but sketches and quantiles, and `measured`: the samples
-    of each group.
+    """Makes the table `expected`, with the columns of a rollup but histograms, sketches and percentiles, and
+    `measured`: the samples of each group.
     """
     start = f"h // {LENGTH[grain]} * {LENGTH[grain]} as start_us"
     duck.execute(
@@ -218,6 +223,10 @@ def expect(duck: duckdb.DuckDBPyConnection, grain: str) -> None:
 def differences(column: str) -> str:
     """The groups in which the column is another, with both values."""
     here, there = f"found.{column}", f"expected.{column}"
+    if column == "unique_players":
+        return f"""select {KEY}, {here} as here, {there} as there from found full join expected using ({KEY})
+            where coalesce(abs({here} - {there}) > if({there} > {FEW_PLAYERS}, {PLAYERS_WITHIN} * {there}, 0),
+                ({here} is null) != ({there} is null)) order by all limit 3"""
     if column in MAPS:
         here, there = f"list_sort(map_entries({here}))", f"coalesce({there}, [])"
     elif column not in NULLABLE:
@@ -226,28 +235,25 @@ def differences(column: str) -> str:
         from found full join expected using ({KEY}) where here is distinct from there order by all limit 3"""
 
 
-def ranks(kind: str, *, within: float) -> str:
-    """The groups with a quantile whose rank among the samples is off by more."""
-    quantiles = {"p5": 0.05, "p50": 0.5, "p95": 0.95}
-    counts = ", ".join(
-        f"avg(({kind}_kbps::float < found.{kind}_kbps_{figure})::int) {figure}_below, "
-        f"avg(({kind}_kbps::float <= found.{kind}_kbps_{figure})::int) {figure}_up_to"
-        for figure in quantiles
+def wrong_percentiles(kind: str) -> str:
+    """The groups with a percentile that is off by more than a hundredth of itself."""
+    columns = {"p5": 0.05, "p50": 0.5, "p95": 0.95}
+    exact = ", ".join(
+        f"list_sort(list({kind}_kbps))[greatest(1, ceil(round({rank} * count(*), 6)))::bigint] exact_{figure}"
+        for figure, rank in columns.items()
     )
     wrong = " or ".join(
-        f"coalesce({figure}_below - {within} > {rank} or {figure}_up_to + {within} < {rank}, true)"
-        for figure, rank in quantiles.items()
+        f"coalesce(abs(found.{kind}_kbps_{figure} - exact_{figure}) > {WITHIN} * exact_{figure} + 0.001, true)"
+        for figure in columns
     )
-    measured = f"measured.{kind}_kbps::float as {kind}_kbps"
-    return f"""select * from (
-        select {KEY}, {counts} from (select {KEY}, {measured} from measured) join found using ({KEY}) group by all
-    ) where {wrong} limit 3"""
+    return f"""with exact as (select {KEY}, {exact} from measured group by all)
+        select {KEY} from exact left join found using ({KEY}) where {wrong} limit 3"""
 
 
 def bring(duck: duckdb.DuckDBPyConnection, lake: Path, grain: str) -> None:
     """Makes the tables `found`, `expected` and `measured` of a grain."""
     expect(duck, grain)
-    files = f"read_parquet('{table_folder(lake, grain)}/**/*.parquet', hive_partitioning = false)"
+    files = f"read_parquet('{table_folder(lake, grain)}/**/figures.parquet', hive_partitioning = false)"
     duck.execute(f"create or replace table found as from {files}")
 
 
@@ -256,8 +262,8 @@ def check_columns(found: duckdb.DuckDBPyConnection) -> None:
     columns = [column[0] for column in found.execute("from expected limit 0").description]
     assert {"stream", "unplanned_ends", "peak_at_us", "video_kbps_mean"} < set(columns)
     assert set(found.execute("from found limit 0").df()) - set(columns) == {
-        f"{kind}_{figure}" for kind in KINDS for figure in ("sketch", "kbps_p5", "kbps_p50", "kbps_p95")
-    }
+        f"{kind}_{figure}" for kind in KINDS for figure in ("histogram", "kbps_p5", "kbps_p50", "kbps_p95")
+    } | {"players_sketch"}
     names = {row[0] for row in found.execute("select distinct dimension from found").fetchall()}
     assert names == {"stream", "key", "app", "encoder", "node", "broadcast"}
     for column in set(columns) - set(KEY.split(", ")):  # A row that is missing differs in all others.
@@ -265,7 +271,7 @@ def check_columns(found: duckdb.DuckDBPyConnection) -> None:
         assert wrong == [], column
 
 
-def check_ranks(found: duckdb.DuckDBPyConnection, kind: str, *, of_most: int) -> None:
-    """Quantiles are near what they say, in each row and so in one that stands for at least so many samples."""
-    assert found.execute(ranks(kind, within=WITHIN)).fetchall() == []
+def check_percentiles(found: duckdb.DuckDBPyConnection, kind: str, *, of_most: int) -> None:
+    """Percentiles are within a hundredth of their value, in each row and so in one of at least so many samples."""
+    assert found.execute(wrong_percentiles(kind)).fetchall() == []
     assert found.execute("select max(samples) from found").fetchall() > [(of_most,)]

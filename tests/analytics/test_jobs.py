@@ -8,18 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
 from analytics import ledger
 from analytics.jobs import schemas
-from analytics.jobs.computing import compute_hours
-from analytics.jobs.minutes import doubtful, each_once, minutes
-from analytics.jobs.sessions import session_hours, tail_of
-from analytics.jobs.sketches import gathered, merged, sketches
-from analytics.sketches import points
-from analytics.tables import DAY, HOUR, MINUTES, SESSION_HOURS, table_folder
+from analytics.jobs.computing import compute_hours, tail_of
+from analytics.jobs.minutes import minutes, once, overlapping
+from analytics.jobs.partials import TABLES
+from analytics.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry import TelemetryWriter, schema
 from tests.analytics.lakes import HOUR_US, broadcast, compute, fill
@@ -30,9 +26,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow("Spark plans and computes")]
 SECOND_US = 1_000_000
 
 
-def frame_of(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:
-    table = pa.Table.from_pylist([asdict(one) for one in samples], schema.SAMPLES.schema)
-    return spark.createDataFrame(table, schemas.SAMPLES)
+def table_of(samples: Sequence[Sample]) -> pa.Table:
+    """As the jobs read it."""
+    names = list(schemas.SAMPLES)
+    rows = pa.Table.from_pylist([asdict(one) for one in samples], schema.SAMPLES.schema).select(names)
+    return rows.cast(schemas.arrow(schemas.SAMPLES))
 
 
 def session_of(session: str, at_us: int, seconds: int, **fields: Any) -> list[Sample]:
@@ -62,33 +60,30 @@ def rows(lake: Path, table: str, **wanted: Any) -> list[dict[str, Any]]:
     )
 
 
-def declared(frame: DataFrame, schema: StructType) -> None:
-    assert frame.schema.fieldNames() == schema.fieldNames()
-    found = [field.dataType.simpleString() for field in frame.schema]
-    assert found == [field.dataType.simpleString() for field in schema]
-
-
 def test_what_is_written_has_the_declared_columns(spark: SparkSession, lake: Path) -> None:
     lake_of(lake, session_of("a", NOON, 3), [event(1, at_us=NOON)])
     compute(spark, lake)
-    for table, schema_ in {
-        MINUTES: schemas.MINUTES,
-        SESSION_HOURS: schemas.SESSION_HOURS,
-        HOUR: schemas.ROLLUPS,
-        DAY: schemas.ROLLUPS,
-    }.items():
+    for table, columns in {SESSION_HOURS: schemas.SESSION_HOURS, HOUR: schemas.ROLLUPS, DAY: schemas.ROLLUPS}.items():
         (file,) = table_folder(lake, table).rglob("*.parquet")
-        declared(spark.read.parquet(str(file)), schema_)
+        assert pq.read_schema(file) == schemas.arrow(columns)
+    (partial,) = {file.parent for file in table_folder(lake, PARTIALS).rglob("*.parquet")}
+    for table, columns in TABLES.items():
+        assert pq.read_schema(partial / f"{table}.parquet") == schemas.arrow(columns)
 
 
-def test_copies_are_found_and_lost_samples_are_none(spark: SparkSession) -> None:
+def test_copies_are_found_and_lost_samples_are_none() -> None:
     whole, lossy, twice = (session_of(name, NOON, 150) for name in ("whole", "lossy", "twice"))
-    frame = frame_of(spark, [*whole, *lossy[::3], *twice, twice[70]])
-    found = doubtful(minutes(frame))
-    assert [row["session"] for row in found.collect()] == ["twice"]
-    once = each_once(frame, found)
-    assert once.count() == 150 + 50 + 150
-    assert doubtful(minutes(once)).count() == 0
+    samples = table_of([*whole, *lossy[::3], *twice, twice[70]])
+    assert once(samples).num_rows == 150 + 50 + 150
+    assert once(samples.slice(0, 200)).num_rows == 200
+    parts = [minutes(table_of(part)) for part in ([*whole[:70], *lossy[::2], *twice], [*whole[70:], twice[70]])]
+    assert overlapping(parts) == {"twice"}
+    assert overlapping(parts[:1]) == set()
+
+
+def test_of_two_that_differ_always_the_same_one_is_left() -> None:
+    one, other = sample(1, video_bytes=5), sample(1, video_bytes=9)
+    assert once(table_of([one, other])).equals(once(table_of([other, one])))
 
 
 def test_broadcasts_are_joined_over_gaps_hours_and_chunks(spark: SparkSession, lake: Path) -> None:
@@ -176,41 +171,15 @@ def test_what_happened_to_a_session_counts_for_the_encoder_that_its_samples_name
     assert found == {"obs": (1, 1, 1), "FMLE/3.0": (0, 1, 0)}
 
 
-def test_sketches_are_those_of_python(spark: SparkSession) -> None:
-    samples = [
-        *(sample(n, session="long", video_kbps=float(n * 37 % 500)) for n in range(500)),
-        *(sample(n, session="short", video_kbps=1000.0 + n) for n in range(7)),
-    ]
-    made = sketches(frame_of(spark, samples))
-    declared(made, schemas.SKETCHES)
-    found = {row["session"]: row["video_sketch"] for row in made.collect()}
-    assert found["long"] == list(points([one.video_kbps for one in samples[:500]]))
-    assert found["short"] == [1000.0 + n for n in range(7)]
-    counts = spark.createDataFrame([("long", 500), ("short", 7)], "session string, samples bigint")
-    parts = (
-        made.join(counts, "session")
-        .groupBy("start_us")
-        .agg(F.sum("samples").alias("samples"), F.expr(gathered("video")).alias("video_sketch"))
-    )
-    (both,) = parts.selectExpr(f"{merged('video')} AS video_sketch").collect()
-    # Each point of the long one weighs 3 or 4: as if its values had come so often.
-    weights = [500 * (i + 1) // 128 - 500 * i // 128 for i in range(128)]
-    values = [value for value, weight in zip(found["long"], weights, strict=True) for _ in range(weight)]
-    assert both["video_sketch"] == list(points([*values, *found["short"]]))
-
-
-def test_a_tail_is_what_may_go_on(spark: SparkSession) -> None:
+def test_a_tail_is_what_may_go_on(spark: SparkSession, lake: Path) -> None:
     end = NOON + HOUR_US
-    frame = frame_of(
-        spark,
-        [*session_of("early", NOON, 2, name="a"), *session_of("late", end - 90 * SECOND_US, 80, name="b")],
-    )
-    empty = spark.createDataFrame([], schemas.TAIL)
-    hours = session_hours(minutes(frame), sketches(frame), empty)
-    declared(hours, schemas.SESSION_HOURS)
-    tail = tail_of(hours)
-    declared(tail, schemas.TAIL)
-    assert [row["session"] for row in tail.collect()] == ["late"]
+    early = session_of("early", NOON, 2, name="a")
+    late = session_of("late", end - 90 * SECOND_US, 80, name="b")
+    (hour,) = compute(spark, lake_of(lake, [*early, *late]))
+    assert tail_of(lake, hour).to_pylist() == [
+        {"app": "live", "name": "b", "session": "", "last_us": late[-1].at_us, "broadcast_us": end - 91 * SECOND_US},
+        {"app": "live", "name": "b", "session": "late", "last_us": None, "broadcast_us": end - 91 * SECOND_US},
+    ]
 
 
 @pytest.mark.django_db

@@ -49,14 +49,17 @@ def note_done(lake: Path, start: datetime = START) -> Partition:
     lock = locks.take(None, Grain.HOUR, [start])
     hour = ledger.look(lake, start)
     assert hour
-    lock.done(start, Computed(1, 1), fingerprint=hour.fingerprint(ledger.tail_before(start)), files=hour.files)
+    lock.done(start, Computed(1, 1, 1), fingerprint=hour.fingerprint(ledger.tail_before(start)), files=hour.files)
     return Partition.objects.get(grain=Grain.HOUR, start=start)
 
 
 def note_days_done() -> None:
     """As the run leaves them that has computed them."""
-    pending = Partition.objects.filter(grain=Grain.DAY)
-    assert pending.update(state=Partition.State.DONE, metric_version=METRIC_VERSION)
+    pending = ledger.Days().pending()
+    assert pending
+    for day in pending:
+        lock = locks.take(None, Grain.DAY, [day.start])
+        lock.done(day.start, Computed(1, 1, 1), fingerprint=day.fingerprint(), files=day.files)
 
 
 def files(lake: Path, start: datetime = START) -> list[str]:
@@ -168,13 +171,13 @@ def test_samples_go_by_whole_days_when_they_are_done(lake: Path) -> None:
     kept = Kept(samples=30, minutes=0, hours=0, days=0)
     assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 0, "its day is not done"
     note_days_done()
-    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 1
-    assert (files(lake, DAY), files(lake, DAY + 12 * HOUR)) == ([], ["edge-1-0.parquet"]), "the second was not computed"
+    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 0, "an hour of it is not computed"
     note_done(lake, DAY + 12 * HOUR)
     note_done(lake, DAY + 24 * HOUR)
     note_days_done()
     assert remove_old(lake, kept, DAY + timedelta(days=31, hours=-1)).sample_hours == 0, "its day is not over"
-    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 1
+    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 2
+    assert (files(lake, DAY), files(lake, DAY + 12 * HOUR)) == ([], [])
     assert files(lake, DAY + 24 * HOUR) == ["edge-1-0.parquet"]
     assert remove_old(lake, FOREVER, DAY + timedelta(days=9999)).sample_hours == 0
 
@@ -188,8 +191,11 @@ def test_what_comes_for_a_removed_hour_does_not_stand_for_the_whole_of_it(lake: 
     remove_old(lake, kept, now)
     put(lake, "edge-1-1", [sample(1)])
     assert Hours(lake).pending() == []
-    assert remove_old(lake, kept, now).sample_hours == 1, "it goes as well"
+    remove_old(lake, kept, now)
     assert files(lake) == []
+    assert Partition.objects.get(grain=Grain.HOUR).late_rows == 1, "it is told"
+    aside = hour_folder(lake / "quarantine" / "late", "samples", START)
+    assert [file.name for file in aside.iterdir()] == ["edge-1-1.parquet"], "and kept"
 
 
 def folder(lake: Path, table: str, start: datetime) -> Path:
@@ -204,7 +210,7 @@ def test_hours_go_with_their_day_and_minutes_before_them(lake: Path) -> None:
     put(lake, "edge-1-0", [sample(0)])
     note_done(lake)
     minutes, sessions, hour, day = (
-        folder(lake, table, START) for table in (tables.MINUTES, tables.SESSION_HOURS, tables.HOUR, tables.DAY)
+        folder(lake, table, START) for table in (tables.PARTIALS, tables.SESSION_HOURS, tables.HOUR, tables.DAY)
     )
     make_rollup(start=START)
     make_rollup(start=DAY, grain=Grain.DAY)

@@ -40,14 +40,14 @@ def do(lake: Path, *hours: int, tail: str = "") -> None:
         ledger.note_pending(Grain.HOUR, [at(hour)])
         lock = locks.take(None, Grain.HOUR, [at(hour)])
         before = ledger.tail_before(at(hour))
-        lock.done(at(hour), Computed(10, 1, tail), fingerprint=found.fingerprint(before), files=found.files)
+        lock.done(at(hour), Computed(10, 10, 1, tail), fingerprint=found.fingerprint(before), files=found.files)
 
 
 def do_day() -> None:
     (day,) = Days().pending()
     ledger.note_pending(Grain.DAY, [day.start])
     lock = locks.take(None, Grain.DAY, [day.start])
-    lock.done(day.start, Computed(10, 1), fingerprint=day.fingerprint(), files=day.files)
+    lock.done(day.start, Computed(10, 10, 1), fingerprint=day.fingerprint(), files=day.files)
 
 
 def to_do(lake: Path, now: datetime | None = None) -> list[int]:
@@ -257,7 +257,7 @@ def test_who_stood_still_notes_nothing_any_more(lake: Path) -> None:
     other = locks.take(None, Grain.HOUR, [at(3)])
     stalled.renew()
     with pytest.raises(LockLost, match="hour 2026-03-29 03:00"):
-        stalled.done(at(3), Computed(1, 1, "stale"), fingerprint="stale", files=1)
+        stalled.done(at(3), Computed(1, 1, 1, "stale"), fingerprint="stale", files=1)
     assert stalled.failed(at(3), "stale") is None
     stalled.release()
     assert (row(3).lock, row(3).state, row(3).tail, row(3).fingerprint) == (other.token, "running", "", "")

@@ -1,5 +1,6 @@
 """Rollups of the lake become the database's rows: all of them, once, and only while the work is one's own."""
 
+import struct
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from analytics.jobs import schemas
 from analytics.loading import BATCH, load
 from analytics.locks import LockLost
 from analytics.models import FIGURES, METRIC_VERSION, Grain, Rollup
-from analytics.sketches import unpack
+from analytics.tables import FIGURES as FIGURES_FILE
 from analytics.tables import HOUR, partition_folder
 from ingest.models import Application, Stream
 from tests.dashboard.conftest import client_of, make_user
@@ -29,17 +31,27 @@ COUNTS = pa.map_(pa.string(), pa.int64())
 def row(name: str, **figures: Any) -> dict[str, Any]:
     zero: dict[str, Any] = dict.fromkeys(FIGURES, 0)
     zero |= {"start_us": START_US, "dimension": "stream", "app": "live", "name": name, "value": f"live/{name}"}
-    zero |= {"stream": None, "video_sketch": [], "peak_at_us": None, "refusals": [], "end_reasons": []}
+    zero |= {
+        "stream": None,
+        "video_histogram": [],
+        "players_sketch": None,
+        "peak_at_us": None,
+        "refusals": [],
+        "end_reasons": [],
+    }
     return zero | figures
 
 
 def write(lake: Path, *rows: dict[str, Any]) -> None:
     folder = partition_folder(lake, HOUR, START)
     folder.mkdir(parents=True, exist_ok=True)
-    kinds = dict.fromkeys(("refusals", "end_reasons"), COUNTS) | {"video_sketch": pa.list_(pa.float32())}
+    kinds = dict.fromkeys(("refusals", "end_reasons"), COUNTS) | {
+        "video_histogram": schemas.arrow(schemas.ROLLUPS).field("video_histogram").type,
+        "players_sketch": pa.binary(),
+    }
     texts = {name: pa.string() for name, value in rows[0].items() if isinstance(value, str)}
     schema = pa.schema([(name, (kinds | texts).get(name, pa.int64())) for name in rows[0]])
-    pq.write_table(pa.Table.from_pylist(list(rows), schema), folder / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(list(rows), schema), folder / FIGURES_FILE)
 
 
 def test_a_row_is_brought_as_it_is(tmp_path: Path) -> None:
@@ -51,14 +63,23 @@ def test_a_row_is_brought_as_it_is(tmp_path: Path) -> None:
         "peak_at_us": START_US + 60_000_000,
     }
     write(
-        tmp_path, row("demo", stream=stream.pk, video_sketch=[1.5, 2.0], **figures), row("gone", stream=stream.pk + 1)
+        tmp_path,
+        row(
+            "demo",
+            stream=stream.pk,
+            video_histogram=[{"bucket": -1, "count": 2}, {"bucket": 40, "count": 70_000}],
+            players_sketch=b"\x01\x00",
+            **figures,
+        ),
+        row("gone", stream=stream.pk + 1),
     )
     assert load(tmp_path, Grain.HOUR, START, lambda: True) == 2
     demo, gone = Rollup.objects.order_by("name")
     assert (demo.start, demo.value, demo.stream, demo.live_ms) == (START, "live/demo", stream, 5)
     assert (demo.refusals, demo.end_reasons, demo.metric_version) == ({"busy": 2}, {}, METRIC_VERSION)
     assert (demo.peak_at, gone.peak_at) == (START.replace(minute=1), None)
-    assert list(unpack(bytes(demo.video_sketch))) == [1.5, 2.0]
+    assert bytes(demo.video_histogram) == struct.pack("<hIhI", -1, 2, 40, 70_000)
+    assert bytes(demo.players_sketch) == b"\x01\x00"
     assert gone.stream is None, "a stream that was deleted keeps its history"
 
 

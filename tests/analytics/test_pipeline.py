@@ -17,11 +17,11 @@ from pytest_django.fixtures import Settings
 
 from analytics import pipeline, runner, services
 from analytics.models import AnalyticsRun, Dimension, Grain, Partition, Rollup
-from analytics.tables import HOUR, partition_folder
+from analytics.tables import HOUR, PARTIALS, partition_folder
 from ingest.models import Application, Stream
 from ingest.telemetry.lake import hour_folder
 from tests.analytics.lakes import HOUR_US, broadcast, fill
-from tests.ingest.telemetry.records import NOON
+from tests.ingest.telemetry.records import NOON, sample
 
 pytestmark = [
     pytest.mark.spark,
@@ -213,13 +213,15 @@ def test_an_hour_that_fails_stops_no_other_and_waits(lake: Path) -> None:
         put(lake, hour)
     run(lake)
     before = rows()
-    broken = hour_folder(lake, "samples", at(12)) / "broken.parquet"
-    broken.write_bytes(b"PAR1 and nothing of the kind PAR1")
+    blocked = partition_folder(lake, PARTIALS, at(12))
+    shutil.rmtree(blocked)
+    blocked.write_text("no folder")
+    put(lake, 12, "late")
     put(lake, 14, "late")
     ended = attempt(lake, trigger=TRIGGER.SCHEDULE)
     assert (ended.state, ended.error_code) == ("failed", "failed")
     assert "The hour 2026-03-29 12:00" in ended.error
-    assert "broken.parquet" in ended.error
+    assert str(blocked) in ended.error
     assert [row for row in rows() if row["start"] < at(14) and row["grain"] == Grain.HOUR] == [
         row for row in before if row["start"] < at(14) and row["grain"] == Grain.HOUR
     ]
@@ -227,16 +229,135 @@ def test_an_hour_that_fails_stops_no_other_and_waits(lake: Path) -> None:
     assert streams(Grain.DAY)[-1] == (0, "late", 20)
     row = Partition.objects.get(grain=Grain.HOUR, start=at(12))
     assert (row.state, row.attempts) == ("failed", 1)
-    assert "broken.parquet" in row.error
+    assert str(blocked) in row.error
     assert row.retry_at
     assert row.retry_at > timezone.now()
-    assert "broken.parquet" in ended.lines.filter(level="error")[0].text
+    assert str(blocked) in ended.lines.filter(level="error")[0].text
     waited = attempt(lake, trigger=TRIGGER.SCHEDULE)
     assert (waited.state, waited.expected) == ("done", 0)
-    broken.unlink()
+    blocked.unlink()
     services.forgive(Partition.objects.all())
     assert attempt(lake, trigger=TRIGGER.SCHEDULE).state == "done"
     assert not Partition.objects.exclude(state="done").exists()
+    assert (12, "late", 20) in streams(Grain.HOUR)
+
+
+def test_a_damaged_file_is_set_aside_and_the_rest_of_its_hour_computed(lake: Path) -> None:
+    put(lake, 12)
+    broken = hour_folder(lake, "samples", at(12)) / "broken.parquet"
+    broken.write_bytes(b"PAR1 and nothing of the kind PAR1")
+    put(lake, 13)
+    whole = next(hour_folder(lake, "samples", at(13)).glob("*.parquet"))
+    cut = whole.with_name("cut.parquet")
+    cut.write_bytes(whole.read_bytes()[:-700])
+    ended = run(lake, kind="hourly")
+    assert [row[:3] for row in streams(Grain.HOUR)] == [(12, "demo", 20), (13, "demo", 20)]
+    aside = lake / "quarantine" / "damaged"
+    assert {file.name for file in aside.rglob("*.parquet")} == {"broken.parquet", "cut.parquet"}
+    hours = Partition.objects.filter(grain=Grain.HOUR).order_by("start")
+    assert list(hours.values_list("state", "damaged_files")) == [("done", 1), ("done", 1)]
+    told = [line.text for line in ended.lines.filter(level="warning")]
+    assert [("incomplete" in text, name in text) for text, name in zip(told, ("broken", "cut"), strict=True)] == [
+        (True, True),
+        (True, True),
+    ]
+    assert run(lake, kind="hourly").expected == 0, "it is done"
+
+
+def test_what_comes_late_for_a_broadcasts_begin_costs_its_own_hour(lake: Path) -> None:
+    """And its day, whatever hours the broadcast went on for; the broadcast keeps its name."""
+    every_us = 240 * 1_000_000
+    count = 5 * HOUR_US // every_us
+    samples = [sample(2 + n, session="long", at_us=NOON + 60_000_000 + n * every_us) for n in range(count)]
+    fill(lake, samples)
+    assert run(lake).done == 6
+    of_broadcast = Rollup.objects.filter(dimension=Dimension.BROADCAST).order_by("grain", "start")
+    before = list(of_broadcast.values_list("grain", "start", "value"))
+    assert len({value for _, _, value in before}) == 1
+    fill(lake, [sample(1, session="long", at_us=NOON + 30_000_000)])
+    late = run(lake)
+    assert (late.expected, late.done) == (2, 2), "the hour and the day"
+    assert list(of_broadcast.values_list("grain", "start", "value")) == before
+    assert sum(of_broadcast.filter(grain=Grain.HOUR).values_list("samples", flat=True)) == count + 1
+    assert of_broadcast.get(grain=Grain.DAY).starts == 1
+
+
+def test_an_hour_that_comes_before_others_takes_their_broadcasts_name(lake: Path) -> None:
+    every_us = 240 * 1_000_000
+    samples = [
+        sample(1 + n, session="long", at_us=NOON + 60_000_000 + n * every_us) for n in range(2 * HOUR_US // every_us)
+    ]
+    first = [one for one in samples if one.at_us < NOON + HOUR_US]
+    fill(lake, samples[len(first) :])
+    run(lake)
+    (name,) = set(Rollup.objects.filter(dimension=Dimension.BROADCAST).values_list("value", flat=True))
+    fill(lake, first)
+    run(lake)
+    assert set(Rollup.objects.filter(dimension=Dimension.BROADCAST).values_list("value", flat=True)) == {name}
+
+
+def test_a_session_with_two_encoders_is_one_and_each_has_its_own_bitrates(lake: Path) -> None:
+    one = [sample(1 + n, session="a", at_us=NOON + n * 1_000_000, encoder="FMLE", video_kbps=1000.0) for n in range(9)]
+    other = [
+        sample(10 + n, session="a", at_us=NOON + (9 + n) * 1_000_000, encoder="obs", video_kbps=3000.0)
+        for n in range(9)
+    ]
+    fill(lake, [*one, *other])
+    run(lake)
+    for grain in Grain:
+        found = {
+            (row.dimension, row.value): (row.sessions, row.samples, row.video_kbps_p50)
+            for row in Rollup.objects.filter(grain=grain, dimension__in=("stream", "encoder"))
+        }
+        assert found == {
+            ("stream", "live/demo"): (1, 18, 1000.0),
+            ("encoder", "FMLE"): (1, 9, 1000.0),
+            ("encoder", "obs"): (1, 9, 3000.0),
+        }
+
+
+def test_only_what_is_new_is_read(lake: Path) -> None:
+    put(lake, 12, seconds=30)
+    run(lake)
+    put(lake, 12, "second", seconds=7, begin_s=40)
+    late = run(lake, kind="hourly")
+    assert late.rows_read == 7
+    assert streams(Grain.HOUR) == [(12, "demo", 30), (12, "second", 7)]
+
+
+def test_a_copy_that_comes_later_counts_for_nothing(lake: Path) -> None:
+    put(lake, 12, seconds=30)
+    run(lake)
+    before = without_ids(rows())
+    file = next(hour_folder(lake, "samples", at(12)).glob("*.parquet"))
+    shutil.copy(file, file.with_name("copy.parquet"))
+    put(lake, 12, "second", seconds=7, begin_s=40)
+    run(lake)
+    assert streams(Grain.HOUR) == [(12, "demo", 30), (12, "second", 7)]
+    own = [row for row in without_ids(rows()) if row["name"] == "demo" and row["grain"] == Grain.HOUR]
+    assert own == [row for row in before if row["name"] == "demo" and row["grain"] == Grain.HOUR]
+
+
+def test_a_file_that_is_written_anew_with_the_same_size_is_seen(lake: Path) -> None:
+    put(lake, 12)
+    run(lake)
+    file = next(hour_folder(lake, "samples", at(12)).glob("*.parquet"))
+    file.write_bytes(file.read_bytes())
+    assert run(lake, kind="hourly").done == 1
+
+
+def test_hours_that_can_not_be_are_set_aside(lake: Path) -> None:
+    put(lake, 12)
+    for year in (1970, 2099):
+        folder = lake / "samples" / "v=1" / f"dt={year}-01-02" / "hr=03"
+        shutil.copytree(hour_folder(lake, "samples", at(12)), folder)
+    Partition.objects.create(grain=Grain.HOUR, start=datetime(2099, 1, 2, 3, tzinfo=UTC), state="done")
+    ended = run(lake)
+    assert [row[:3] for row in streams(Grain.HOUR)] == [(12, "demo", 20)]
+    assert "2 hours of before 2020" in ended.lines.filter(level="warning")[0].text
+    assert len(list((lake / "quarantine" / "undated").rglob("*.parquet"))) == 2
+    assert not Partition.objects.filter(start__year=2099).exists()
+    assert not run(lake).lines.filter(level="warning").exists()
 
 
 def test_what_another_run_holds_is_left_to_it(lake: Path) -> None:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from analytics import ledger, locks, publishing, tables
 from analytics.locks import Lock, LockLost
 from analytics.models import Grain, Partition
-from analytics.tables import partition_folder
+from analytics.tables import figures_file
 
 pytestmark = pytest.mark.django_db
 
@@ -28,17 +28,18 @@ def take() -> Lock:
 
 def write(root: Path, word: str) -> None:
     for table in tables.OF_HOURS:
-        file = partition_folder(root, table, HOUR) / f"{word}.parquet"
+        file = figures_file(root, table, HOUR)
         file.parent.mkdir(parents=True)
         file.write_text(word)
 
 
-def files(lake: Path) -> list[str]:
-    return sorted(path.relative_to(lake / "rollups").as_posix() for path in lake.rglob("*") if path.is_file())
+def files(lake: Path) -> dict[str, str]:
+    found = (path for path in lake.rglob("*") if path.is_file())
+    return {path.relative_to(lake / "rollups").as_posix(): path.read_text() for path in found}
 
 
-def of(word: str) -> list[str]:
-    return sorted(f"{table}/v=2/dt=2026-03-29/hr=12/{word}.parquet" for table in tables.OF_HOURS)
+def of(word: str) -> dict[str, str]:
+    return {f"{table}/v=3/dt=2026-03-29/hr=12/figures.parquet": word for table in tables.OF_HOURS}
 
 
 def publish(lake: Path, lock: Lock, word: str) -> None:
@@ -59,7 +60,7 @@ def test_an_hour_of_which_nothing_was_written_has_no_rows_any_more(lake: Path, l
     publish(lake, lock, "first")
     with publishing.work_folder(lake, lock) as out:
         publishing.publish(lake, out, lock, HOUR)
-    assert files(lake) == []
+    assert files(lake) == {}
 
 
 @pytest.mark.both_forms

@@ -1,15 +1,18 @@
 """The lake's schema, as the records declare it and as the jobs read it, is one."""
 
-import pyarrow as pa
-from pyspark.sql.types import DataType, DoubleType, LongType, StringType
-
-from analytics.jobs.schemas import SAMPLES
+from analytics.jobs import schemas
 from ingest.telemetry import schema
-
-ARROW: dict[DataType, pa.DataType] = {StringType(): pa.string(), LongType(): pa.int64(), DoubleType(): pa.float64()}
 
 
 def test_the_jobs_read_what_the_nodes_write() -> None:
-    read = [(field.name, ARROW[field.dataType], field.nullable) for field in SAMPLES.fields]
-    written = [(field.name, field.type, field.nullable) for field in schema.SAMPLES.schema]
-    assert read == written
+    for table, columns in ((schema.SAMPLES, schemas.SAMPLES), (schema.EVENTS, schemas.EVENTS)):
+        written = {field.name: field.type for field in table.schema}
+        read = {field.name: field.type for field in schemas.arrow(columns)}
+        assert read == {name: written[name] for name in read}
+    assert set(schemas.EVENTS) == set(schema.EVENTS.schema.names), "a copy of an event equals it in every column"
+
+
+def test_what_may_be_unknown_is_told_from_nothing() -> None:
+    for table, columns in ((schema.SAMPLES, schemas.SAMPLES), (schema.EVENTS, schemas.EVENTS)):
+        nullable = {field.name for field in table.schema if field.nullable and field.name in columns}
+        assert nullable <= set(schemas.UNKNOWN)

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils import timezone
 
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Rollup
-from analytics.sketches import pack, points
+from tests.analytics.packed import packed
 
 EMPTY: dict[str, Any] = {
     name: 0 for name in FIGURES if "_kbps_" not in name and name not in {"keyframe_interval_max", "peak_at"}
@@ -52,7 +52,7 @@ def make_rollup(
     values: Sequence[float] = (),
     **fields: Any,
 ) -> Rollup:
-    """An hour (or a day) with the usual figures. `values`: the samples' bitrates that its sketch is of."""
+    """An hour (or a day) with the usual figures. `values`: the samples' bitrates that its histogram is of."""
     at = start or hour(hours_ago)
     is_of_stream = dimension in {Dimension.STREAM, Dimension.KEY, Dimension.BROADCAST}
     app = "live" if is_of_stream or dimension == Dimension.APP else ""
@@ -65,7 +65,7 @@ def make_rollup(
             "name": name if is_of_stream else "",
             "value": f"live/{name}" if value is None else value,
             "metric_version": METRIC_VERSION,
-            "video_sketch": pack(points(values)),
+            "video_histogram": packed(values),
             **EMPTY,
             **USUAL,
             **({"samples": len(values)} if values else {}),

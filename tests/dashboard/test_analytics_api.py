@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
-from analytics.metrics import DERIVED
+from analytics.figures import DERIVED
 from analytics.models import FIGURES, Dimension, Grain
 from dashboard.api.rollups import DERIVED_FIELDS
 from ingest.models import Stream

@@ -29,4 +29,4 @@ def test_a_million_samples_have_the_figures_that_duckdb_makes_of_them(lake: Path
             oracle.bring(duck, lake, grain)
             oracle.check_columns(duck)
             for kind in oracle.KINDS:
-                oracle.check_ranks(duck, kind, of_most=50_000)
+                oracle.check_percentiles(duck, kind, of_most=50_000)

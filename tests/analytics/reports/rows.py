@@ -6,9 +6,10 @@ from typing import Any
 
 from django.db.models import F
 
-from analytics import sketches
-from analytics.metrics import RANKS, SUMMED
+from analytics.figures import RANKS, SUMMED
+from analytics.histograms import quantiles
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
+from tests.analytics.packed import packed
 
 HOUR = timedelta(hours=1)
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
@@ -35,11 +36,13 @@ def rollup(
         value=value or path,
         metric_version=METRIC_VERSION,
         samples=len(kbps),
-        video_sketch=sketches.pack(sketches.points(kbps)),
+        video_kbps_min=min(kbps, default=None),
+        video_kbps_max=max(kbps, default=None),
+        video_histogram=packed(kbps),
         kbps_sum=sum(map(round, kbps)),
         kbps_squares=sum(round(each) ** 2 for each in kbps),
     )
-    own = sketches.quantiles([(len(kbps), bytes(row.video_sketch))], RANKS)
+    own = quantiles([bytes(row.video_histogram)], RANKS, least=min(kbps, default=0.0), most=max(kbps, default=0.0))
     row.video_kbps_p5, row.video_kbps_p50, row.video_kbps_p95 = own
     for field in FIGURES:
         if field not in figures and getattr(row, field) is None and not Rollup._meta.get_field(field).null:

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from analytics.metrics import DERIVED, GOP_COUNTS, SUMMED, Figures
-from analytics.models import FIGURES, GOP_BINS, Rollup
-from analytics.sketches import pack, points
+from analytics.figures import DERIVED, GOP_COUNTS, SUMMED, Figures
+from analytics.metrics import GOP_BINS
+from analytics.models import FIGURES, Rollup
+from tests.analytics.packed import packed
 
 AT = datetime(2026, 11, 13, 20, 41, tzinfo=UTC)
 
@@ -63,10 +64,10 @@ def test_rows_are_summed_and_their_peaks_and_counts_taken() -> None:
 
 
 def test_percentiles_are_of_all_samples() -> None:
-    one = row(samples=3, video_sketch=pack(points([1.0, 2.0, 3.0])), video_kbps_p5=7.0, video_kbps_p50=8.0)
+    one = row(samples=3, video_histogram=packed([1.0, 2.0, 3.0]), video_kbps_p5=7.0, video_kbps_p50=8.0)
     assert Figures.of([one, row()]).quantiles == (7.0, 8.0, None)
-    other = row(samples=1, video_sketch=pack(points([10.0])))
-    assert Figures.of([one, other]).quantiles == (1.0, 2.0, 10.0)
+    other = row(samples=1, video_histogram=packed([10.0]))
+    assert Figures.of([one, other]).quantiles == pytest.approx((1.0, 2.0, 10.0), rel=0.01)
 
 
 def test_the_worst_health_is_that_of_a_minute_or_of_half_the_time() -> None:

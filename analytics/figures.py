@@ -1,0 +1,298 @@
+"""The metrics that follow from a rollup's sums: docs/analytics.md defines them, here they are computed, for pages, API
+and reports alike. None stands where a metric is not defined: a share of nothing, a mean over none.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from analytics.models import Rollup
+
+H_MS = 3_600_000
+MINUTE_MS = 60_000
+RANKS = (0.05, 0.5, 0.95)
+
+Quantiles = tuple[float | None, float | None, float | None]
+"""Of the samples' video bitrates: the values at RANKS."""
+
+NO_QUANTILES: Quantiles = (None, None, None)
+
+
+def _share(part: float, whole: float) -> float | None:
+    """In per cent."""
+    return 100 * part / whole if whole else None
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Summed rollups, and what follows from them. Of several rows: of one thing at several times, or of several things
+    whose times come one after another; peaks are the greatest of the rows'.
+
+    `_ms` are milliseconds, `_bytes` bytes, `kbps` kbit/s, `_percent` 0 to 100, `_h` hours, `_s` seconds.
+    """
+
+    samples: int = 0
+    elapsed_ms: int = 0
+    live_ms: int = 0
+    good_ms: int = 0
+    warning_ms: int = 0
+    bad_ms: int = 0
+    starved_ms: int = 0
+    targeted_ms: int = 0
+    below_ms: int = 0
+    video_bytes: int = 0
+    audio_bytes: int = 0
+    data_bytes: int = 0
+    wire_bytes: int = 0
+    out_bytes: int = 0
+    video_frames: int = 0
+    audio_frames: int = 0
+    keyframes: int = 0
+    ts_gaps: int = 0
+    ts_regressions: int = 0
+    missing_frames_est: int = 0
+    media_faults: int = 0
+    dropped_frames: int = 0
+    player_ms: int = 0
+    kbps_sum: int = 0
+    kbps_squares: int = 0
+    gop_1: int = 0
+    gop_2: int = 0
+    gop_2_5: int = 0
+    gop_4: int = 0
+    gop_6: int = 0
+    gop_10: int = 0
+    gop_longer: int = 0
+    starts: int = 0
+    broadcasts: int = 0
+    reconnects: int = 0
+    recovery_ms: int = 0
+    ends: int = 0
+    unplanned_ends: int = 0
+    accepted: int = 0
+    refused: int = 0
+    plays: int = 0
+    peak_players: int = 0
+    peak_at: datetime | None = None
+    peak_streams: int = 0
+    keyframe_interval_max: float | None = None
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    end_reasons: Mapping[str, int] = field(default_factory=dict)
+    quantiles: Quantiles = NO_QUANTILES
+
+    @classmethod
+    def of(cls, rows: "Iterable[Rollup]") -> Self:
+        """Summed, with the percentiles of all their samples: a single row's own, else merged from the histograms."""
+        found = list(rows)
+        peak = max(found, key=lambda row: row.peak_players, default=None)
+        refusals: Counter[str] = Counter()
+        end_reasons: Counter[str] = Counter()
+        for row in found:
+            refusals.update(row.refusals)
+            end_reasons.update(row.end_reasons)
+        # Of rows with the same peak the earliest has the minute.
+        peaks = [row.peak_at for row in found if peak and row.peak_players == peak.peak_players and row.peak_at]
+        return cls(
+            **{name: sum(getattr(row, name) for row in found) for name in SUMMED},
+            peak_players=peak.peak_players if peak else 0,
+            peak_at=min(peaks, default=None),
+            peak_streams=max((row.peak_streams for row in found), default=0),
+            keyframe_interval_max=max(
+                (row.keyframe_interval_max for row in found if row.keyframe_interval_max is not None), default=None
+            ),
+            refusals=dict(refusals),
+            end_reasons=dict(end_reasons),
+            quantiles=_quantiles([row for row in found if row.samples]),
+        )
+
+    @classmethod
+    def of_sums(cls, sums: Mapping[str, Any], quantiles: Quantiles = NO_QUANTILES) -> Self:
+        """Of a database's aggregates by our fields' names; what is missing or null counts as nothing."""
+        known = {each.name for each in fields(cls)}
+        return cls(
+            **{name: value for name, value in sums.items() if name in known and value is not None}, quantiles=quantiles
+        )
+
+    @property
+    def live_h(self) -> float:
+        return self.live_ms / H_MS
+
+    @property
+    def uptime_percent(self) -> float | None:
+        """Of its sessions and the gaps that they recovered from."""
+        return _share(self.live_ms, self.elapsed_ms + self.recovery_ms)
+
+    @property
+    def health_percent(self) -> float | None:
+        return _share(self.good_ms + 0.5 * self.warning_ms, self.measured_ms)
+
+    @property
+    def measured_ms(self) -> int:
+        """Time in which its health was known."""
+        return self.good_ms + self.warning_ms + self.bad_ms
+
+    @property
+    def health(self) -> str:
+        """The worst health that held for at least a minute in all, or for half of the measured time; "none" without."""
+        least = min(MINUTE_MS, self.measured_ms / 2)
+        for word, held in (("bad", self.bad_ms), ("warning", self.warning_ms), ("good", self.good_ms)):
+            if held and held >= least:
+                return word
+        return "none"
+
+    @property
+    def below_percent(self) -> float | None:
+        """Of the live time in which a target was known."""
+        return _share(self.below_ms, self.targeted_ms)
+
+    @property
+    def starvation_percent(self) -> float | None:
+        return _share(self.starved_ms, self.elapsed_ms)
+
+    @property
+    def reconnects_per_hour(self) -> float | None:
+        """Of live time."""
+        return _ratio(self.reconnects, self.live_h)
+
+    @property
+    def mtbf_h(self) -> float | None:
+        """Live hours between unplanned ends; None if there was none: then it is more than `live_h`."""
+        return _ratio(self.live_h, self.unplanned_ends)
+
+    @property
+    def mttr_s(self) -> float | None:
+        """Mean time to the next publish, of the gaps that were recovered from."""
+        return _ratio(self.recovery_ms / 1000, self.reconnects)
+
+    @property
+    def video_kbps_mean(self) -> float | None:
+        """Null, as its percentiles are, of what had no video: 0 would be a fault."""
+        return _ratio(8 * self.video_bytes, self.elapsed_ms) if self.video_frames else None
+
+    @property
+    def video_kbps_p5(self) -> float | None:
+        return self.quantiles[0] if self.video_frames else None
+
+    @property
+    def video_kbps_p50(self) -> float | None:
+        return self.quantiles[1] if self.video_frames else None
+
+    @property
+    def video_kbps_p95(self) -> float | None:
+        return self.quantiles[2] if self.video_frames else None
+
+    @property
+    def cv(self) -> float | None:
+        """Standard deviation of the samples' video bitrates, as a share of their mean."""
+        spread = self.samples * self.kbps_squares - self.kbps_sum * self.kbps_sum  # Exact: both are whole numbers.
+        return _ratio(math.sqrt(max(0, spread)), self.kbps_sum)
+
+    @property
+    def missing_percent(self) -> float | None:
+        return _share(self.missing_frames_est, self.video_frames + self.missing_frames_est)
+
+    @property
+    def gaps_per_hour(self) -> float | None:
+        """Jumps of the timestamps, of live time."""
+        return _ratio(self.ts_gaps, self.live_h)
+
+    @cached_property
+    def keyframe_intervals(self) -> int:
+        """How many were counted."""
+        return sum(getattr(self, name) for name in GOP_COUNTS)
+
+    @property
+    def keyframe_late_percent(self) -> float | None:
+        """Keyframe intervals of more than 4 s."""
+        return _share(self.gop_6 + self.gop_10 + self.gop_longer, self.keyframe_intervals)
+
+    @property
+    def success_percent(self) -> float | None:
+        """Accepted publishes of all that were tried."""
+        return _share(self.accepted, self.accepted + self.refused)
+
+    @property
+    def average_players(self) -> float | None:
+        """While it was live."""
+        return _ratio(self.player_ms, self.live_ms)
+
+    @property
+    def player_hours(self) -> float:
+        return self.player_ms / H_MS
+
+    @property
+    def player_minutes(self) -> float:
+        return self.player_ms / MINUTE_MS
+
+    @property
+    def delivered_gb(self) -> float:
+        return self.out_bytes / 1e9
+
+
+SUMMED = tuple(each.name for each in fields(Figures) if each.type is int and not each.name.startswith("peak_"))
+"""Fields that merge by sum."""
+
+GOP_COUNTS = tuple(name for name in SUMMED if name.startswith("gop_"))
+
+DERIVED = (
+    "live_h",
+    "uptime_percent",
+    "health_percent",
+    "below_percent",
+    "starvation_percent",
+    "reconnects_per_hour",
+    "mtbf_h",
+    "mttr_s",
+    "cv",
+    "missing_percent",
+    "gaps_per_hour",
+    "keyframe_late_percent",
+    "success_percent",
+    "average_players",
+    "player_minutes",
+    "player_hours",
+    "delivered_gb",
+)
+"""What follows from them, as the API and files name it."""
+
+
+MEASURED = (
+    "video_histogram",
+    *("video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
+    *("video_kbps_min", "video_kbps_max"),
+)
+"""Of a rollup with samples: what percentiles of several are merged from."""
+
+
+def merged(parts: Iterable[Sequence[Any]]) -> Quantiles:
+    """Of rows of MEASURED: a single one's own percentiles, else those of all their histograms."""
+    rest = iter(parts)
+    first, second = next(rest, None), next(rest, None)
+    if first is None:
+        return NO_QUANTILES
+    if second is None:
+        return (first[1], first[2], first[3])
+    from analytics.histograms import quantiles  # Not before it is needed: it loads numpy.
+
+    every = [(bytes(part[0]), part[4], part[5]) for part in chain((first, second), rest)]
+    least = min((part[1] for part in every if part[1] is not None), default=0.0)
+    most = max((part[2] for part in every if part[2] is not None), default=math.inf)
+    low, middle, high = quantiles((part[0] for part in every), RANKS, least=least, most=most)
+    return low, middle, high
+
+
+def _quantiles(rows: "list[Rollup]") -> Quantiles:
+    if len(rows) == 1:  # Pages leave its histogram in the database.
+        return (rows[0].video_kbps_p5, rows[0].video_kbps_p50, rows[0].video_kbps_p95)
+    return merged(map(attrgetter(*MEASURED), rows))

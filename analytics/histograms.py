@@ -1,0 +1,77 @@
+"""Histograms of bitrates: how many samples had one in each bucket. They add up exactly, in any order.
+
+The buckets' bounds are of a fixed ratio, as DDSketch's are: bucket i holds the values of (RATIO^(i-1), RATIO^i] kbit/s,
+and stands for the one that none of them is further from than 1 % of itself (ERROR). What is below LEAST counts as 0
+and is in a bucket of its own. A percentile is the smallest value that at least so many per cent of all samples don't
+exceed (nearest rank), as its bucket has it.
+
+The jobs make and merge them (analytics.jobs); this has the buckets, and merges them for whoever reads rollups. Spark's
+workers get this module by value: it imports nothing of ours.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+RATIO = 1.02
+ERROR = (RATIO - 1) / (RATIO + 1)
+"""The most that a value is away from its bucket's, as a part of it: 0.99 %."""
+
+LEAST = 0.001
+"""kbit/s: less is none."""
+
+ZERO = -32768
+"""The bucket of none: before all others."""
+
+MOST = 32767
+
+DECIMALS = 6
+"""Of a bucket's value, so that every processor comes to the same."""
+
+PACKED = [("bucket", "<i2"), ("count", "<u4")]
+"""A bucket as Rollup.video_histogram has it: 6 bytes, in the order of the buckets."""
+
+
+def buckets(values: "NDArray[np.floating]") -> "NDArray[np.int32]":
+    """The bucket of each value (kbit/s)."""
+    import numpy as np
+
+    is_none = ~(values >= LEAST)
+    logs = np.ceil(np.log(np.where(is_none, 1.0, values)) / math.log(RATIO))
+    found: NDArray[np.int32] = np.where(is_none, ZERO, np.clip(logs, ZERO + 1, MOST)).astype(np.int32)
+    return found
+
+
+def value(bucket: int) -> float:
+    """What the bucket stands for, kbit/s."""
+    return 0.0 if bucket == ZERO else round(2 * RATIO**bucket / (RATIO + 1), DECIMALS)
+
+
+def pack(histogram: Iterable[dict[str, Any]]) -> bytes:
+    """{"bucket", "count"} of each bucket, in their order, as the database keeps them."""
+    import numpy as np
+
+    return np.array([(each["bucket"], each["count"]) for each in histogram], PACKED).tobytes()
+
+
+def quantiles(
+    parts: Iterable[bytes], ranks: Sequence[float], *, least: float = 0.0, most: float = math.inf
+) -> list[float | None]:
+    """The quantiles (ranks 0 to 1) of several packed histograms' samples together; None of none.
+
+    `least` and `most` of all values, where they are known: no bucket's value is beyond them.
+    """
+    import numpy as np
+
+    together = np.frombuffer(b"".join(parts), PACKED)
+    if not len(together):
+        return [None] * len(ranks)
+    found, places = np.unique(together["bucket"], return_inverse=True)
+    reached = np.cumsum(np.bincount(places, weights=together["count"]))
+    # Rounded first: 0.05 x 140 is a little more than 7.
+    wanted = [max(1, math.ceil(round(rank * reached[-1], 6))) for rank in ranks]
+    return [min(most, max(least, value(int(bucket)))) for bucket in found[np.searchsorted(reached, wanted)]]

@@ -1,0 +1,323 @@
+"""What some of an hour's files come to, made once and kept: a partial, from which hours are merged.
+
+    LAKE/rollups/partials/v=METRIC_VERSION/dt=YYYY-MM-DD/hr=HH/NAME/
+        minutes.parquet   schemas.MINUTES
+        sessions.parquet  schemas.SESSIONS
+        buckets.parquet   schemas.BUCKETS
+        events.parquet    schemas.EVENTS, those that are counted
+        manifest.json     {"files": [[path below the lake, size, time of its last change (ns)], ...], "rows", "strays"}
+
+It appears whole or not at all, and is never changed. It counts as long as each of its files is as it was; NAME is a
+digest of them. Each sample is in it once. `make` runs in a worker of Spark, or in this process where there is little to
+do: it has pyarrow and numpy and gets this module by value.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from analytics.jobs import schemas
+from analytics.jobs.minutes import HOUR_US, buckets, concatenated, minutes, once, overlapping, sessions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLES = {
+    "minutes": schemas.MINUTES,
+    "sessions": schemas.SESSIONS,
+    "buckets": schemas.BUCKETS,
+    "events": schemas.EVENTS,
+}
+MANIFEST = "manifest.json"
+
+PIECE_ROWS = 500_000
+"""Samples that are in memory at once: about 350 MB with what is made of them."""
+
+COUNTED = ("session.started", "session.ended", "attempt")
+"""The kinds of events that figures are counted from."""
+
+LakeFile = tuple[str, int, int]
+"""Its path below the lake, its size (bytes), the time of its last change (ns)."""
+
+
+class Task(TypedDict):
+    """A partial to make, of an hour. `merge`: names of partials that it takes the place of, besides `files`."""
+
+    lake: str
+    folder: str
+    hour_us: int
+    files: list[LakeFile]
+    merge: list[str]
+
+
+class Made(TypedDict):
+    """What came of a task. `name`: "" where no file could be read. `damaged`: {path: what is wrong with it}."""
+
+    folder: str
+    name: str
+    rows: int
+    damaged: dict[str, str]
+
+
+class Damaged(Exception):  # noqa: N818
+    """A file that is no (whole) Parquet file of its table."""
+
+    def __init__(self, file: LakeFile, error: Exception) -> None:
+        super().__init__(str(error))
+        self.file = file
+
+
+def make(task: Task) -> Made:
+    """Makes the partial, without the files that are damaged. Raises OSError of what can't be read or written."""
+    files, damaged = list(task["files"]), {}
+    while True:
+        try:
+            made = _made(task, files)
+            break
+        except Damaged as error:
+            files.remove(error.file)
+            damaged[error.file[0]] = f"{error}"[:300]
+    return {"folder": task["folder"], "name": made[0], "rows": made[1], "damaged": damaged}
+
+
+def _made(task: Task, files: Sequence[LakeFile]) -> tuple[str, int]:
+    """Its name, and how many rows its files have."""
+    lake, folder, hour_us = Path(task["lake"]), Path(task["folder"]), task["hour_us"]
+    former = [read_manifest(folder / name) for name in task["merge"]]
+    if not files and not former:
+        return "", 0
+    strays = sum(manifest["strays"] for manifest in former)
+    rows = sum(manifest["rows"] for manifest in former)
+    parts = [
+        {table: read_part(folder / name / f"{table}.parquet") for table in ("minutes", "buckets")}
+        for name in task["merge"]
+    ]
+    events = [read_part(folder / name / "events.parquet") for name in task["merge"]]
+    for piece in _pieces(lake, [file for file in files if _is_of_samples(file)], schemas.SAMPLES):
+        within = _within(piece, hour_us)
+        rows, strays = rows + piece.num_rows, strays + piece.num_rows - within.num_rows
+        single = once(within)
+        parts.append({"minutes": minutes(single), "buckets": buckets(single, hour_us)})
+    for piece in _pieces(lake, [file for file in files if not _is_of_samples(file)], schemas.EVENTS):
+        within = _within(piece, hour_us)
+        rows, strays = rows + piece.num_rows, strays + piece.num_rows - within.num_rows
+        events.append(_counted(within))
+    known = sorted({*map(tuple, files), *(tuple(file) for manifest in former for file in manifest["files"])})
+    parts = _once_together(parts, lake, [file for file in known if _is_of_samples(file)], hour_us)
+    of_minutes = concatenated((part["minutes"] for part in parts), schemas.MINUTES)
+    tables = {
+        "minutes": of_minutes,
+        "sessions": sessions(of_minutes, hour_us),
+        "buckets": concatenated((part["buckets"] for part in parts), schemas.BUCKETS),
+        "events": concatenated(events, schemas.EVENTS),
+    }
+    manifest = {"files": known, "rows": rows, "strays": strays}
+    return write(folder, tables, manifest), rows
+
+
+def write(folder: Path, tables: dict[str, "pa.Table"], manifest: dict[str, Any]) -> str:
+    """Puts a partial into an hour's folder; its name. One of the same files that is there already stays."""
+    import pyarrow.parquet as pq
+
+    name = name_of(manifest["files"])
+    work = folder / f".{name}-{os.getpid()}.tmp"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    try:
+        for table, rows in tables.items():
+            pq.write_table(rows, work / f"{table}.parquet", compression="zstd")
+        (work / MANIFEST).write_text(json.dumps(manifest))
+        for path in (*work.iterdir(), work):
+            _sync(path)
+        if not (folder / name).exists():
+            work.rename(folder / name)
+            _sync(folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return name
+
+
+def carry(folder: Path, files: Iterable[LakeFile], others: Iterable[LakeFile]) -> None:
+    """Has an hour's partials be of other files that hold the same as theirs; not, if they don't have all of them."""
+    former = there(folder)
+    known = {tuple(file) for manifest in former.values() for file in manifest["files"]}
+    if not former or known != set(files):
+        return
+    together = {
+        table: concatenated((read_part(partial / f"{table}.parquet") for partial in former), columns)
+        for table, columns in TABLES.items()
+    }
+    sums = {name: sum(manifest[name] for manifest in former.values()) for name in ("rows", "strays")}
+    name = write(folder, together, {"files": sorted(others), **sums})
+    for partial in former:
+        if partial.name != name:
+            shutil.rmtree(partial)
+
+
+def there(folder: Path) -> dict[Path, dict[str, Any]]:
+    """The partials in an hour's folder, with their manifests."""
+    return {file.parent: read_manifest(file.parent) for file in sorted(folder.glob(f"[!.]*/{MANIFEST}"))}
+
+
+def read_manifest(partial: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((partial / MANIFEST).read_text())
+    return found
+
+
+def name_of(files: Iterable[LakeFile]) -> str:
+    return hashlib.sha256(json.dumps(sorted(map(list, files))).encode()).hexdigest()[:32]
+
+
+def _once_together(
+    parts: list[dict[str, "pa.Table"]], lake: Path, files: Sequence[LakeFile], hour_us: int
+) -> list[dict[str, "pa.Table"]]:
+    """The parts without samples that another of them has as well: the sessions of these are read once more, whole."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    doubtful = overlapping([part["minutes"] for part in parts])
+    if not doubtful:
+        return parts
+    doubted = pa.array(sorted(doubtful))
+    counts: dict[str, int] = {}
+    for part in parts:
+        rows = part["minutes"].filter(pc.is_in(part["minutes"]["session"], doubted))
+        for row in rows.group_by("session").aggregate([("samples", "sum")]).to_pylist():
+            counts[row["session"]] = counts.get(row["session"], 0) + row["samples_sum"]
+    kept = [
+        {table: rows.filter(pc.invert(pc.is_in(rows["session"], doubted))) for table, rows in part.items()}
+        for part in parts
+    ]
+    for few in _portions(counts):
+        read = (_read(lake, file, schemas.SAMPLES, [("session", "in", few)]) for file in files)
+        single = once(_within(pa.concat_tables(read).combine_chunks(), hour_us))
+        kept.append({"minutes": minutes(single), "buckets": buckets(single, hour_us)})
+    return kept
+
+
+def _portions(counts: dict[str, int]) -> Iterator[set[str]]:
+    """Sessions whose samples fit into memory together."""
+    portion: set[str] = set()
+    rows = 0
+    for session, count in sorted(counts.items()):
+        if portion and rows + count > PIECE_ROWS:
+            yield portion
+            portion, rows = set(), 0
+        portion.add(session)
+        rows += count
+    if portion:
+        yield portion
+
+
+def _is_of_samples(file: LakeFile) -> bool:
+    return file[0].startswith("samples/")
+
+
+def _pieces(lake: Path, files: Sequence[LakeFile], columns: schemas.Columns) -> Iterator["pa.Table"]:
+    """What the files hold, in pieces that fit into memory. Raises Damaged."""
+    import pyarrow as pa
+
+    gathered: list[pa.Table] = []
+    rows = 0
+    for file in files:
+        for piece in _batches(lake, file, columns):
+            gathered.append(piece)
+            rows += piece.num_rows
+            if rows >= PIECE_ROWS:
+                yield pa.concat_tables(gathered).combine_chunks()
+                gathered, rows = [], 0
+    if gathered:
+        yield pa.concat_tables(gathered).combine_chunks()
+
+
+def _batches(lake: Path, file: LakeFile, columns: schemas.Columns) -> Iterator["pa.Table"]:
+    """The file's rows, several row groups at a time. Raises Damaged; OSError where the disk fails."""
+    import pyarrow.parquet as pq
+
+    with _told(file), pq.ParquetFile(lake / file[0]) as parquet:
+        names = parquet.schema_arrow.names
+        wanted = [name for name in columns if name in names]
+        groups: list[int] = []
+        rows = 0
+        for group in range(parquet.num_row_groups):
+            groups.append(group)
+            rows += parquet.metadata.row_group(group).num_rows
+            if rows >= PIECE_ROWS or group == parquet.num_row_groups - 1:
+                yield _fitting(parquet.read_row_groups(groups, columns=wanted, use_threads=False), columns)
+                groups, rows = [], 0
+
+
+def _read(lake: Path, file: LakeFile, columns: schemas.Columns, filters: Any) -> "pa.Table":
+    import pyarrow.parquet as pq
+
+    with _told(file):
+        names = pq.read_schema(lake / file[0]).names
+        wanted = [name for name in columns if name in names]
+        rows = pq.read_table(lake / file[0], columns=wanted, filters=filters, partitioning=None, use_threads=False)
+        return _fitting(rows, columns)
+
+
+class _told:  # noqa: N801
+    """Raises Damaged in place of what Arrow says of a file that is not whole; errors of the disk go on."""
+
+    def __init__(self, file: LakeFile) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        import pyarrow as pa
+
+        if isinstance(error, pa.ArrowException) or (isinstance(error, OSError) and error.errno is None):
+            raise Damaged(self._file, error) from error
+
+
+def _fitting(rows: "pa.Table", columns: schemas.Columns) -> "pa.Table":
+    """With all of the columns: older files lack the newer ones. Raises ArrowInvalid where it is another table's."""
+    import pyarrow as pa
+
+    missing = {"session", "sequence", "at_us", "node", "app", "name"} - set(rows.column_names)
+    if missing:
+        raise pa.ArrowInvalid(f"It has no column {', '.join(sorted(missing))}.")
+    schema = schemas.arrow(columns)
+    found = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(found, schema=schema)
+
+
+def _within(rows: "pa.Table", hour_us: int) -> "pa.Table":
+    """Those of the hour: others have no business in its folder."""
+    import pyarrow.compute as pc
+
+    at = rows["at_us"]
+    return rows.filter(pc.and_(pc.greater_equal(at, hour_us), pc.less(at, hour_us + HOUR_US)))
+
+
+def _counted(events: "pa.Table") -> "pa.Table":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return events.filter(pc.is_in(events["kind"], pa.array(COUNTED)))
+
+
+def read_part(file: Path) -> "pa.Table":
+    """One of a partial's tables."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as parquet:
+        return parquet.read(use_threads=False)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

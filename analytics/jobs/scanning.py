@@ -1,0 +1,137 @@
+"""Brings hours' partials up to date: what is new in the lake is read, once; see analytics.jobs.partials."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from analytics import histograms, metrics, tables
+from analytics.jobs import minutes, partials, schemas
+from analytics.jobs.minutes import overlapping
+from analytics.jobs.partials import LakeFile, Made, Task
+from analytics.work import HourInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+for module in (histograms, metrics, minutes, partials, schemas):
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # A cluster's workers have Python and Arrow, and none of our code.
+
+TASK_BYTES = 16_000_000
+"""How much of the lake one task reads: some 300,000 samples."""
+
+FEW_BYTES = 8_000_000
+"""What is no more than this is read by this process: Spark would take longer to start its Python workers."""
+
+
+@dataclass(slots=True)
+class Scanned:
+    """An hour's partials. `rows`: of all its files; `read`: of those that were new; `damaged`: {path: why}."""
+
+    folders: list[Path] = field(default_factory=list)
+    rows: int = 0
+    read: int = 0
+    strays: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+
+
+def scan(session: SparkSession, lake: Path, hours: Sequence[HourInput]) -> dict[datetime, Scanned]:
+    """Makes the partials that are missing. Raises OSError of what can't be read or written."""
+    found = {hour.start: Scanned() for hour in hours}
+    folders = {str(tables.partition_folder(lake, tables.PARTIALS, hour.start)): hour.start for hour in hours}
+    tasks = [_task(lake, hour.start, files=files) for hour in hours for files in _portions(_new(lake, hour))]
+    for made in _carried_out(session, tasks):
+        scanned = found[folders[made["folder"]]]
+        scanned.read += made["rows"]
+        scanned.damaged |= made["damaged"]
+    doubled = [_task(lake, hour.start, merge=merge) for hour in hours if (merge := _doubled(lake, hour.start))]
+    for made in _carried_out(session, doubled):
+        for name in next(task["merge"] for task in doubled if task["folder"] == made["folder"]):
+            shutil.rmtree(Path(made["folder"]) / name)
+    for hour in hours:
+        scanned = found[hour.start]
+        for folder, manifest in partials.there(_folder(lake, hour.start)).items():
+            scanned.folders.append(folder)
+            scanned.rows += manifest["rows"]
+            scanned.strays += manifest["strays"]
+    return found
+
+
+def _folder(lake: Path, start: datetime) -> Path:
+    return tables.partition_folder(lake, tables.PARTIALS, start)
+
+
+def _new(lake: Path, hour: HourInput) -> list[LakeFile]:
+    """The hour's files that no partial has; partials that don't count any more are removed."""
+    left = set(hour.files)
+    for folder, manifest in sorted(
+        partials.there(_folder(lake, hour.start)).items(), key=lambda item: -len(item[1]["files"])
+    ):
+        files = {(path, size, changed) for path, size, changed in manifest["files"]}
+        if files <= left:
+            left -= files
+        else:
+            shutil.rmtree(folder)
+    return [file for file in hour.files if file in left]
+
+
+def _portions(files: Sequence[LakeFile]) -> Iterator[list[LakeFile]]:
+    portion: list[LakeFile] = []
+    size = 0
+    for file in files:
+        if portion and size + file[1] > TASK_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(file)
+        size += file[1]
+    if portion:
+        yield portion
+
+
+def _doubled(lake: Path, start: datetime) -> list[str]:
+    """The names of an hour's partials, if some of them have the same samples: they become one that has each once."""
+    folders = sorted(partials.there(_folder(lake, start)))
+    if not overlapping([partials.read_part(folder / "minutes.parquet") for folder in folders]):
+        return []
+    return [folder.name for folder in folders]
+
+
+def _task(lake: Path, start: datetime, *, files: Sequence[LakeFile] = (), merge: Sequence[str] = ()) -> Task:
+    hour_us = int(start.timestamp()) * 1_000_000
+    folder = str(_folder(lake, start))
+    return {"lake": str(lake), "folder": folder, "hour_us": hour_us, "files": list(files), "merge": list(merge)}
+
+
+def _carried_out(session: SparkSession, tasks: Sequence[Task]) -> list[Made]:
+    if not tasks:
+        return []
+    sizes = (size for task in tasks for _, size, _ in (*task["files"], *_merged(task)))
+    if sum(sizes) <= FEW_BYTES:
+        return [partials.make(task) for task in tasks]
+    numbers = session.range(0, len(tasks), 1, len(tasks))
+    told = numbers.mapInArrow(_maker(tasks), "made string").toArrow()
+    return [json.loads(made) for made in told["made"].to_pylist()]
+
+
+def _merged(task: Task) -> Iterator[LakeFile]:
+    for name in task["merge"]:
+        yield from partials.read_manifest(Path(task["folder"]) / name)["files"]
+
+
+def _maker(tasks: Sequence[Task]) -> Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]:
+    """For mapInArrow: numbers of tasks to what came of them."""
+
+    def made(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            done = [json.dumps(partials.make(tasks[number])) for number in batch["id"].to_pylist()]
+            yield pa.RecordBatch.from_pydict({"made": done})
+
+    return made
