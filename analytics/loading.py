@@ -1,104 +1,205 @@
-"""Rollups from the lake's Parquet to the database, by an upsert that may be repeated."""
+# ruff: noqa: S608 (nothing in the texts but names of tables and columns)
+"""Rollups from the lake's Parquet to the database: an hour or a day in bulk and at once, as often as one likes.
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
+The rows go into a temporary table first, which no other connection knows of and for which nobody waits. One short
+transaction then makes sure of the lock and brings into line with it what all read: a page has the whole hour as it was,
+or as it is. SQLite has one writer, whom encoders wait for, so who stages rows there is not that writer yet.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow.parquet as pq
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from analytics.histograms import pack
 from analytics.locks import LockLost
-from analytics.models import FIGURES, IDENTITY, METRIC_VERSION, PACKED, Grain, Rollup
+from analytics.models import IDENTITY, METRIC_VERSION, Grain, Rollup
 from analytics.tables import figures_file
 from ingest.models import Stream
 
-Item = TypeVar("Item")
+BATCH = 1000
+"""Rows that are in memory at once: of an hour with many streams there are too many for it."""
 
-BATCH = 100
-PAUSE_S = 0.03
-"""Rows in one transaction, and the time until the next: SQLite has one writer, and who waits for it looks but now and
-then. So an admission never waits long.
-"""
+STAGED = "staged_rollups"
+"""The temporary table, each connection's own: the rollups' columns but for the key, which the database gives."""
 
-OWN = ("dimension", "app", "name", "value")
-"""What tells an hour's or a day's rows apart."""
-
-TIMES = {"start": "start_us", "peak_at": "peak_at_us"}
-READ = [
-    *OWN,
-    "stream",
-    *PACKED,
-    *TIMES.values(),
-    *(name for name in FIGURES if name not in TIMES),
-]
+Row = tuple[object, ...]
 
 
 def load(lake: Path, grain: Grain, start: datetime, still_ours: Callable[[], bool]) -> int:
     """Makes the database's rows of an hour or a day equal to the lake's; how many there are.
 
-    Raises LockLost once `still_ours` says, within a batch's transaction, that another has taken the work up.
+    Raises LockLost if `still_ours` says, within the transaction that changes them, that another has taken the work up.
+    After it and any other error, such as DatabaseError and OSError, they are as they were. It begins a transaction of
+    its own, and is not to be called within another.
     """
-    streams = set(Stream.objects.values_list("pk", flat=True))
-    loaded: set[tuple[str, ...]] = set()
-    for rows in _read(figures_file(lake, grain, start)):
-        loaded.update(tuple(row[name] for name in OWN) for row in rows)
-        made = [_rollup(grain, row, streams) for row in rows]
-        with _ours(still_ours):
-            Rollup.objects.bulk_create(
-                made,
-                update_conflicts=True,
-                unique_fields=IDENTITY,
-                update_fields=["stream", *PACKED, "metric_version", *FIGURES],
-            )
-    there = Rollup.objects.filter(grain=grain, start=start).values_list("pk", *OWN)
-    for pks in _batches([pk for pk, *own in there if tuple(own) not in loaded]):
-        with _ours(still_ours):
-            Rollup.objects.filter(pk__in=pks).delete()
-    return len(loaded)
+    stage, replace = partial(_stage, lake, grain, start), partial(_replace, grain, start, still_ours)
+    return DATABASES[connection.vendor].load(stage, replace)
 
 
-@contextmanager
-def _ours(still_ours: Callable[[], bool]) -> Iterator[None]:
-    with transaction.atomic():
-        if not still_ours():
-            raise LockLost
-        yield
-    if connection.vendor == "sqlite":
-        time.sleep(PAUSE_S)
+def _stage(lake: Path, grain: Grain, start: datetime) -> int:
+    """Fills the temporary table; how many rows it has."""
+    database, count = DATABASES[connection.vendor], 0
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS {STAGED}")
+        cursor.execute(f"{database.create} AS SELECT {_names(COLUMNS)} FROM {TABLE} WHERE false")
+        for rows in _read(figures_file(lake, grain, start), grain):
+            database.fill(cursor, rows)
+            count += len(rows)
+        cursor.execute(f"CREATE UNIQUE INDEX {STAGED}_once ON {STAGED} ({_names(IDENTITY)})")
+        cursor.execute(f"ANALYZE {STAGED}")  # Else PostgreSQL compares each row with each, for half an hour.
+    return count
 
 
-def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    for first in range(0, len(items), BATCH):
-        yield items[first : first + BATCH]
+def _replace(grain: Grain, start: datetime, still_ours: Callable[[], bool]) -> None:
+    """What all read becomes what is staged: within a transaction, which it may not make long."""
+    if not still_ours():
+        raise LockLost
+    with connection.cursor() as cursor:
+        cursor.execute(UPSERT.format(differs=DATABASES[connection.vendor].differs))
+        cursor.execute(DELETE, [grain, connection.ops.adapt_datetimefield_value(start)])
 
 
-def _read(file: Path) -> Iterator[list[dict[str, Any]]]:
-    """Batches of rows: of an hour with many streams there are too many for memory."""
+# From Parquet ------------------------------------------------------------
+
+
+def _read(file: Path, grain: Grain) -> Iterator[list[Row]]:
+    """The rows as the database takes them, with the values of COLUMNS."""
+    of_all: dict[str, object] = {"grain": str(grain), "metric_version": METRIC_VERSION}
+    read = [field for field in FIELDS if field not in of_all]
     if file.exists():
         with pq.ParquetFile(file) as parquet:
-            for batch in parquet.iter_batches(BATCH, columns=READ):
-                yield batch.to_pylist()
+            for batch in parquet.iter_batches(BATCH, columns=[RENAMED.get(field, field) for field in read]):
+                values: dict[str, Iterable[object]] = {
+                    field: repeat(value, batch.num_rows) for field, value in of_all.items()
+                }
+                for field in read:
+                    column = batch.column(RENAMED.get(field, field)).to_pylist()
+                    values[field] = CONVERTERS[field](column) if field in CONVERTERS else column
+                yield list(zip(*(values[field] for field in FIELDS), strict=True))
 
 
-def _rollup(grain: Grain, row: dict[str, Any], streams: set[int]) -> Rollup:
-    times = {field: _time(row.pop(column)) for field, column in TIMES.items()}
-    stream = row.pop("stream")
-    return Rollup(
-        grain=grain,
-        stream_id=stream if stream in streams else None,  # Its row may have been deleted since.
-        video_histogram=pack(row.pop("video_histogram")),
-        players_sketch=row.pop("players_sketch") or b"",
-        refusals=dict(row.pop("refusals")),
-        end_reasons=dict(row.pop("end_reasons")),
-        metric_version=METRIC_VERSION,
-        **times,
-        **row,
-    )
+def _times(column: list[int | None]) -> list[object]:
+    """Of microseconds since the Unix epoch."""
+    return [
+        None if us is None else connection.ops.adapt_datetimefield_value(EPOCH + timedelta(microseconds=us))
+        for us in column
+    ]
 
 
-def _time(micros: int | None) -> datetime | None:
-    return None if micros is None else datetime.fromtimestamp(micros // 1_000_000, UTC)
+def _maps(column: list[list[tuple[str, int]]]) -> list[object]:
+    return [connection.ops.adapt_json_value(dict(pairs), None) for pairs in column]
+
+
+def _there(column: list[int | None]) -> list[object]:
+    """The streams; NULL for those whose row has been deleted since."""
+    wanted = {stream for stream in column if stream is not None}
+    there = set(Stream.objects.filter(pk__in=wanted).values_list("pk", flat=True))
+    return [stream if stream in there else None for stream in column]
+
+
+def _packed(column: list[list[dict[str, int]]]) -> list[object]:
+    return [pack(histogram) for histogram in column]
+
+
+def _some(column: list[bytes | None]) -> list[object]:
+    return [sketch or b"" for sketch in column]
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+RENAMED = {"start": "start_us", "peak_at": "peak_at_us"}
+"""Fields of Rollup that have another name in Parquet;"""
+
+CONVERTERS: dict[str, Callable[[list[Any]], list[object]]] = {
+    "start": _times,
+    "peak_at": _times,
+    "stream": _there,
+    "refusals": _maps,
+    "end_reasons": _maps,
+    "video_histogram": _packed,
+    "players_sketch": _some,
+}
+"""and those whose values have another form. All others go through as they are."""
+
+
+# To the database ------------------------------------------------------------
+
+
+def _names(columns: Sequence[str], of: str = "") -> str:
+    return ", ".join(f"{of}{column}" for column in columns)
+
+
+TABLE = Rollup._meta.db_table
+FIELDS = {field.name: str(field.column) for field in Rollup._meta.concrete_fields if not field.primary_key}
+"""{a field's name: its column}."""
+COLUMNS = [*FIELDS.values()]
+FIGURES = [column for column in COLUMNS if column not in IDENTITY]
+
+UPSERT = f"""
+INSERT INTO {TABLE} ({_names(COLUMNS)}) SELECT {_names(COLUMNS)} FROM {STAGED} WHERE true
+ON CONFLICT ({_names(IDENTITY)}) DO UPDATE SET {", ".join(f"{column} = excluded.{column}" for column in FIGURES)}
+WHERE ({_names(FIGURES, f"{TABLE}.")}) {{differs}} ({_names(FIGURES, "excluded.")})
+"""
+"""Rows that are as they were are not written: most are, when late data have an hour computed again."""
+
+DELETE = f"""
+DELETE FROM {TABLE} WHERE grain = %s AND start = %s AND NOT EXISTS (
+SELECT 1 FROM {STAGED} WHERE {" AND ".join(f"{STAGED}.{column} = {TABLE}.{column}" for column in IDENTITY)})
+"""
+
+
+def _within(stage: Callable[[], int], replace: Callable[[], None]) -> int:
+    """All in one transaction: on PostgreSQL nobody waits for who fills a temporary table, which goes with it."""
+    with transaction.atomic(durable=True):
+        count = stage()
+        replace()
+    return count
+
+
+def _before(stage: Callable[[], int], replace: Callable[[], None]) -> int:
+    """Each row that is staged by itself, as a transaction of ours begins by locking SQLite's database."""
+    try:
+        count = stage()
+        with transaction.atomic(durable=True):
+            replace()
+    finally:
+        # What remains nevertheless is nobody else's, and dropped by the next.
+        with suppress(DatabaseError), connection.cursor() as cursor:
+            cursor.execute(f"DROP TABLE IF EXISTS {STAGED}")
+    return count
+
+
+def _copy(cursor: Any, rows: list[Row]) -> None:
+    # Django knows nothing of COPY, and would let psycopg's own errors go up.
+    with connection.wrap_database_errors, cursor.copy(f"COPY {STAGED} FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def _insert(cursor: Any, rows: list[Row]) -> None:
+    cursor.executemany(f"INSERT INTO {STAGED} VALUES ({_names(['%s'] * len(COLUMNS))})", rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Database:
+    """What is done in another way on each."""
+
+    load: Callable[[Callable[[], int], Callable[[], None]], int]
+    create: str
+    fill: Callable[[Any, list[Row]], None]
+    differs: str
+    """The operator of two rows, NULL being equal to NULL."""
+
+
+DATABASES = {
+    "sqlite": _Database(_before, f"CREATE TEMP TABLE {STAGED}", _insert, "IS NOT"),
+    "postgresql": _Database(_within, f"CREATE TEMP TABLE {STAGED} ON COMMIT DROP", _copy, "IS DISTINCT FROM"),
+}
