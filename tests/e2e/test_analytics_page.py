@@ -81,7 +81,7 @@ def saved(page: Page, link: str) -> str:
 def test_a_streams_history_is_looked_at(page: Page, server: ServerProcess) -> None:
     page.goto(f"{server.http}/analytics/?stream=analysed/history")
     expect(page.locator("h1")).to_have_text("history")
-    expect(page.locator("#tiles")).to_contain_text("3,000 kbit/s")
+    expect(page.locator("#tiles")).to_contain_text("3,011 kbit/s")
     assert page.locator("#bitrate").evaluate(DRAWN)
     for strip in ("health", "uptime", "events"):
         expect(page.locator(f"[data-strip={strip}] svg[role=img]")).to_be_visible()

@@ -282,7 +282,7 @@ def test_one_that_a_command_makes_has_the_figures_of_the_samples(
     assert figures["live_h"] * 3_600_000 == pytest.approx(live_ms)
     assert figures["delivered_gb"] * 1e9 == pytest.approx(out_bytes)
     assert figures["mean_kbps"] == pytest.approx(mean_kbps)
-    assert figures["p50"] == pytest.approx(p50, rel=1e-6)
+    assert figures["p50"] == pytest.approx(p50, rel=0.01)
     assert figures["player_hours"] * 3_600_000 == pytest.approx(player_ms)
     assert (figures["starts"], figures["broadcasts"], figures["reconnects"]) == (2, 1, 1)
     assert 0 < figures["mttr_s"] < 300
