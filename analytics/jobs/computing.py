@@ -100,8 +100,8 @@ def _merge_hours(
         return _parquet(session, (folder / f"{table}.parquet" for folder in folders), columns)
 
     minutes = read("minutes", schemas.MINUTES)
-    before = session.createDataFrame(tail)
-    given = session.createDataFrame(_given(lake, starts))
+    before = session.createDataFrame(tail, schemas.ddl(schemas.TAIL))
+    given = session.createDataFrame(_given(lake, starts), schemas.ddl(schemas.GIVEN))
     _write(session_hours(read("sessions", schemas.SESSIONS), before, given), SESSION_HOURS, starts, out)
     sessions = _parquet(session, (figures_file(out, SESSION_HOURS, start) for start in starts), schemas.SESSION_HOURS)
     buckets, events = read("buckets", schemas.BUCKETS), read("events", schemas.EVENTS)
@@ -148,7 +148,7 @@ def _parquet(session: SparkSession, files: Iterable[Path], columns: schemas.Colu
     """A column that older files lack is null."""
     there = [str(file) for file in files if file.exists()]
     if not there:
-        return session.createDataFrame(schemas.arrow(columns).empty_table())
+        return session.createDataFrame(schemas.arrow(columns).empty_table(), schemas.ddl(columns))
     return session.read.schema(schemas.ddl(columns)).parquet(*there)
 
 
