@@ -118,7 +118,13 @@ def free(now: datetime) -> Q:
 
 def scan(lake: Path, since: datetime | None = None, until: datetime | None = None) -> dict[datetime, Hour]:
     """The lake's hours within since <= hour < until, oldest first."""
-    starts = set()
+    found = ((start, look(lake, start)) for start in sorted(starts(lake, since, until)))
+    return {start: hour for start, hour in found if hour}
+
+
+def starts(lake: Path, since: datetime | None = None, until: datetime | None = None) -> set[datetime]:
+    """Of the hours that have a folder, which may be empty: no file is looked at."""
+    found = set()
     for table in TABLES:
         for day in table_folder(lake, table).glob("dt=*"):
             if not _is_within(day.name, since, until):
@@ -127,9 +133,8 @@ def scan(lake: Path, since: datetime | None = None, until: datetime | None = Non
                 if match := FOLDER.search(folder.as_posix()):
                     start = datetime(*map(int, match.groups()), tzinfo=UTC)  # type: ignore[misc, arg-type]
                     if (not since or start >= since) and (not until or start < until):
-                        starts.add(start)
-    found = ((start, look(lake, start)) for start in sorted(starts))
-    return {start: hour for start, hour in found if hour}
+                        found.add(start)
+    return found
 
 
 def _is_within(day: str, since: datetime | None, until: datetime | None) -> bool:

@@ -257,6 +257,3 @@ RATES = tuple(
 )
 
 METRICS = (*MEASURED, *STARTED, *HAPPENED, *COUNTED, *TOLD_APART, *EXTREMES, *PEAKS, *RATES)
-
-SUMMED = tuple(metric.name for metric in METRICS if metric.merge == Merge.SUM)
-"""The names of those that merge by sum."""

@@ -5,7 +5,6 @@ be done inside the transaction that makes sure of the lock, so that a run which 
 another has done since, can't put its older result in place of that. What a killed run leaves is removed by a later one.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from analytics import tables
 from analytics.locks import Lock
 from analytics.models import Grain, Partition
 from analytics.tables import figures_file
+from ingest.fsync import sync
 
 TABLES = {Grain.HOUR: tables.OF_HOURS, Grain.DAY: (tables.DAY,)}
 """What is computed of an hour and of a day."""
@@ -43,7 +43,7 @@ def publish(lake: Path, out: Path, lock: Lock, start: datetime) -> None:
     files = [(figures_file(out, table, start), figures_file(lake, table, start)) for table in TABLES[lock.grain]]
     for new, old in files:
         if new.exists():
-            _sync(new)
+            sync(new)  # What the ledger calls done survives a loss of power.
             old.parent.mkdir(parents=True, exist_ok=True)
     with transaction.atomic():
         lock.require(start)
@@ -54,7 +54,7 @@ def publish(lake: Path, out: Path, lock: Lock, start: datetime) -> None:
                 old.unlink(missing_ok=True)
     for _, old in files:  # Others write to the database meanwhile: a disk may take seconds over it.
         if old.exists():
-            _sync(old.parent)
+            sync(old.parent)
 
 
 def clear(lake: Path) -> None:
@@ -66,12 +66,3 @@ def clear(lake: Path) -> None:
 
 def _work(lake: Path) -> Path:
     return lake / "rollups" / ".work"
-
-
-def _sync(path: Path) -> None:
-    """What the ledger calls done survives a loss of power."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,7 +7,7 @@
 Below it a file has the path that it had in the lake; whoever has repaired one moves it back.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,13 +16,14 @@ from django.db.models import F
 
 from analytics import ledger, tables
 from analytics.models import Grain, Partition, Rollup
+from analytics.publishing import TABLES
 from analytics.work import LakeFile
 from ingest.telemetry.lake import hour_folder
+from ingest.telemetry.writer import AHEAD_S, EARLIEST
 
 DAMAGED, LATE, UNDATED = "damaged", "late", "undated"
 
-EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
-AHEAD = timedelta(days=1)
+AHEAD = timedelta(seconds=AHEAD_S)
 
 
 def set_aside(lake: Path, path: str, why: str) -> None:
@@ -49,7 +50,7 @@ def set_aside_undated(lake: Path, now: datetime) -> int:
         rows = {"grain": grain}
         for bound in ({"start__lt": EARLIEST}, {"start__gt": now + AHEAD}):
             for start in Partition.objects.filter(**rows, **bound).values_list("start", flat=True):
-                for table in tables.OF_HOURS if grain == Grain.HOUR else (tables.DAY,):
+                for table in TABLES[grain]:
                     tables.figures_file(lake, table, start).unlink(missing_ok=True)
             Rollup.objects.filter(**rows, **bound).delete()
             Partition.objects.filter(**rows, **bound).delete()
@@ -60,8 +61,8 @@ def set_aside_late(lake: Path) -> int:
     """Sets aside what came for hours that are sealed, and counts it there; how many records."""
     late = 0
     sealed = set(Partition.objects.filter(grain=Grain.HOUR, sealed_at__isnull=False).values_list("start", flat=True))
-    for start, hour in ledger.scan(lake).items():
-        if start in sealed:
+    for start in sorted(sealed & ledger.starts(lake)):
+        if hour := ledger.look(lake, start):
             rows = sum(_rows(lake, file) for file in hour.input.files)
             for path, _, _ in hour.input.files:
                 set_aside(lake, path, LATE)

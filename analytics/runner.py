@@ -31,10 +31,10 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 COMMON = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # An hour has many small files: a Spark job to list them takes longer than the driver does.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
-    "spark.sql.parquet.compression.codec": "zstd",
+    # Of more groups than 128 it would sort what it gathers.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """Any Spark: settings of a session."""

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics import tables
 from analytics.jobs import schemas
 from analytics.jobs.days import days as days_of
 from analytics.jobs.hours import hours as hours_of
@@ -37,7 +36,6 @@ SUITED = {
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
     "spark.sql.shuffle.partitions": ("1", "4"),
     "spark.sql.adaptive.enabled": ("false", "true"),
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": ("1000000", "1000000"),
 }
 """Settings of a session: for few rows, and for many."""
 
@@ -54,14 +52,13 @@ def compute_hours(session: SparkSession, lake: Path, hours: Sequence[HourInput],
 
 def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], out: Path) -> dict[datetime, Computed]:
     """Computes days from their hours as they are in the lake. Raises OSError."""
-    files = {day: sorted(tables.day_folder(lake, HOUR, day).glob(f"hr=*/{tables.FIGURES}")) for day in days}
-    of_sessions = [
-        file.parents[4] / SESSION_HOURS / file.relative_to(file.parents[3]) for each in files.values() for file in each
-    ]
-    rows = {day: _rows(files[day]) for day in days}
+    starts = {day: [day + number * HOUR_LENGTH for number in range(24)] for day in days}
+    rows = {day: _rows(figures_file(lake, HOUR, start) for start in starts[day]) for day in days}
     _suit(session, sum(rows.values()))
-    hours = _parquet(session, (file for each in files.values() for file in each), schemas.ROLLUPS)
-    sessions = _parquet(session, of_sessions, schemas.SESSION_HOURS)
+    hours, sessions = (
+        _parquet(session, (figures_file(lake, table, start) for day in days for start in starts[day]), COLUMNS[table])
+        for table in (HOUR, SESSION_HOURS)
+    )
     _write(days_of(hours, sessions), DAY, days, out)
     return {day: _computed(out, DAY, day, Scanned(rows=rows[day], read=rows[day])) for day in days}
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
+from analytics.jobs import schemas
 from analytics.jobs.sql import listed
 from analytics.models import Dimension
 
-GROUP = ("start_us", "dimension", "app", "name", "value")
-"""What makes a rollup this one, besides its grain."""
+GROUP = tuple(schemas.GROUP)
 
 OF = {
     Dimension.STREAM: ("app", "name", "concat(app, '/', name)", "stream"),

@@ -33,6 +33,10 @@ SEQUENCE_BITS = 40
 """Room for a sample's number beside its session's: a second each for 34,000 years."""
 
 
+NUMBERS = ["session", "first_sequence", "last_sequence"]
+"""The columns of minutes that tell whether samples came twice."""
+
+
 class Samples:
     """Samples (schemas.SAMPLES), in one chunk, as what analytics.metrics has its expressions over."""
 
@@ -133,9 +137,8 @@ def overlapping(parts: Sequence["pa.Table"]) -> set[str]:
 
     if len(parts) < 2:
         return set()
-    columns = ["session", "first_sequence", "last_sequence"]
     together = pa.concat_tables(
-        part.select(columns).append_column("part", pa.repeat(number, part.num_rows))
+        part.select(NUMBERS).append_column("part", pa.repeat(number, part.num_rows))
         for number, part in enumerate(parts)
     )
     spread = together.group_by("session", use_threads=False).aggregate([("part", "min"), ("part", "max")])
@@ -146,7 +149,7 @@ def overlapping(parts: Sequence["pa.Table"]) -> set[str]:
     among = among.sort_by([("session", "ascending"), ("first_sequence", "ascending")])
     session = among["session"].combine_chunks().dictionary_encode()
     codes = session.indices.to_numpy().astype(np.int64) << SEQUENCE_BITS
-    first, last = (codes | among[name].to_numpy() for name in columns[1:])
+    first, last = (codes | among[name].to_numpy() for name in NUMBERS[1:])
     reached = np.maximum.accumulate(last)  # Codes grow: what an earlier session reached is below all of the next.
     wrong = np.flatnonzero(first[1:] <= reached[:-1]) + 1
     return set(among["session"].take(pa.array(wrong)).to_pylist())

@@ -18,10 +18,12 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from analytics.jobs import schemas
 from analytics.jobs.minutes import HOUR_US, buckets, concatenated, minutes, once, overlapping, sessions
+from analytics.work import LakeFile
+from ingest.fsync import sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,14 +36,13 @@ TABLES = {
 }
 MANIFEST = "manifest.json"
 
+Item = TypeVar("Item")
+
 PIECE_ROWS = 500_000
 """Samples that are in memory at once: about 350 MB with what is made of them."""
 
 COUNTED = ("session.started", "session.ended", "attempt")
 """The kinds of events that figures are counted from."""
-
-LakeFile = tuple[str, int, int]
-"""Its path below the lake, its size (bytes), the time of its last change (ns)."""
 
 
 class Task(TypedDict):
@@ -55,10 +56,9 @@ class Task(TypedDict):
 
 
 class Made(TypedDict):
-    """What came of a task. `name`: "" where no file could be read. `damaged`: {path: what is wrong with it}."""
+    """What came of a task. `damaged`: {path: what is wrong with it}."""
 
     folder: str
-    name: str
     rows: int
     damaged: dict[str, str]
 
@@ -76,22 +76,22 @@ def make(task: Task) -> Made:
     files, damaged = list(task["files"]), {}
     while True:
         try:
-            made = _made(task, files)
+            rows = _made(task, files)
             break
         except Damaged as error:
             files.remove(error.file)
             damaged[error.file[0]] = f"{error}"[:300]
-    return {"folder": task["folder"], "name": made[0], "rows": made[1], "damaged": damaged}
+    return {"folder": task["folder"], "rows": rows, "damaged": damaged}
 
 
-def _made(task: Task, files: Sequence[LakeFile]) -> tuple[str, int]:
-    """Its name, and how many rows its files have."""
+def _made(task: Task, files: Sequence[LakeFile]) -> int:
+    """How many rows its files have."""
     lake, folder, hour_us = Path(task["lake"]), Path(task["folder"]), task["hour_us"]
     former = [read_manifest(folder / name) for name in task["merge"]]
     if not files and not former:
-        return "", 0
+        return 0
     strays = sum(manifest["strays"] for manifest in former)
-    rows = sum(manifest["rows"] for manifest in former)
+    rows: int = sum(manifest["rows"] for manifest in former)
     parts = [
         {table: read_part(folder / name / f"{table}.parquet") for table in ("minutes", "buckets")}
         for name in task["merge"]
@@ -116,7 +116,8 @@ def _made(task: Task, files: Sequence[LakeFile]) -> tuple[str, int]:
         "events": concatenated(events, schemas.EVENTS),
     }
     manifest = {"files": known, "rows": rows, "strays": strays}
-    return write(folder, tables, manifest), rows
+    write(folder, tables, manifest)
+    return rows
 
 
 def write(folder: Path, tables: dict[str, "pa.Table"], manifest: dict[str, Any]) -> str:
@@ -132,10 +133,10 @@ def write(folder: Path, tables: dict[str, "pa.Table"], manifest: dict[str, Any])
             pq.write_table(rows, work / f"{table}.parquet", compression="zstd")
         (work / MANIFEST).write_text(json.dumps(manifest))
         for path in (*work.iterdir(), work):
-            _sync(path)
+            sync(path)
         if not (folder / name).exists():
             work.rename(folder / name)
-            _sync(folder)
+            sync(folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return name
@@ -192,23 +193,23 @@ def _once_together(
         {table: rows.filter(pc.invert(pc.is_in(rows["session"], doubted))) for table, rows in part.items()}
         for part in parts
     ]
-    for few in _portions(counts):
+    for few in portions(sorted(counts.items()), PIECE_ROWS):  # Their samples fit into memory together.
         read = (_read(lake, file, schemas.SAMPLES, [("session", "in", few)]) for file in files)
         single = once(_within(pa.concat_tables(read).combine_chunks(), hour_us))
         kept.append({"minutes": minutes(single), "buckets": buckets(single, hour_us)})
     return kept
 
 
-def _portions(counts: dict[str, int]) -> Iterator[set[str]]:
-    """Sessions whose samples fit into memory together."""
-    portion: set[str] = set()
-    rows = 0
-    for session, count in sorted(counts.items()):
-        if portion and rows + count > PIECE_ROWS:
+def portions(sized: Iterable[tuple[Item, int]], most: int) -> Iterator[list[Item]]:
+    """Items, in their order, as many together as are no larger than `most`; a larger one is alone."""
+    portion: list[Item] = []
+    together = 0
+    for item, size in sized:
+        if portion and together + size > most:
             yield portion
-            portion, rows = set(), 0
-        portion.add(session)
-        rows += count
+            portion, together = [], 0
+        portion.append(item)
+        together += size
     if portion:
         yield portion
 
@@ -307,17 +308,9 @@ def _counted(events: "pa.Table") -> "pa.Table":
     return events.filter(pc.is_in(events["kind"], pa.array(COUNTED)))
 
 
-def read_part(file: Path) -> "pa.Table":
-    """One of a partial's tables."""
+def read_part(file: Path, columns: list[str] | None = None) -> "pa.Table":
+    """One of a partial's tables, or these columns of it."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file) as parquet:
-        return parquet.read(use_threads=False)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return parquet.read(columns=columns, use_threads=False)

@@ -13,15 +13,17 @@ from pyspark.sql import SparkSession
 
 from analytics import histograms, metrics, tables
 from analytics.jobs import minutes, partials, schemas
-from analytics.jobs.minutes import overlapping
-from analytics.jobs.partials import LakeFile, Made, Task
-from analytics.work import HourInput
+from analytics.jobs.minutes import NUMBERS, overlapping
+from analytics.jobs.partials import Made, Task
+from analytics.work import HourInput, LakeFile
+from ingest import fsync
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-for module in (histograms, metrics, minutes, partials, schemas):
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # A cluster's workers have Python and Arrow, and none of our code.
+# A cluster's workers have Python and Arrow, and none of our code.
+for module in (fsync, histograms, metrics, minutes, partials, schemas):
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 TASK_BYTES = 16_000_000
 """How much of the lake one task reads: some 300,000 samples."""
@@ -44,16 +46,21 @@ class Scanned:
 def scan(session: SparkSession, lake: Path, hours: Sequence[HourInput]) -> dict[datetime, Scanned]:
     """Makes the partials that are missing. Raises OSError of what can't be read or written."""
     found = {hour.start: Scanned() for hour in hours}
-    folders = {str(tables.partition_folder(lake, tables.PARTIALS, hour.start)): hour.start for hour in hours}
-    tasks = [_task(lake, hour.start, files=files) for hour in hours for files in _portions(_new(lake, hour))]
+    folders = {str(_folder(lake, hour.start)): hour.start for hour in hours}
+    tasks = [
+        _task(lake, hour.start, files=files)
+        for hour in hours
+        for files in partials.portions(((file, file[1]) for file in _new(lake, hour)), TASK_BYTES)
+    ]
     for made in _carried_out(session, tasks):
         scanned = found[folders[made["folder"]]]
         scanned.read += made["rows"]
         scanned.damaged |= made["damaged"]
     doubled = [_task(lake, hour.start, merge=merge) for hour in hours if (merge := _doubled(lake, hour.start))]
-    for made in _carried_out(session, doubled):
-        for name in next(task["merge"] for task in doubled if task["folder"] == made["folder"]):
-            shutil.rmtree(Path(made["folder"]) / name)
+    _carried_out(session, doubled)
+    for task in doubled:
+        for name in task["merge"]:
+            shutil.rmtree(Path(task["folder"]) / name)
     for hour in hours:
         scanned = found[hour.start]
         for folder, manifest in partials.there(_folder(lake, hour.start)).items():
@@ -81,23 +88,12 @@ def _new(lake: Path, hour: HourInput) -> list[LakeFile]:
     return [file for file in hour.files if file in left]
 
 
-def _portions(files: Sequence[LakeFile]) -> Iterator[list[LakeFile]]:
-    portion: list[LakeFile] = []
-    size = 0
-    for file in files:
-        if portion and size + file[1] > TASK_BYTES:
-            yield portion
-            portion, size = [], 0
-        portion.append(file)
-        size += file[1]
-    if portion:
-        yield portion
-
-
 def _doubled(lake: Path, start: datetime) -> list[str]:
     """The names of an hour's partials, if some of them have the same samples: they become one that has each once."""
     folders = sorted(partials.there(_folder(lake, start)))
-    if not overlapping([partials.read_part(folder / "minutes.parquet") for folder in folders]):
+    if len(folders) < 2 or not overlapping(
+        [partials.read_part(folder / "minutes.parquet", NUMBERS) for folder in folders]
+    ):
         return []
     return [folder.name for folder in folders]
 

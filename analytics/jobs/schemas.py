@@ -13,7 +13,6 @@ from analytics.metrics import (
     HAPPENED,
     MEASURED,
     METRICS,
-    RATES,
     STARTED,
     Kind,
     Metric,
@@ -130,7 +129,6 @@ ROLLUPS = {
 
 SUMS_OF_SESSIONS = tuple(metric.name for metric in (*MEASURED, *STARTED))
 SUMS_OF_EVENTS = tuple(metric.name for metric in HAPPENED)
-RATE_NAMES = tuple(metric.name for metric in RATES)
 
 
 def ddl(columns: Columns) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from ingest.fsync import sync
 from ingest.telemetry.schema import VERSION
 
 if TYPE_CHECKING:
@@ -72,8 +73,4 @@ def publish_file(file: Path) -> Iterator[BinaryIO]:
         partial.unlink(missing_ok=True)
         raise
     partial.rename(file)
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync(file.parent)
