@@ -101,7 +101,7 @@ class _Run:
         self.since, self.until = run.since, run.until
         # Somebody who asks for a run does not mean to wait for the pause after a failure.
         self.now = timezone.now() if run.trigger == AnalyticsRun.Trigger.SCHEDULE else None
-        self.seen: dict[Grain, set[datetime]] = {Grain.HOUR: set(), Grain.DAY: set()}
+        self.has_used_spark = False
 
     def do(self) -> list[str]:
         """Does what there is to do; what failed of it, in words."""
@@ -114,6 +114,8 @@ class _Run:
             self._hours()
         if self.run.kind != Kind.HOURLY:
             self._days()
+        if self.has_used_spark:
+            self._keep_classes()
         return self.failures
 
     def _set_aside(self) -> None:
@@ -222,7 +224,13 @@ class _Run:
     def _spark(self, grain: Grain, chunk: Sequence[Work], out: Path) -> dict[datetime, Computed]:
         from analytics import onspark  # Loads Spark, which a run that finds nothing to do goes without.
 
+        self.has_used_spark = True
         return onspark.compute(self.lake, grain, chunk, out, warn=self.warn)
+
+    def _keep_classes(self) -> None:
+        from analytics import runner
+
+        runner.keep_classes()
 
     def _bring(self, lock: Lock, work: Work, computed: Computed, tail: str, out: Path) -> str:
         """Its tail."""

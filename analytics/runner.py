@@ -20,7 +20,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from analytics import cluster
+from analytics import class_archive, cluster
 from analytics.cluster import SparkLost as SparkLost
 from analytics.java import launching
 
@@ -44,8 +44,20 @@ DRIVER = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # A run has some hundred generated classes: of a hundred that are kept the first is gone when it comes again.
+    "spark.sql.codegen.cache.maxEntries": "2000",
 }
 """A driver of our own (not Spark Connect): settings of its JVM."""
+
+JAVA = [
+    "-XX:+UseSerialGC",
+    # Most of what it does is to plan, once each: the compiler that takes its time would not earn it back. The hasty one
+    # has little room when it is alone, and stops when it is full.
+    *("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"),
+    *("-Xlog:disable", "-Xlog:all=error:stderr"),  # It would name each class that is not for the archive.
+    f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}",
+]
+"""Options of the driver's JVM."""
 
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 """All in one process: nothing listens on the network."""
@@ -86,13 +98,23 @@ def spark() -> Iterator[SparkSession]:
         if isinstance(error, PySparkRuntimeError) and error.getCondition() == "JAVA_GATEWAY_EXITED":
             raise SparkLost(LOST_AT_START) from error
         # If it was the cluster that failed, this session would fail for ever. Not ended yet: the JVM tells the error.
-        _doubtful = bool(settings.SPARK_REMOTE or settings.SPARK_MASTER)
+        _doubtful = _is_elsewhere()
         raise
+
+
+def is_warm() -> bool:
+    return _current is not None and not _lost()
+
+
+def keep_classes() -> None:
+    """Has the next Java of this machine start faster, once this one has done something."""
+    if is_warm() and not settings.SPARK_REMOTE:
+        class_archive.make(_current)
 
 
 def stop() -> None:
     """Ends the session and its JVM."""
-    if _current is not None and not _lost():
+    if is_warm():
         try:
             _current.stop()
         except Exception as error:  # Of a server or a JVM that does not answer any more.
@@ -117,6 +139,11 @@ def _session() -> Any:
     if _current is None:
         _current = _connected() if settings.SPARK_REMOTE else _started()
     return _current
+
+
+def _is_elsewhere() -> bool:
+    """Whether something else than this machine may be at fault."""
+    return bool(settings.SPARK_REMOTE or (settings.SPARK_MASTER and not settings.SPARK_MASTER.startswith("local")))
 
 
 def _is_whole(session: Any) -> bool:
@@ -210,11 +237,11 @@ def _places() -> dict[str, str]:
             shutil.rmtree(folder, ignore_errors=True)
     own = base / str(os.getpid())
     own.mkdir(parents=True, exist_ok=True)
-    java = f"-XX:+UseSerialGC -Dlog4j2.configurationFile=file:{LOG_SETTINGS} -Djava.io.tmpdir={own}"
+    java = [*JAVA, f"-Djava.io.tmpdir={own}", *class_archive.options()]
     return {
         "spark.local.dir": str(own),
         "spark.sql.warehouse.dir": str(own / "warehouse"),
-        "spark.driver.extraJavaOptions": java,
+        "spark.driver.extraJavaOptions": " ".join(java),
     }
 
 

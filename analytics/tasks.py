@@ -28,6 +28,14 @@ def run_analytics(self: "Task[[int], None]", run_id: int) -> None:
 
 
 @shared_task
+def warm_up() -> None:
+    """What a worker that does not rest sends to itself as it starts."""
+    from analytics.warming import warm  # Spark is loaded only where it is used.
+
+    warm()
+
+
+@shared_task
 def scheduled_run() -> None:
     """What beat sends each hour: asks for a run, unless this machine has no Java to run it with."""
     services.start_scheduled()

@@ -252,7 +252,7 @@ CELERY_BEAT_SCHEDULER = "rtmpweb.schedule:Schedule"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # A worker waits for its broker as long as it takes.
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-# The process that does a worker's tasks is replaced now and then, the analytics' after each: no leak ever matters.
+# The process that does a worker's tasks is replaced now and then: no leak ever matters.
 CELERY_WORKER_MAX_TASKS_PER_CHILD = 200
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 1024 * 1024  # KiB, of the Python process: Java's is bounded by its heap.
 DJANGO_CELERY_BEAT_TZ_AWARE = True

@@ -1,7 +1,7 @@
 """An archive of Spark's classes, from which the Javas of a run start in a third of the processor's time.
 
-`python -m tests.analytics.classes FILE` makes it of a session that computes an hour and its day. Java writes it when it
-ends by itself. Until it is there, and for a Java that it is not of, everything works without it.
+`python -m tests.analytics.classes FILE` makes it as an installation makes its own (analytics.class_archive), which the
+tests do without. Until it is there, and for a Java that it is not of, everything works without it.
 """
 
 import os
@@ -16,8 +16,6 @@ from tests.tools import find_tool
 
 PAYS_FROM = 20
 """Tests with Spark in one run: to make it takes as long as half a dozen cold starts of Java."""
-
-ENDED_S = 300.0
 
 
 def begin(tests: int) -> Background | None:
@@ -39,24 +37,15 @@ def begin(tests: int) -> Background | None:
 
 def make(file: Path) -> None:
     """Renamed to its name when it is whole."""
-    partial = file.with_suffix(".partial")
     options = os.environ["JDK_JAVA_OPTIONS"].split()
     os.environ["JDK_JAVA_OPTIONS"] = " ".join(option for option in options if "SharedArchiveFile" not in option)
-    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={partial}"
     django.setup()
-    from analytics import runner
-    from tests.analytics.lakes import broadcast, compute, fill
+    from analytics import runner, warming
 
-    lake = Path(settings.DATA_DIR) / "lake"
-    fill(lake, list(broadcast("demo", "a", seconds=20)))
-    with runner.spark() as session:
-        compute(session, lake)
-        process = runner._process()
-    assert process is not None
-    assert process.stdin is not None
-    process.stdin.close()  # Thereupon it ends.
-    process.wait(ENDED_S)
-    partial.rename(file)
+    warming.warm()
+    runner.stop()
+    for made in (Path(settings.DATA_DIR) / "spark" / "classes").glob("*.jsa"):
+        made.rename(file)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from analytics import runner
+from analytics.warming import warm
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("ends_java")]
 
@@ -20,6 +22,24 @@ def test_a_session_that_its_cluster_has_ended_is_replaced(settings: Any) -> None
     with runner.spark() as session:
         session.sparkContext._jsc.sc().stop()
     assert count() == 5
+
+
+def test_an_hour_that_fails_costs_no_java_where_spark_is_on_this_machine(settings: Any) -> None:
+    settings.SPARK_MASTER = "local[1]"
+    assert count() == 5
+    process = runner._process()
+    with pytest.raises(AnalysisException), runner.spark() as session:
+        session.sql("SELECT nothing")
+    assert count() == 5
+    assert runner._process() is process
+
+
+def test_spark_is_warm_before_its_first_job(settings: Any) -> None:
+    settings.SPARK_MASTER = "local[1]"
+    runner.stop()
+    assert not runner.is_warm()
+    warm()
+    assert runner.is_warm()
 
 
 @pytest.mark.parametrize("waits", [False, True])

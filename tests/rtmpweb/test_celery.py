@@ -9,13 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from celery.signals import celeryd_init
+from celery.signals import celeryd_init, worker_ready
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from ingest.services import installation
 from rtmpweb import celery
-from rtmpweb.celery import app
+from rtmpweb.celery import app, warm_up
 from tests.server_process import copy_tables
 
 
@@ -76,10 +76,18 @@ def test_a_worker_whose_database_was_away_looks_at_it_before_its_first_task(
     assert add.apply(args=(1, 2)).get() == 3
 
 
-@pytest.mark.parametrize(("queue", "tasks"), [("analytics", 1), ("default", 200)])
-def test_a_job_of_the_analytics_has_a_process_of_its_own(database: Path, queue: str, tasks: int) -> None:
+@pytest.mark.parametrize(
+    ("queue", "rest_after", "tasks"), [("analytics", 20.0, 1), ("analytics", None, 200), ("default", None, 200)]
+)
+def test_a_job_of_analytics_that_rest_has_a_process_of_its_own(
+    database: Path, queue: str, rest_after: float | None, tasks: int
+) -> None:
     conf = SimpleNamespace(worker_max_tasks_per_child=200)
-    celeryd_init.send(sender="worker@test", instance=None, conf=conf, options={"queues": [queue]})
+    options = {"queues": [queue], "rest_after": rest_after}
+    try:
+        celeryd_init.send(sender="worker@test", instance=None, conf=conf, options=options)
+    finally:
+        worker_ready.disconnect(warm_up)
     assert conf.worker_max_tasks_per_child == tasks
 
 
