@@ -186,9 +186,13 @@ def _notes(period: Period, completeness: Completeness, *, has_media: bool) -> li
             f"{missing} of {completeness['expected']} hours were not computed when this was made: their figures are "
             "missing here. Run the analytics, then make the report again."
         )
+    lacking = completeness.get("lacking", [])
+    notes += [
+        f"{each['words']} Of which streams is not known: manage.py analytics check says what to do." for each in lacking
+    ]
     if widened := period.widened_words:
         notes.append(widened)
-    if not has_media and not missing:
+    if not has_media and not missing and not lacking:
         notes.append("Nothing was recorded in this period. Was an encoder to publish, see in the attempts why not.")
     return notes
 

@@ -1,16 +1,20 @@
 """/rollups: figures by hour and by day of streams, keys, applications, encoders, nodes and broadcasts."""
 
+from datetime import UTC
 from typing import Annotated, Any, Literal
 
+from django.db.models import QuerySet
+from django.db.models.functions import TruncDay
 from django.http import HttpRequest
 from ninja import Field, ModelSchema, Query, Router
 from pydantic import AfterValidator
 
+from analytics import incomplete
 from analytics.figures import Figures
-from analytics.models import FIGURES, IDENTITY, PACKED, Rollup
+from analytics.models import FIGURES, IDENTITY, PACKED, Partition, Rollup
 from dashboard.analytics.comparing import key_labels
 from dashboard.api.auth import allow
-from dashboard.api.lists import ListOf, Text, Times, When, cut
+from dashboard.api.lists import LIMIT, ListOf, Paging, Text, Times, When, cut
 from dashboard.history import narrow
 from dashboard.permissions import Ability
 
@@ -81,7 +85,22 @@ class RollupOut(ModelSchema):
         fields = [*IDENTITY, *FIGURES, "metric_version"]
 
 
-@router.get("/rollups", response=ListOf[RollupOut], auth=allow(Ability.VIEW), url_name="rollups")
+class IncompleteHour(ModelSchema):
+    """An hour whose figures lack something, of whichever streams."""
+
+    class Meta:
+        model = Partition
+        fields = ["start", *incomplete.FIELDS]
+
+
+class Rollups(ListOf[RollupOut]):
+    incomplete: ListOf[IncompleteHour] = Field(
+        description=f"Hours of this time that lack something, maybe a whole row: the latest {LIMIT}. docs/analytics.md "
+        "says what to do."
+    )
+
+
+@router.get("/rollups", response=Rollups, auth=allow(Ability.VIEW), url_name="rollups")
 def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> dict[str, object]:
     """What the Spark job made of the recorded samples, the latest first."""
     app, _, name = (filters.stream or "").partition("/")
@@ -89,7 +108,17 @@ def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> dict[str, ob
     rows = Rollup.objects.defer(*PACKED).order_by("-start", "app", "name", "value")
     page, count = cut(narrow(rows, LOOKUPS, {each: values[each] for each in LOOKUPS}), filters)
     labels = key_labels(row.value for row in page) if filters.by == "key" else {}
-    return {"items": [_item(row, labels) for row in page], "count": count}
+    lacking, hours = cut(_incomplete(filters), Paging(limit=LIMIT, offset=0))
+    incomplete_hours = {"items": lacking, "count": hours}
+    return {"items": [_item(row, labels) for row in page], "count": count, "incomplete": incomplete_hours}
+
+
+def _incomplete(filters: RollupFilters) -> QuerySet[Partition]:
+    """Of days, those of the days that begin in this time."""
+    if filters.grain == "hour":
+        return incomplete.hours(filters.since, filters.until)
+    hours = incomplete.hours().annotate(day=TruncDay("start", tzinfo=UTC))
+    return narrow(hours, {"since": "day__gte", "until": "day__lt"}, {"since": filters.since, "until": filters.until})
 
 
 def _item(row: Rollup, labels: dict[str, str]) -> dict[str, Any]:
