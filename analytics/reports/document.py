@@ -138,6 +138,7 @@ class Figures(TypedDict):
     refused: int
     success_percent: float | None
     plays: int
+    unique_players: int | None  # None: not told apart, or too many rows.
     player_hours: float
     average_players: float | None
     peak_players: int
