@@ -12,8 +12,10 @@ from analytics import ledger
 from analytics.metrics import SKETCH_BITS
 from analytics.models import METRIC_VERSION, Grain, Partition, Rollup
 
-ERROR = "exact up to some hundred, then estimated, with a standard deviation of 1.6\u00a0%"
-"""How good such a number is: 1.04 / sqrt(2^SKETCH_BITS) is 1.6 %."""
+ERROR = "a standard deviation of 1.6\u00a0%"
+"""Of what is estimated: 1.04 / sqrt(2^SKETCH_BITS)."""
+
+WORDS = f"exact up to some hundred, then estimated, with {ERROR}"
 
 MOST = 5000
 """Sketches that are united at most, of up to 4 KB each: a stream's days of 13 years, a month of 160 applications."""

@@ -72,7 +72,7 @@ FURTHER = (
     Column("keyframe_interval_max", "Longest keyframe interval", "s", 1),
     SUCCESS,
     Column("plays", "Plays begun"),
-    Column("unique_players", "Distinct players", note=f"by address: {players.ERROR}"),
+    Column("unique_players", "Distinct players", note=f"by address, with {players.ERROR}"),
     *(AVERAGE, PLAYER_H, DELIVERED),
     Column("dropped_frames", "Frames dropped for slow players"),
 )

@@ -90,7 +90,7 @@ class IncompleteHour(ModelSchema):
 class Rollups(ListOf[RollupOut]):
     unique_players: int | None = Field(
         description="In all of the time, where `value` or `stream` names one stream, application or node, and the time "
-        f"has `from` and `to`, at most {LONGEST[Grain.DAY].days} days apart; else null. {players.ERROR.capitalize()}."
+        f"has `from` and `to`, at most {LONGEST[Grain.DAY].days} days apart; else null. {players.WORDS.capitalize()}."
     )
     incomplete: ListOf[IncompleteHour] = Field(
         description=f"Hours of this time that lack something, maybe a whole row: the latest {LIMIT}. docs/analytics.md "
