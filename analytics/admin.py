@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
+from analytics import incomplete
 from analytics.models import AnalyticsRun, Partition, Report, ReportDelivery, ReportPlan, Rollup, RunLine
 from analytics.planform import PlanForm
 from ingest.longlist import LongList, RecentValues
@@ -119,6 +120,7 @@ class PartitionAdmin(LongList, ReadOnlyAdmin):
         "files",
         "rows_read",
         "rows_written",
+        *incomplete.FIELDS,
         "metric_version",
         "attempts",
         "retry_at",

@@ -86,6 +86,8 @@ class Figures:
     peak_players: int = 0
     peak_at: datetime | None = None
     peak_streams: int = 0
+    unique_players: int | None = None
+    """Of a single row; of several analytics.players unites them, where it is shown."""
     keyframe_interval_max: float | None = None
     refusals: Mapping[str, int] = field(default_factory=dict)
     end_reasons: Mapping[str, int] = field(default_factory=dict)
@@ -111,6 +113,7 @@ class Figures:
             keyframe_interval_max=max(
                 (row.keyframe_interval_max for row in found if row.keyframe_interval_max is not None), default=None
             ),
+            unique_players=found[0].unique_players if len(found) == 1 else None,
             refusals=dict(refusals),
             end_reasons=dict(end_reasons),
             quantiles=_quantiles([row for row in found if row.samples]),

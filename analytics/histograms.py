@@ -32,6 +32,9 @@ MOST = 32767
 DECIMALS = 6
 """Of a bucket's value, so that every processor comes to the same."""
 
+DECIMALS_IN_FILES = 1
+"""Of percentiles: more says nothing of what is within 1 %."""
+
 PACKED = [("bucket", "<i2"), ("count", "<u4")]
 """A bucket as Rollup.video_histogram has it: 6 bytes, in the order of the buckets."""
 
@@ -49,6 +52,11 @@ def buckets(values: "NDArray[np.floating]") -> "NDArray[np.int32]":
 def value(bucket: int) -> float:
     """What the bucket stands for, kbit/s."""
     return 0.0 if bucket == ZERO else round(2 * RATIO**bucket / (RATIO + 1), DECIMALS)
+
+
+def in_file(kbps: float | None) -> float | None:
+    """A percentile as files for people have it."""
+    return None if kbps is None else round(kbps, DECIMALS_IN_FILES)
 
 
 def pack(histogram: Iterable[dict[str, Any]]) -> bytes:

@@ -5,6 +5,7 @@ from analytics.jobs.minutes import HOUR_US
 from analytics.jobs.periods import start_of
 from analytics.jobs.sessions import TAIL_US
 from analytics.jobs.sql import listed, named, texts
+from analytics.metrics import SKETCH_BITS
 
 PLANNED = (
     "client_unpublish",
@@ -29,11 +30,6 @@ KNOWN = """
     (dimension != 'stream' or stream > 0) and (dimension != 'app' or (app != '' and app not like '%…'))
 """
 """What is no known stream's or application's name is masked, or a wrong one."""
-
-SKETCH_BITS = 12
-"""A HyperLogLog sketch of players has 2^12 registers: 4 KB at most, and off by 1.6 % (one standard deviation). Up to
-some hundred players it has them one by one.
-"""
 
 
 def _sum(condition: str) -> str:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from django.db.models import Sum
 
-from analytics import ledger
+from analytics import incomplete, ledger
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from analytics.tables import figures_file
 from ingest.telemetry.schema import SAMPLES
@@ -57,13 +57,16 @@ class Difference:
 
 @dataclass(slots=True)
 class Findings:
-    """`undone`: hours of the lake, and days, that are yet to be computed, which is no fault."""
+    """`undone`: hours of the lake, and days, that are yet to be computed, which is no fault. `incomplete`: hours
+    that lack something, the oldest first, which is none of what is compared.
+    """
 
     hours: int = 0
     days: int = 0
     samples: int = 0
     undone: int = 0
     differences: list[Difference] = field(default_factory=list)
+    incomplete: list[Partition] = field(default_factory=list)
 
 
 def check(lake: Path, since: datetime | None = None, until: datetime | None = None) -> Findings:
@@ -84,6 +87,7 @@ def check(lake: Path, since: datetime | None = None, until: datetime | None = No
             found.differences += (Difference(Grain.HOUR, start, text) for text in _compare(sums, other, name))
         found.differences += (Difference(Grain.HOUR, start, text) for text in _dimensions(Grain.HOUR, start))
     _check_days(lake, found, since, until)
+    found.incomplete = list(incomplete.hours(since, until).order_by("start"))
     return found
 
 

@@ -21,11 +21,22 @@ class Period(TypedDict):
     ends: str
 
 
+class Lacking(TypedDict):
+    """What hours lack, of all streams."""
+
+    what: Literal["damaged_files", "late_rows", "strays"]  # The ledger's field.
+    count: int  # Of files, or of records.
+    hours: int
+    first: list[str]  # When the first few of them begin.
+    words: str  # A sentence.
+
+
 class Completeness(TypedDict):
     """Hours in which something was recorded, and how many of them had been computed when the report was made."""
 
     expected: int
     done: int
+    lacking: NotRequired[list[Lacking]]  # Not there where they lacked nothing.
 
 
 class Tile(TypedDict):
@@ -127,6 +138,7 @@ class Figures(TypedDict):
     refused: int
     success_percent: float | None
     plays: int
+    unique_players: int | None  # None: not told apart, or too many rows.
     player_hours: float
     average_players: float | None
     peak_players: int

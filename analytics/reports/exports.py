@@ -1,7 +1,10 @@
 """A report as files: its streams as CSV, all of it as JSON."""
 
 import json
+from collections.abc import Iterator
 
+from analytics.histograms import in_file
+from analytics.metrics import PERCENTILES
 from analytics.models import Report
 from analytics.reports.document import Document, StreamRow
 from ingest import csvlines
@@ -13,8 +16,14 @@ def csv(document: Document) -> str:
     """A line for each stream, worst first; each says the period, as such files are put together."""
     period = document["period"]
     about = (period["since"], period["until"], period["time_zone"], document["metric_version"])
-    rows = ([*about, *(row.get(name) for name in COLUMNS)] for row in document["streams"])
+    rows = ([*about, *_cells(row)] for row in document["streams"])
     return "".join(csvlines.lines(("since", "until", "time_zone", "metric_version", *COLUMNS), rows))
+
+
+def _cells(row: StreamRow) -> Iterator[object]:
+    for name in COLUMNS:
+        value = row.get(name)
+        yield in_file(value) if name in PERCENTILES and isinstance(value, float) else value
 
 
 def as_json(document: Document) -> str:

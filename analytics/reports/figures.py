@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
+from analytics import players
 from analytics.figures import GOP_COUNTS, H_MS, MEASURED, NO_QUANTILES, Figures, Quantiles, merged
 from analytics.models import PACKED, Rollup
 from analytics.reports import document, peaks
@@ -45,6 +46,8 @@ def gather(period: Period, scope: Scope, lake: Path) -> Gathered:
         together = peaks.across_apps(_summed(scope.together(period)), scope.together(period), lake)
     if not scope.app:
         together = replace(together, **_attempts(scope.nodes(period)))
+    unique = players.distinct(scope.rows_together, period.first_hour, period.end_hour)
+    together = replace(together, unique_players=unique)
     return Gathered(period, scope, together, streams)
 
 
@@ -133,6 +136,7 @@ def raw(gathered: Gathered) -> document.Figures:
         "refused": of.refused,
         "success_percent": of.success_percent,
         "plays": of.plays,
+        "unique_players": of.unique_players,
         "player_hours": of.player_hours,
         "average_players": of.average_players,
         "peak_players": of.peak_players,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from analytics import players
 from analytics.figures import Figures
 from analytics.models import METRIC_VERSION, ReportPlan, Rollup
 from analytics.reports import figures, findings, lede, periods, refusals, series, tiles
@@ -26,7 +27,7 @@ TITLES: dict[str, str] = {
 FOOTNOTE = (
     "Health is 100 for good, 50 for warning and 0 for bad, weighed by time. Uptime is of the sessions' time and the "
     "gaps that they came back from. Missing frames are estimates from timestamps. Percentiles are of all seconds, "
-    "within 0.4 % in rank of each hour."
+    f"within 1 % of their values. Distinct players are told apart by address: {players.WORDS}."
 )
 MOST_CHARTS = 3
 MOST_BEST = 3
@@ -186,9 +187,12 @@ def _notes(period: Period, completeness: Completeness, *, has_media: bool) -> li
             f"{missing} of {completeness['expected']} hours were not computed when this was made: their figures are "
             "missing here. Run the analytics, then make the report again."
         )
+    lacking = " ".join(each["words"] for each in completeness.get("lacking", []))
+    if lacking:
+        notes.append(f"{lacking} This is of all streams: manage.py analytics check says what to do next.")
     if widened := period.widened_words:
         notes.append(widened)
-    if not has_media and not missing:
+    if not has_media and not missing and not lacking:
         notes.append("Nothing was recorded in this period. Was an encoder to publish, see in the attempts why not.")
     return notes
 

@@ -49,23 +49,32 @@ class Scope:
 
     def streams(self, period: Period) -> QuerySet[Rollup]:
         """The hours of each of its streams."""
-        if self.value:
-            return self._hours(period, Dimension.BROADCAST).filter(app=self.app, name=self.name, value=self.value)
-        rows = self._hours(period, Dimension.STREAM)
-        if self.app:
-            rows = rows.filter(app=self.app)
-        return rows.filter(name=self.name) if self.name else rows
+        return _hours(self._streams, period)
 
     def together(self, period: Period) -> QuerySet[Rollup]:
         """The hours of all its streams together: one row an hour, of several applications one each."""
-        if self.name:
-            return self.streams(period)
-        rows = self._hours(period, Dimension.APP)
-        return rows.filter(app=self.app) if self.app else rows
+        return _hours(self.rows_together, period)
 
     def nodes(self, period: Period) -> QuerySet[Rollup]:
         """The hours of each node: what happened at all."""
-        return self._hours(period, Dimension.NODE)
+        return _hours(_of(Dimension.NODE), period)
+
+    @property
+    def rows_together(self) -> QuerySet[Rollup]:
+        """The same of whatever time, and days."""
+        if self.name:
+            return self._streams
+        rows = _of(Dimension.APP)
+        return rows.filter(app=self.app) if self.app else rows
+
+    @property
+    def _streams(self) -> QuerySet[Rollup]:
+        if self.value:
+            return _of(Dimension.BROADCAST).filter(app=self.app, name=self.name, value=self.value)
+        rows = _of(Dimension.STREAM)
+        if self.app:
+            rows = rows.filter(app=self.app)
+        return rows.filter(name=self.name) if self.name else rows
 
     def _there(self) -> "QuerySet[Stream] | QuerySet[Application]":
         if self.name:
@@ -76,8 +85,10 @@ class Scope:
         dimension = Dimension.STREAM if self.name else Dimension.APP
         return Rollup.objects.filter(dimension=dimension, grain=Grain.HOUR, app=self.app, name=self.name)
 
-    @staticmethod
-    def _hours(period: Period, dimension: Dimension) -> QuerySet[Rollup]:
-        return Rollup.objects.filter(
-            grain=Grain.HOUR, dimension=dimension, start__gte=period.first_hour, start__lt=period.end_hour
-        )
+
+def _of(dimension: Dimension) -> QuerySet[Rollup]:
+    return Rollup.objects.filter(dimension=dimension)
+
+
+def _hours(rows: QuerySet[Rollup], period: Period) -> QuerySet[Rollup]:
+    return rows.filter(grain=Grain.HOUR, start__gte=period.first_hour, start__lt=period.end_hour)

@@ -132,6 +132,7 @@ MORE = (
     _told("Peak players", "peak_players", "", number),
     _told("Streams at once", "peak_streams", "", number),
     _told("Plays", "plays", "", number),
+    _told("Distinct players", "unique_players", "", number),
 )
 """What else it counts."""
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from analytics import players
 from analytics.figures import Figures
 from dashboard.templatetags.figures import NONE, figure
 
@@ -16,6 +17,8 @@ class Column:
     decimals: int = 0
     ascending: bool = False
     """Whether its worst end is the low one: sorted by it, that comes first."""
+    note: str = ""
+    """What to know of it."""
 
     @property
     def head(self) -> str:
@@ -69,6 +72,7 @@ FURTHER = (
     Column("keyframe_interval_max", "Longest keyframe interval", "s", 1),
     SUCCESS,
     Column("plays", "Plays begun"),
+    Column("unique_players", "Distinct players", note=f"by address, with {players.ERROR}"),
     *(AVERAGE, PLAYER_H, DELIVERED),
     Column("dropped_frames", "Frames dropped for slow players"),
 )

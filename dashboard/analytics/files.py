@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import QuerySet
 
 from analytics.figures import DERIVED, SUMMED, Figures
+from analytics.histograms import in_file
+from analytics.metrics import BITRATES, PERCENTILES
 from analytics.models import FIGURES, IDENTITY, Rollup
 from dashboard import exports
 from dashboard.analytics.broadcasts import MOST_IN_FILE, Broadcast, broadcasts
@@ -29,6 +31,7 @@ EVENT_COLUMNS = ("at", "kind", "words", "detail", "session")
 COMPARED_COLUMNS = ("by", "value", "label", "stream", *MERGED)
 
 STORED = (*IDENTITY, *FIGURES, "metric_version")
+RANKED = tuple(f"{kind}_kbps_{rank}" for kind in BITRATES for rank in PERCENTILES)
 
 
 def derived(values: dict[str, Any]) -> dict[str, float | None]:
@@ -39,7 +42,7 @@ def derived(values: dict[str, Any]) -> dict[str, float | None]:
 
 def rollups(rows: QuerySet[Rollup]) -> Iterator[dict[str, Any]]:
     for values in rows.values(*STORED).iterator(exports.CHUNK_ROWS):
-        yield {**values, **derived(values)}
+        yield _rounded({**values, **derived(values)})
 
 
 def broadcast_rows(history: "History") -> Iterator[dict[str, Any]]:
@@ -66,4 +69,8 @@ def _compared(comparison: Comparison, line: Line) -> dict[str, Any]:
 
 
 def _merged(figures: Figures) -> dict[str, Any]:
-    return {name: getattr(figures, name) for name in MERGED}
+    return _rounded({name: getattr(figures, name) for name in MERGED})
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: in_file(value) if name in RANKED else value for name, value in row.items()}

@@ -12,6 +12,7 @@ from typing import Self
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
+from analytics import incomplete
 from analytics.models import METRIC_VERSION, Grain, Partition
 from analytics.reports import periods
 from dashboard import zones
@@ -172,16 +173,19 @@ def _day(text: str) -> date | None:
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """Of the period's hours in which something was recorded, as the ledger knows: how many, and how many are done."""
+    """Of the period's hours in which something was recorded, as the ledger knows: how many, how many are done, and what
+    those lack.
+    """
 
     expected: int
     done: int
+    notes: list[incomplete.Note]
 
     @classmethod
     def of(cls, period: Period) -> Self:
         hours = Partition.objects.filter(grain=Grain.HOUR, start__gte=period.since, start__lt=period.until)
         done = hours.filter(state=Partition.State.DONE, metric_version=METRIC_VERSION)
-        return cls(hours.count(), done.count())
+        return cls(hours.count(), done.count(), incomplete.notes(period.since, period.until))
 
     @property
     def is_complete(self) -> bool:

@@ -1,13 +1,14 @@
 """One stream's history in a period: its figures and those before, the chart, the strips and the tables."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
+from analytics import players
 from analytics.figures import Figures
 from analytics.models import PACKED, Dimension, Grain, Rollup
 from analytics.summing import figures_of
@@ -61,7 +62,7 @@ class History:
     def rollups(self, period: Period | None = None, grain: Grain | None = None) -> QuerySet[Rollup]:
         """The latest first."""
         period = period or self.period
-        rows = of_stream(self.app, self.name, grain or period.grain)
+        rows = of_stream(self.app, self.name).filter(grain=grain or period.grain)
         return rows.filter(start__gte=period.since, start__lt=period.until).order_by("-start")
 
     @cached_property
@@ -75,11 +76,17 @@ class History:
 
     @cached_property
     def figures(self) -> Figures:
-        return figures_of(self.rollups())
+        return self._figures(self.period)
 
     @cached_property
     def former(self) -> Figures:
-        return figures_of(self.rollups(self.period.before))
+        return self._figures(self.period.before)
+
+    def _figures(self, period: Period) -> Figures:
+        rows = of_stream(self.app, self.name)
+        return replace(
+            figures_of(self.rollups(period)), unique_players=players.distinct(rows, period.since, period.until)
+        )
 
     @cached_property
     def _slots(self) -> list[dict[str, Any] | None]:
@@ -125,7 +132,7 @@ class History:
     def _rows(self, grain: Grain) -> list[Row]:
         step = timedelta(hours=1) if grain == Grain.HOUR else timedelta(days=1)
         since = self.period.since.replace(hour=0) if grain == Grain.DAY else self.period.since
-        rows = of_stream(self.app, self.name, grain).filter(start__gte=since, start__lt=self.period.until)
+        rows = of_stream(self.app, self.name).filter(grain=grain, start__gte=since, start__lt=self.period.until)
         found = rows.order_by("-start").defer(*PACKED)[:TABLE_ROWS]
         return [Row(row.start, row.start + step, Figures.of([row]), row) for row in found]
 
@@ -135,8 +142,9 @@ class History:
         return max(0, sum(slot is not None for slot in self._slots) - TABLE_ROWS)
 
 
-def of_stream(app: str, name: str, grain: Grain) -> QuerySet[Rollup]:
-    return Rollup.objects.filter(dimension=Dimension.STREAM, grain=grain, app=app, name=name)
+def of_stream(app: str, name: str) -> QuerySet[Rollup]:
+    """Its hours and days."""
+    return Rollup.objects.filter(dimension=Dimension.STREAM, app=app, name=name)
 
 
 def asked_path(query: Mapping[str, str]) -> str:

@@ -1,30 +1,28 @@
 """/rollups: figures by hour and by day of streams, keys, applications, encoders, nodes and broadcasts."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
 from ninja import Field, ModelSchema, Query, Router
 from pydantic import AfterValidator
 
+from analytics import incomplete, players
 from analytics.figures import Figures
-from analytics.models import FIGURES, IDENTITY, PACKED, Rollup
+from analytics.models import FIGURES, IDENTITY, PACKED, Grain, Partition, Rollup
 from dashboard.analytics.comparing import key_labels
+from dashboard.analytics.periods import LONGEST, STEPS
 from dashboard.api.auth import allow
-from dashboard.api.lists import ListOf, Text, Times, When, cut
+from dashboard.api.lists import LIMIT, ListOf, Paging, Text, Times, When, cut
 from dashboard.history import narrow
 from dashboard.permissions import Ability
 
 router = Router(tags=["history"])
 
-LOOKUPS = {
-    "by": "dimension",
-    "grain": "grain",
-    "app": "app",
-    "name": "name",
-    "value": "value",
-    "since": "start__gte",
-    "until": "start__lt",
-}
+EPOCH, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+
+OF = {"by": "dimension", "app": "app", "name": "name", "value": "value"}
+AT = {"grain": "grain", "since": "start__gte", "until": "start__lt"}
 
 
 def _with_name(path: str) -> str:
@@ -81,15 +79,62 @@ class RollupOut(ModelSchema):
         fields = [*IDENTITY, *FIGURES, "metric_version"]
 
 
-@router.get("/rollups", response=ListOf[RollupOut], auth=allow(Ability.VIEW), url_name="rollups")
+class IncompleteHour(ModelSchema):
+    """An hour whose figures lack something, of whichever streams."""
+
+    class Meta:
+        model = Partition
+        fields = ["start", *incomplete.FIELDS]
+
+
+class Rollups(ListOf[RollupOut]):
+    unique_players: int | None = Field(
+        description="In all of the time, where `value` or `stream` names one stream, application or node, and the time "
+        f"has `from` and `to`, at most {LONGEST[Grain.DAY].days} days apart; else null. {players.WORDS.capitalize()}."
+    )
+    incomplete: ListOf[IncompleteHour] = Field(
+        description=f"Hours of this time that lack something, maybe a whole row: the latest {LIMIT}. docs/analytics.md "
+        "says what to do."
+    )
+
+
+@router.get("/rollups", response=Rollups, auth=allow(Ability.VIEW), url_name="rollups")
 def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> dict[str, object]:
     """What the Spark job made of the recorded samples, the latest first."""
     app, _, name = (filters.stream or "").partition("/")
     values = {**filters.dict(), "app": app, "name": name}
     rows = Rollup.objects.defer(*PACKED).order_by("-start", "app", "name", "value")
-    page, count = cut(narrow(rows, LOOKUPS, {each: values[each] for each in LOOKUPS}), filters)
+    page, count = cut(narrow(rows, OF | AT, {each: values[each] for each in OF | AT}), filters)
     labels = key_labels(row.value for row in page) if filters.by == "key" else {}
-    return {"items": [_item(row, labels) for row in page], "count": count}
+    since, until = _hours(filters)
+    lacking, hours = cut(incomplete.hours(since, until), Paging(limit=LIMIT, offset=0))
+    return {
+        "items": [_item(row, labels) for row in page],
+        "count": count,
+        "unique_players": _unique_players({each: values[each] for each in OF}, since, until),
+        "incomplete": {"items": lacking, "count": hours},
+    }
+
+
+def _hours(filters: RollupFilters) -> tuple[datetime | None, datetime | None]:
+    """The time of the hours that are asked for, or that the days are of: a day is in the time that it begins in."""
+    since, until = (_begin(at, STEPS[Grain(filters.grain)]) if at else None for at in (filters.since, filters.until))
+    return since, until
+
+
+def _begin(at: datetime, step: timedelta) -> datetime:
+    """Of the first hour or day that begins then or later."""
+    try:
+        return min(at + -((at - EPOCH) % -step), LAST)
+    except OverflowError:
+        return LAST
+
+
+def _unique_players(of: dict[str, Any], since: datetime | None, until: datetime | None) -> int | None:
+    is_one = of["value"] or (of["by"] == "stream" and of["name"])
+    if not is_one or not since or not until or until - since > LONGEST[Grain.DAY]:
+        return None
+    return players.distinct(narrow(Rollup.objects.all(), OF, of), since, until)
 
 
 def _item(row: Rollup, labels: dict[str, str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from analytics.models import Report
 from analytics.reports import apart
 from ingest.models import Stream
 from tests.dashboard.conftest import api_token
-from tests.dashboard.documents import make_report
+from tests.dashboard.documents import document, make_report, stream_row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reports_made_here")]
 
@@ -87,6 +87,14 @@ def test_one_is_made(client: Client, lake: None, stream: Stream, wish: dict[str,
     assert (made["since"], made["until"], made["scope"]) == (since, until, wish.get("scope", ""))
     assert Report.objects.get().pk == made["id"]
     assert made["document"]["lede"].startswith("Nothing was published")
+
+
+def test_percentiles_have_one_decimal_in_the_csv_and_all_in_the_document(client: Client) -> None:
+    report = make_report(document(streams=[stream_row("cam-1", p5=4620.123456, p50=5890.987654, p95=None)]))
+    sheet = client.get(f"/api/v1/reports/{report.pk}.csv", headers=api_token("viewer")).content.decode()
+    (row,) = csv.DictReader(io.StringIO(sheet))
+    assert (row["p5"], row["p50"], row["p95"]) == ("4620.1", "5891.0", "")
+    assert report.document["streams"][0]["p50"] == 5890.987654
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,12 @@ def done(start: datetime, hours: int = 1, **fields: Any) -> None:
     """The ledger has these hours as computed."""
     for number in range(hours):
         Partition.objects.create(
-            grain=Grain.HOUR,
             start=start + number * HOUR,
-            **{"state": Partition.State.DONE, "metric_version": METRIC_VERSION, "fingerprint": "f", **fields},
+            **{
+                "grain": Grain.HOUR,
+                "state": Partition.State.DONE,
+                "metric_version": METRIC_VERSION,
+                "fingerprint": "f",
+                **fields,
+            },
         )

@@ -108,6 +108,7 @@ def test_sums_and_what_follows_from_them(lake: Path) -> None:
         "refused": 3,
         "success_percent": pytest.approx(40),
         "plays": 0,
+        "unique_players": None,
         "player_hours": pytest.approx(36),
         "average_players": pytest.approx(36 / live_h),
         "peak_players": 90,
