@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import QuerySet
-
 from analytics.figures import DERIVED, SUMMED, Figures
-from analytics.models import FIGURES, IDENTITY, Rollup
-from dashboard import exports
+from analytics.models import FIGURES, IDENTITY
+from analytics.rollups import Rollups
 from dashboard.analytics.broadcasts import MOST_IN_FILE, Broadcast, broadcasts
 from dashboard.analytics.comparing import Comparison, Line
 from dashboard.analytics.happenings import MOST_IN_FILE as MOST_EVENTS
@@ -37,8 +35,8 @@ def derived(values: dict[str, Any]) -> dict[str, float | None]:
     return {name: getattr(figures, name) for name in DERIVED}
 
 
-def rollups(rows: QuerySet[Rollup]) -> Iterator[dict[str, Any]]:
-    for values in rows.values(*STORED).iterator(exports.CHUNK_ROWS):
+def rollups(rows: Rollups) -> Iterator[dict[str, Any]]:
+    for values in rows.values(*STORED):
         yield {**values, **derived(values)}
 
 
