@@ -3,28 +3,24 @@
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Field, ModelSchema, Query, Router
+from ninja import Field, ModelSchema, Query, Router, Status
 from pydantic import AfterValidator
 
 from analytics.figures import Figures
-from analytics.models import FIGURES, IDENTITY, PACKED, Rollup
+from analytics.models import FIGURES, IDENTITY, Dimension, Grain, Rollup
+from analytics.rollups import MOST_HOURS, WORDS, Rollups, hours_in_lake
 from dashboard.analytics.comparing import key_labels
 from dashboard.api.auth import allow
-from dashboard.api.lists import ListOf, Text, Times, When, cut
-from dashboard.history import narrow
+from dashboard.api.lists import ListOf, Text, Times, When
+from dashboard.api.schemas import Problem
 from dashboard.permissions import Ability
 
 router = Router(tags=["history"])
 
-LOOKUPS = {
-    "by": "dimension",
-    "grain": "grain",
-    "app": "app",
-    "name": "name",
-    "value": "value",
-    "since": "start__gte",
-    "until": "start__lt",
-}
+TOO_MANY = (
+    f"Hours of {{words}} are kept in the lake, of which an answer is made from {MOST_HOURS} at most: give `from` and "
+    "`to`, or grain=day."
+)
 
 
 def _with_name(path: str) -> str:
@@ -81,14 +77,24 @@ class RollupOut(ModelSchema):
         fields = [*IDENTITY, *FIGURES, "metric_version"]
 
 
-@router.get("/rollups", response=ListOf[RollupOut], auth=allow(Ability.VIEW), url_name="rollups")
-def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> dict[str, object]:
+@router.get(
+    "/rollups",
+    response={200: ListOf[RollupOut], 422: Problem, 503: Problem},
+    auth=allow(Ability.VIEW),
+    url_name="rollups",
+)
+def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> Any:
     """What the Spark job made of the recorded samples, the latest first."""
     app, _, name = (filters.stream or "").partition("/")
-    values = {**filters.dict(), "app": app, "name": name}
-    rows = Rollup.objects.defer(*PACKED).order_by("-start", "app", "name", "value")
-    page, count = cut(narrow(rows, LOOKUPS, {each: values[each] for each in LOOKUPS}), filters)
-    labels = key_labels(row.value for row in page) if filters.by == "key" else {}
+    dimension, grain = Dimension(filters.by), Grain(filters.grain)
+    if grain == Grain.HOUR and hours_in_lake(dimension, filters.since, filters.until).count() > MOST_HOURS:
+        return Status(422, Problem(detail=TOO_MANY.format(words=WORDS[dimension])))
+    values = [filters.value] if filters.value else None
+    found = Rollups(dimension, grain, filters.since, filters.until, app=app or None, name=name or None, values=values)
+    page, count = found.page(filters.offset, filters.limit), found.count()
+    if found.lacking:
+        return Status(503, Problem(detail=found.lacking))
+    labels = key_labels(row.value for row in page) if dimension == Dimension.KEY else {}
     return {"items": [_item(row, labels) for row in page], "count": count}
 
 
