@@ -19,7 +19,9 @@ import pyarrow.parquet as pq
 from django.db import DatabaseError, connection, transaction
 
 from analytics.histograms import pack
+from analytics.jobs.schemas import column_of
 from analytics.locks import LockLost
+from analytics.metrics import METRICS, Kind
 from analytics.models import IDENTITY, METRIC_VERSION, Grain, Rollup
 from analytics.tables import figures_file
 from ingest.models import Stream
@@ -115,15 +117,15 @@ def _some(column: list[bytes | None]) -> list[object]:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-RENAMED = {"start": "start_us", "peak_at": "peak_at_us"}
+RENAMED = {"start": "start_us"} | {each.name: column_of(each) for each in METRICS if column_of(each) != each.name}
 """Fields of Rollup that have another name in Parquet;"""
 
+BY_KIND: dict[Kind, Callable[[list[Any]], list[object]]] = {Kind.TIME: _times, Kind.COUNTS: _maps}
+
 CONVERTERS: dict[str, Callable[[list[Any]], list[object]]] = {
+    **{each.name: BY_KIND[each.kind] for each in METRICS if each.kind in BY_KIND},
     "start": _times,
-    "peak_at": _times,
     "stream": _there,
-    "refusals": _maps,
-    "end_reasons": _maps,
     "video_histogram": _packed,
     "players_sketch": _some,
 }

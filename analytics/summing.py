@@ -5,13 +5,11 @@ from typing import Any
 
 from django.db.models import Aggregate, Max, QuerySet, Sum
 
-from analytics.figures import MEASURED, NO_QUANTILES, SUMMED, Figures, Quantiles, merged
+from analytics.figures import GREATEST, MEASURED, NO_QUANTILES, SUMMED, Figures, Quantiles, merged
 from analytics.models import Rollup
 
 PREFIX = "all_"
 """An aggregate may not have a field's name."""
-
-GREATEST = ("peak_players", "peak_streams", "keyframe_interval_max")
 
 MANY = 2000
 """Rows that are read at a time."""

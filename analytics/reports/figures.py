@@ -12,7 +12,8 @@ from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
-from analytics.figures import GOP_COUNTS, H_MS, MEASURED, NO_QUANTILES, Figures, Quantiles, merged
+from analytics.figures import H_MS, MEASURED, NO_QUANTILES, Figures, Quantiles, merged
+from analytics.metrics import GOP_BINS
 from analytics.models import PACKED, Rollup
 from analytics.reports import document, peaks
 from analytics.reports.periods import Period
@@ -127,7 +128,7 @@ def raw(gathered: Gathered) -> document.Figures:
         "p50": of.video_kbps_p50,
         "p95": of.video_kbps_p95,
         "cv": of.cv,
-        "gop": {name: 100 * getattr(of, name) / counted for name in GOP_COUNTS} if counted else {},
+        "gop": {name: 100 * getattr(of, name) / counted for name in GOP_BINS} if counted else {},
         "keyframe_interval_max": of.keyframe_interval_max,
         "accepted": of.accepted,
         "refused": of.refused,

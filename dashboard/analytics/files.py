@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 
-from analytics.figures import DERIVED, SUMMED, Figures
+from analytics.figures import DERIVED, GREATEST, SUMMED, Figures
 from analytics.models import FIGURES, IDENTITY, Rollup
 from dashboard import exports
 from dashboard.analytics.broadcasts import MOST_IN_FILE, Broadcast, broadcasts
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ROLLUP_COLUMNS = (*IDENTITY, *FIGURES, *DERIVED, "metric_version")
 MERGED = (
     *SUMMED,
-    *("peak_players", "peak_streams", "keyframe_interval_max"),
+    *GREATEST,
     *("video_kbps_mean", "video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
     *DERIVED,
 )
