@@ -9,19 +9,20 @@ or as it is. SQLite has one writer, whom encoders wait for, so who stages rows t
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
+from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
 from analytics.histograms import pack
 from analytics.locks import LockLost
-from analytics.models import IDENTITY, METRIC_VERSION, Grain, Rollup
-from analytics.tables import figures_file
+from analytics.models import IDENTITY, METRIC_VERSION, Dimension, Grain, Partition, Rollup
+from analytics.tables import RENAMED, figures_file, moment
 from ingest.models import Stream
 
 BATCH = 1000
@@ -34,7 +35,8 @@ Row = tuple[object, ...]
 
 
 def load(lake: Path, grain: Grain, start: datetime, still_ours: Callable[[], bool]) -> int:
-    """Makes the database's rows of an hour or a day equal to the lake's; how many there are.
+    """Makes the database's rows of an hour or a day equal to the lake's; how many there are. Of an hour these are the
+    dimensions of HOURS_IN_DATABASE, and the ledger notes which others are in the lake alone.
 
     Raises LockLost if `still_ours` says, within the transaction that changes them, that another has taken the work up.
     After it and any other error, such as DatabaseError and OSError, they are as they were. It begins a transaction of
@@ -65,6 +67,9 @@ def _replace(grain: Grain, start: datetime, still_ours: Callable[[], bool]) -> N
     with connection.cursor() as cursor:
         cursor.execute(UPSERT.format(differs=DATABASES[connection.vendor].differs))
         cursor.execute(DELETE, [grain, connection.ops.adapt_datetimefield_value(start)])
+    if grain == Grain.HOUR:
+        others = [dimension for dimension in Dimension if dimension not in settings.HOURS_IN_DATABASE]
+        Partition.objects.filter(grain=grain, start=start).update(lake_only=",".join(others))
 
 
 # From Parquet ------------------------------------------------------------
@@ -74,24 +79,24 @@ def _read(file: Path, grain: Grain) -> Iterator[list[Row]]:
     """The rows as the database takes them, with the values of COLUMNS."""
     of_all: dict[str, object] = {"grain": str(grain), "metric_version": METRIC_VERSION}
     read = [field for field in FIELDS if field not in of_all]
-    if file.exists():
-        with pq.ParquetFile(file) as parquet:
-            for batch in parquet.iter_batches(BATCH, columns=[RENAMED.get(field, field) for field in read]):
-                values: dict[str, Iterable[object]] = {
-                    field: repeat(value, batch.num_rows) for field, value in of_all.items()
-                }
-                for field in read:
-                    column = batch.column(RENAMED.get(field, field)).to_pylist()
-                    values[field] = CONVERTERS[field](column) if field in CONVERTERS else column
-                yield list(zip(*(values[field] for field in FIELDS), strict=True))
+    if not file.exists():
+        return
+    wanted = ds.field("dimension").isin(settings.HOURS_IN_DATABASE) if grain == Grain.HOUR else None
+    columns = [RENAMED.get(field, field) for field in read]
+    batches = ds.dataset(str(file), format="parquet").to_batches(
+        columns=columns, filter=wanted, batch_size=BATCH, batch_readahead=1, use_threads=False
+    )
+    for batch in batches:
+        values: dict[str, Iterable[object]] = {field: repeat(value, batch.num_rows) for field, value in of_all.items()}
+        for field in read:
+            column = batch.column(RENAMED.get(field, field)).to_pylist()
+            values[field] = CONVERTERS[field](column) if field in CONVERTERS else column
+        yield list(zip(*(values[field] for field in FIELDS), strict=True))
 
 
 def _times(column: list[int | None]) -> list[object]:
     """Of microseconds since the Unix epoch."""
-    return [
-        None if us is None else connection.ops.adapt_datetimefield_value(EPOCH + timedelta(microseconds=us))
-        for us in column
-    ]
+    return [None if us is None else connection.ops.adapt_datetimefield_value(moment(us)) for us in column]
 
 
 def _maps(column: list[list[tuple[str, int]]]) -> list[object]:
@@ -113,11 +118,6 @@ def _some(column: list[bytes | None]) -> list[object]:
     return [sketch or b"" for sketch in column]
 
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-RENAMED = {"start": "start_us", "peak_at": "peak_at_us"}
-"""Fields of Rollup that have another name in Parquet;"""
-
 CONVERTERS: dict[str, Callable[[list[Any]], list[object]]] = {
     "start": _times,
     "peak_at": _times,
@@ -127,7 +127,7 @@ CONVERTERS: dict[str, Callable[[list[Any]], list[object]]] = {
     "video_histogram": _packed,
     "players_sketch": _some,
 }
-"""and those whose values have another form. All others go through as they are."""
+"""Fields whose values have another form in Parquet. All others go through as they are."""
 
 
 # To the database ------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Where figures are in the lake: `LAKE/rollups/TABLE/v=METRIC_VERSION/dt=YYYY-MM-DD/hr=HH`, a day's without hr."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from analytics.models import METRIC_VERSION
@@ -15,23 +15,32 @@ DAY = "day"
 OF_HOURS = (SESSION_HOURS, HOUR)
 """What is published of an hour; a Grain's value is the name of its rollups' table."""
 
+RENAMED = {"start": "start_us", "peak_at": "peak_at_us"}
+"""Fields of Rollup that have another name there: microseconds since the Unix epoch."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 FIGURES = "figures.parquet"
 """The one file of what is published of an hour or a day."""
 
 
-def table_folder(lake: Path, table: str) -> Path:
-    return lake / "rollups" / table / f"v={METRIC_VERSION}"
+def moment(us: int) -> datetime:
+    return EPOCH + timedelta(microseconds=us)
 
 
-def day_folder(lake: Path, table: str, start: datetime) -> Path:
-    return table_folder(lake, table) / f"dt={start:%Y-%m-%d}"
+def table_folder(lake: Path, table: str, version: int = METRIC_VERSION) -> Path:
+    return lake / "rollups" / table / f"v={version}"
 
 
-def partition_folder(lake: Path, table: str, start: datetime) -> Path:
+def day_folder(lake: Path, table: str, start: datetime, version: int = METRIC_VERSION) -> Path:
+    return table_folder(lake, table, version) / f"dt={start:%Y-%m-%d}"
+
+
+def partition_folder(lake: Path, table: str, start: datetime, version: int = METRIC_VERSION) -> Path:
     """Of an hour, or of a day."""
-    day = day_folder(lake, table, start)
+    day = day_folder(lake, table, start, version)
     return day if table == DAY else day / f"hr={start:%H}"
 
 
-def figures_file(lake: Path, table: str, start: datetime) -> Path:
-    return partition_folder(lake, table, start) / FIGURES
+def figures_file(lake: Path, table: str, start: datetime, version: int = METRIC_VERSION) -> Path:
+    return partition_folder(lake, table, start, version) / FIGURES

@@ -119,6 +119,14 @@ def choice(name: str, default: str, known: Collection[str]) -> str:
     raise ImproperlyConfigured(f"{name} is {found!r}: expected one of {', '.join(known)}.")
 
 
+def some(name: str, known: Collection[str]) -> list[str]:
+    """Some of a few words, in their order, however they are capitalised; all of them when it is unset or empty."""
+    found = [word.lower() for word in words(name)]
+    if strange := next((word for word in found if word not in known), ""):
+        raise ImproperlyConfigured(f"{name} has {strange!r}: expected some of {', '.join(known)}.")
+    return [word for word in known if word in found or not found]
+
+
 def words(name: str, default: str = "") -> list[str]:
     """A list, separated by commas or blanks."""
     return text(name, default).replace(",", " ").split()

@@ -287,6 +287,8 @@ LAKE_DIR = env.path("RTMPWEB_LAKE", DATA_DIR / "lake")
 KEEP_SAMPLES_DAYS = env.integer("RTMPWEB_KEEP_SAMPLES_DAYS", 30, 0, 36_500)
 KEEP_MINUTES_DAYS = env.integer("RTMPWEB_KEEP_MINUTES_DAYS", 90, 0, 36_500)
 KEEP_HOURS_DAYS = env.integer("RTMPWEB_KEEP_HOURS_DAYS", 400, 0, 36_500)
+HOURS_IN_DATABASE = env.some("RTMPWEB_HOURS_IN_DATABASE", ("stream", "key", "app", "encoder", "node", "broadcast"))
+"""Dimensions whose hours are loaded into the database; those of the others are in the lake alone."""
 KEEP_DAYS_DAYS = env.integer("RTMPWEB_KEEP_DAYS_DAYS", 0, 0, 36_500)
 KEEP_REPORTS_DAYS = env.integer("RTMPWEB_KEEP_REPORTS_DAYS", 400, 0, 36_500)
 SPARK_MASTER = env.spark("SPARK_MASTER", *env.MASTER)

@@ -31,6 +31,9 @@ FEW_ROWS = 20_000
 them and to look at what came of each part than to do them in one.
 """
 
+ROWS_TOGETHER = 500
+"""Of a file, in a row group: rows are in order, so who looks for one stream reads these, not the hour."""
+
 SUITED = {
     "spark.sql.codegen.wholeStage": ("false", "true"),
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
@@ -159,7 +162,7 @@ def _write(frame: DataFrame, table: str, starts: Sequence[datetime], out: Path) 
         if own.num_rows:
             file = figures_file(out, table, start)
             file.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(own, file, compression="zstd")
+            pq.write_table(own, file, compression="zstd", row_group_size=ROWS_TOGETHER)
 
 
 def _read(file: Path, columns: Sequence[str]) -> pa.Table | None:

@@ -35,6 +35,13 @@ class Partition(models.Model):
     files = models.PositiveIntegerField(default=0)
     rows_read = models.BigIntegerField(default=0)
     rows_written = models.BigIntegerField(default=0)
+    lake_only = models.CharField(
+        max_length=60,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Dimensions whose rows are in the lake alone, not in the database.",
+    )
     damaged_files = models.PositiveIntegerField(
         default=0, db_default=0, help_text="Files that could not be read and were set aside: it lacks what they held."
     )

@@ -1,7 +1,7 @@
 """The lake's minutes, where a report needs them finer than an hour: they are kept for a shorter time than hours."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,8 +9,6 @@ from analytics.tables import PARTIALS, partition_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def minutes(lake: Path, hour: datetime, columns: Sequence[str], path: str = "") -> "pa.Table | None":
@@ -24,7 +22,3 @@ def minutes(lake: Path, hour: datetime, columns: Sequence[str], path: str = "") 
     filters = [("app", "=", app), ("name", "=", name)] if path else None
     # Partitioning is left out: the folders' names say no more than the rows.
     return pq.ParquetDataset(list(map(str, files)), filters=filters, partitioning=None).read(list(columns))
-
-
-def moment(minute_us: int) -> datetime:
-    return EPOCH + timedelta(microseconds=minute_us)

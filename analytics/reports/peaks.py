@@ -15,7 +15,8 @@ from django.db.models import QuerySet
 
 from analytics.figures import Figures
 from analytics.models import Rollup
-from analytics.reports.minutes import minutes, moment
+from analytics.reports.minutes import minutes
+from analytics.tables import moment
 
 
 class Peak(NamedTuple):

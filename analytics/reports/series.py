@@ -7,8 +7,9 @@ from pathlib import Path
 
 from analytics.models import Rollup
 from analytics.reports.document import Chart, Tick
-from analytics.reports.minutes import minutes, moment
+from analytics.reports.minutes import minutes
 from analytics.reports.periods import DAY, HOUR, Period, midnight
+from analytics.tables import moment
 
 MINUTE = timedelta(minutes=1)
 BY_MINUTE = 6 * HOUR
