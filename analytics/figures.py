@@ -24,6 +24,12 @@ Quantiles = tuple[float | None, float | None, float | None]
 
 NO_QUANTILES: Quantiles = (None, None, None)
 
+Part = tuple[Any, ...]
+"""A row's MEASURED."""
+
+Sums = dict[str, Any]
+"""What rows add up to, by SUMMED, and the most that they have, by GREATEST; null of none."""
+
 
 def _share(part: float, whole: float) -> float | None:
     """In per cent."""
@@ -246,6 +252,9 @@ class Figures:
 SUMMED = tuple(each.name for each in fields(Figures) if each.type is int and not each.name.startswith("peak_"))
 """Fields that merge by sum."""
 
+GREATEST = ("peak_players", "peak_streams", "keyframe_interval_max")
+"""Fields of which the greatest counts."""
+
 GOP_COUNTS = tuple(name for name in SUMMED if name.startswith("gop_"))
 
 DERIVED = (
@@ -276,6 +285,15 @@ MEASURED = (
     *("video_kbps_min", "video_kbps_max"),
 )
 """Of a rollup with samples: what percentiles of several are merged from."""
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """One that counts as much as these, but has no percentiles of its own: others have to come to it."""
+    from analytics.histograms import added
+
+    least = min((part[4] for part in parts if part[4] is not None), default=None)
+    most = max((part[5] for part in parts if part[5] is not None), default=None)
+    return (added(bytes(part[0]) for part in parts), *NO_QUANTILES, least, most)
 
 
 def merged(parts: Iterable[Sequence[Any]]) -> Quantiles:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 RATIO = 1.02
@@ -64,6 +65,29 @@ def pack(histogram: Iterable[dict[str, Any]]) -> bytes:
     import numpy as np
 
     return np.array([(each["bucket"], each["count"]) for each in histogram], PACKED).tobytes()
+
+
+def packed(histograms: "pa.ListArray[Any]") -> list[bytes]:
+    """The same of a column of them, as the lake has it."""
+    import numpy as np
+
+    flat = histograms.flatten()
+    every = np.empty(len(flat), PACKED)
+    for name in every.dtype.names or ():
+        every[name] = flat.field(name).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(histograms.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
+    return [part.tobytes() for part in np.split(every, ends[:-1])] if len(histograms) else []
+
+
+def added(parts: Iterable[bytes]) -> bytes:
+    """One of several, as packed as they are."""
+    import numpy as np
+
+    together = np.frombuffer(b"".join(parts), PACKED)
+    found, places = np.unique(together["bucket"], return_inverse=True)
+    sums = np.empty(len(found), PACKED)
+    sums["bucket"], sums["count"] = found, np.bincount(places, weights=together["count"], minlength=len(found))
+    return sums.tobytes()
 
 
 def quantiles(

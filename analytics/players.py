@@ -3,42 +3,50 @@
 They are Apache DataSketches', made by Spark. What several estimate together is as good as what one does (ERROR).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-
-from django.db.models import Q, QuerySet
+from typing import Any
 
 from analytics import ledger
 from analytics.metrics import SKETCH_BITS
-from analytics.models import METRIC_VERSION, Grain, Partition, Rollup
+from analytics.models import METRIC_VERSION, Grain, Partition
+from analytics.rollups import Rollups
 
 ERROR = "a standard deviation of 1.6\u00a0%"
 """Of what is estimated: 1.04 / sqrt(2^SKETCH_BITS)."""
 
 WORDS = f"exact up to some hundred, then estimated, with {ERROR}"
 
+FIELDS = ("start", "unique_players", "players_sketch")
+
 MOST = 5000
 """Sketches that are united at most, of up to 4 KB each: a stream's days of 13 years, a month of 160 applications."""
 
-MANY = 500
-"""That are in memory at once."""
 
-
-def distinct(rows: QuerySet[Rollup], since: datetime, until: datetime) -> int | None:
-    """How many began to play within since <= hour < until: of `rows`, which are of whatever grain and time.
+def distinct(rows: Rollups, since: datetime, until: datetime) -> int | None:
+    """How many began to play within since <= hour < until: of what `rows` are of, at whatever grain and time.
 
     Read are the days that are whole within it and as their hours are now, and besides them hours. None where players
     can't be told apart, where an earlier version left no sketch of them, and where it were more than MOST.
     """
+    known, sketches = False, []
+    for row in _rows(rows, since, until):
+        if row["unique_players"] is None:
+            continue
+        known = True
+        if row["unique_players"]:
+            sketches.append(bytes(row["players_sketch"] or b""))
+        if len(sketches) > MOST:
+            return None
+    return united(sketches) if known and all(sketches) else None
+
+
+def _rows(rows: Rollups, since: datetime, until: datetime) -> Iterator[dict[str, Any]]:
     days = _days(since, until)
-    parts = Q(grain=Grain.DAY, start__in=days)
+    if days:
+        yield from (row for row in rows.over(Grain.DAY, since, until).values(*FIELDS) if row["start"] in days)
     for first, end in _besides(days, since, until):
-        parts |= Q(grain=Grain.HOUR, start__gte=first, start__lt=end)
-    found = rows.filter(parts, unique_players__isnull=False).order_by()
-    some = found.filter(unique_players__gt=0)
-    if not found.exists() or some.filter(players_sketch=b"").exists() or some[: MOST + 1].count() > MOST:
-        return None
-    return united(map(bytes, some.values_list("players_sketch", flat=True).iterator(MANY)))
+        yield from rows.over(Grain.HOUR, first, end).values(*FIELDS)
 
 
 def united(sketches: Iterable[bytes]) -> int:

@@ -3,18 +3,20 @@
 Sessions say that one has ended, and when; its rollups say by which value they know it, and from when it is counted.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 
-from django.db.models import Max, Min, Q, QuerySet
+from django.db.models import Q
 
-from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, ReportPlan, Rollup
+from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, ReportPlan
 from analytics.reports import periods
 from analytics.reports.periods import HOUR, Period
 from analytics.reports.scopes import Scope
+from analytics.rollups import Rollups
 from ingest.models import Session
 
 GAP = timedelta(seconds=300)
@@ -47,8 +49,8 @@ class Broadcast:
 
     def counted(self, zone: str) -> tuple[Period, Scope] | None:
         """What its report is made of; None while none of its hours was computed."""
-        rows = _rows(self.app, self.name).filter(start__gte=self.since - SLACK - HOUR, start__lt=self.until + SLACK)
-        for value in sorted(set(rows.values_list("value", flat=True))):
+        rows = _rows(self.app, self.name, self.since - SLACK - HOUR, self.until + SLACK)
+        for value in sorted({row["value"] for row in rows.values("start", "value")}):
             begins = datetime.fromisoformat(value)
             if self.since - SLACK <= begins <= self.until:
                 period = Period(
@@ -94,14 +96,16 @@ def _chains(
 
 def before(period: Period, scope: Scope) -> tuple[Period, Scope] | None:
     """The stream's broadcast before one; None if there is none in LONGEST."""
-    rows = _rows(scope.app, scope.name).filter(start__gte=period.first_hour - LONGEST, start__lte=period.first_hour)
-    former = rows.filter(value__lt=scope.value).aggregate(value=Max("value"))["value"]
+    rows = _rows(scope.app, scope.name, period.first_hour - LONGEST, period.first_hour + HOUR)
+    hours: dict[str, list[datetime]] = defaultdict(list)
+    for row in rows.values("start", "value"):
+        hours[row["value"]].append(row["start"])
+    former = max((value for value in hours if value < scope.value), default=None)
     if former is None:
         return None
-    hours = rows.filter(value=former).aggregate(first=Min("start"), last=Max("start"))
-    counted = Period(period.kind, hours["first"], hours["last"] + HOUR, period.zone)
+    counted = Period(period.kind, hours[former][0], hours[former][-1] + HOUR, period.zone)
     return counted, Scope(scope.app, scope.name, former)
 
 
-def _rows(app: str, name: str) -> QuerySet[Rollup]:
-    return Rollup.objects.filter(grain=Grain.HOUR, dimension=Dimension.BROADCAST, app=app, name=name)
+def _rows(app: str, name: str, since: datetime, until: datetime) -> Rollups:
+    return Rollups(Dimension.BROADCAST, Grain.HOUR, since, until, app=app, name=name)

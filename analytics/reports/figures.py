@@ -1,36 +1,35 @@
 """What a report counts: the figures of its period, of all its streams and of each, from the hours' rollups.
 
-Sums are made by the database; percentiles are merged from the hours' histograms, stream by stream.
+Sums are made where the hours are, by the database or of the lake's files; percentiles are merged from the hours'
+histograms, stream by stream.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from django.db.models import Q, QuerySet, Sum
-
 from analytics import players
-from analytics.figures import GOP_COUNTS, H_MS, MEASURED, NO_QUANTILES, Figures, Quantiles, merged
-from analytics.models import PACKED, Rollup
+from analytics.figures import GOP_COUNTS, H_MS, NO_QUANTILES, Figures
+from analytics.models import Rollup
 from analytics.reports import document, peaks
 from analytics.reports.periods import Period
 from analytics.reports.scopes import Scope
-from analytics.summing import MANY, aggregates, figures_of_sums, quantiles_of
-
-COUNTERS = ("refusals", "end_reasons")
+from analytics.rollups import Rollups
+from analytics.summing import figures_of_sums
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """`streams`: {app/name: its figures}, by name; only those that were seen in the period, if only refused."""
+    """`streams`: {app/name: its figures}, by name; only those that were seen in the period, if only refused. `lacking`:
+    sentences on hours that could not be read.
+    """
 
     period: Period
     scope: Scope
     together: Figures
     streams: dict[str, Figures]
+    lacking: Sequence[str] = ()
 
     @property
     def on_air(self) -> dict[str, Figures]:
@@ -39,67 +38,38 @@ class Gathered:
 
 
 def gather(period: Period, scope: Scope, lake: Path) -> Gathered:
-    streams = dict(_by_stream(scope.streams(period)))
-    if scope.name:
-        together = streams.get(scope.text, Figures())
-    else:
-        together = peaks.across_apps(_summed(scope.together(period)), scope.together(period), lake)
+    each = scope.streams(period)
+    whole = each if scope.name else scope.together(period)
+    streams = dict(_by_stream(each))
+    together = streams.get(scope.text, Figures()) if scope.name else peaks.across_apps(_summed(whole), whole, lake)
     if not scope.app:
         together = replace(together, **_attempts(scope.nodes(period)))
-    unique = players.distinct(scope.rows_together, period.first_hour, period.end_hour)
+    unique = players.distinct(whole, period.first_hour, period.end_hour)
     together = replace(together, unique_players=unique)
-    return Gathered(period, scope, together, streams)
+    lacking = dict.fromkeys(filter(None, (each.lacking, whole.lacking)))
+    return Gathered(period, scope, together, streams, [*lacking])
 
 
-def _by_stream(rows: QuerySet[Rollup]) -> Iterator[tuple[str, Figures]]:
-    quantiles = dict(_quantiles_by_stream(rows))
-    counters = _counters_by_stream(rows)
-    for sums in rows.order_by("app", "name").values("app", "name").annotate(**aggregates()):
-        path = f"{sums['app']}/{sums['name']}"
-        yield path, figures_of_sums(sums, quantiles.get(path, NO_QUANTILES), **counters.get(path, {}))
+def _by_stream(rows: Rollups) -> Iterator[tuple[str, Figures]]:
+    quantiles, counters = dict(rows.quantiles("app", "name")), rows.counters("app", "name")
+    for key, sums in sorted(rows.sums("app", "name").items()):
+        yield "/".join(key), figures_of_sums(sums, quantiles.get(key, NO_QUANTILES), **counters.get(key, {}))
 
 
-def _summed(rows: QuerySet[Rollup]) -> Figures:
-    counters: dict[str, Counter[str]] = {name: Counter() for name in COUNTERS}
-    for row in _counted(rows):
-        for name in COUNTERS:
-            counters[name].update(row[name])
-    return figures_of_sums(rows.aggregate(**aggregates()), quantiles_of(rows), **counters)
+def _summed(rows: Rollups) -> Figures:
+    quantiles = dict(rows.quantiles()).get((), NO_QUANTILES)
+    return figures_of_sums(rows.sums()[()], quantiles, **rows.counters().get((), {}))
 
 
-def _attempts(nodes: QuerySet[Rollup]) -> dict[str, Any]:
+def _attempts(nodes: Rollups) -> dict[str, Any]:
     """All attempts to publish: those at an application that there is not are no application's."""
-    refusals: Counter[str] = Counter()
-    for row in nodes.filter(refused__gt=0).values_list("refusals", flat=True).iterator(MANY):
-        refusals.update(row)
-    sums = nodes.aggregate(accepted=Sum("accepted"), refused=Sum("refused"))
-    return {name: count or 0 for name, count in sums.items()} | {"refusals": dict(refusals)}
-
-
-def _counted(rows: QuerySet[Rollup]) -> Iterator[dict[str, Any]]:
-    found = rows.filter(Q(refused__gt=0) | Q(ends__gt=0)).order_by("app", "name")
-    yield from found.values("app", "name", *COUNTERS).iterator(MANY)
-
-
-def _counters_by_stream(rows: QuerySet[Rollup]) -> dict[str, dict[str, Counter[str]]]:
-    found: dict[str, dict[str, Counter[str]]] = {}
-    for row in _counted(rows):
-        counters = found.setdefault(f"{row['app']}/{row['name']}", {name: Counter() for name in COUNTERS})
-        for name in COUNTERS:
-            counters[name].update(row[name])
-    return found
-
-
-def _quantiles_by_stream(rows: QuerySet[Rollup]) -> Iterator[tuple[str, Quantiles]]:
-    found = rows.filter(samples__gt=0).order_by("app", "name").values_list("app", "name", *MEASURED).iterator(MANY)
-    for (app, name), parts in groupby(found, key=lambda row: row[:2]):
-        yield f"{app}/{name}", merged(measured for _, _, *measured in parts)
+    sums, counters = nodes.sums()[()], nodes.counters().get((), {})
+    return {name: int(sums[name] or 0) for name in ("accepted", "refused")} | {"refusals": counters.get("refusals", {})}
 
 
 def hours(period: Period, scope: Scope, path: str) -> list[Rollup]:
     """A stream's hours, in order."""
-    app, _, name = path.partition("/")
-    return list(scope.streams(period).filter(app=app, name=name).defer(*PACKED).order_by("start"))
+    return list((scope if scope.name else Scope.of(path)).streams(period).rows())
 
 
 def raw(gathered: Gathered) -> document.Figures:

@@ -75,7 +75,7 @@ def make(
         "made_at": now.isoformat(),
         "made_words": periods.clock_words(now, period.zone),
         "lede": lede.lede(period, raw, then, found, worst, is_whole=_missing(completeness) == 0),
-        "notes": _notes(period, completeness, has_media=bool(gathered.on_air)),
+        "notes": [*_notes(period, completeness, has_media=bool(gathered.on_air)), *gathered.lacking],
         "tiles": tiles.tiles(tiles.HEAD, raw, then, called),
         "more": tiles.tiles(tiles.MORE, raw, then, called),
         "findings": findings.findings(found, gathered.together, gathered.streams),

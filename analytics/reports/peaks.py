@@ -11,11 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from django.db.models import QuerySet
-
 from analytics.figures import Figures
-from analytics.models import Rollup
 from analytics.reports.minutes import minutes
+from analytics.rollups import Rollups
 from analytics.tables import moment
 
 
@@ -24,11 +22,11 @@ class Peak(NamedTuple):
     at: datetime | None = None
 
 
-def across_apps(figures: Figures, rows: QuerySet[Rollup], lake: Path) -> Figures:
+def across_apps(figures: Figures, rows: Rollups, lake: Path) -> Figures:
     """The figures with the peaks of all the applications together. `rows`: their hours, one for each application."""
     players: dict[datetime, list[Peak]] = defaultdict(list)
     streams: dict[datetime, list[Peak]] = defaultdict(list)
-    for row in rows.order_by("start").values("start", "peak_players", "peak_at", "peak_streams"):
+    for row in rows.values("start", "peak_players", "peak_at", "peak_streams"):
         players[row["start"]].append(Peak(row["peak_players"], row["peak_at"]))
         streams[row["start"]].append(Peak(row["peak_streams"]))
     most = _greatest(players, lake, "players")

@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 
 from analytics.models import Dimension, Grain, Rollup
 from analytics.reports.periods import Period
+from analytics.rollups import Rollups
 from ingest.models import Application, Stream
 
 
@@ -47,34 +48,17 @@ class Scope:
             return self.text
         return f"All streams of {self.app}" if self.app else "All streams"
 
-    def streams(self, period: Period) -> QuerySet[Rollup]:
+    def streams(self, period: Period) -> Rollups:
         """The hours of each of its streams."""
-        return _hours(self._streams, period)
+        return self._hours(period, Dimension.BROADCAST if self.value else Dimension.STREAM)
 
-    def together(self, period: Period) -> QuerySet[Rollup]:
+    def together(self, period: Period) -> Rollups:
         """The hours of all its streams together: one row an hour, of several applications one each."""
-        return _hours(self.rows_together, period)
+        return self.streams(period) if self.name else self._hours(period, Dimension.APP)
 
-    def nodes(self, period: Period) -> QuerySet[Rollup]:
+    def nodes(self, period: Period) -> Rollups:
         """The hours of each node: what happened at all."""
-        return _hours(_of(Dimension.NODE), period)
-
-    @property
-    def rows_together(self) -> QuerySet[Rollup]:
-        """The same of whatever time, and days."""
-        if self.name:
-            return self._streams
-        rows = _of(Dimension.APP)
-        return rows.filter(app=self.app) if self.app else rows
-
-    @property
-    def _streams(self) -> QuerySet[Rollup]:
-        if self.value:
-            return _of(Dimension.BROADCAST).filter(app=self.app, name=self.name, value=self.value)
-        rows = _of(Dimension.STREAM)
-        if self.app:
-            rows = rows.filter(app=self.app)
-        return rows.filter(name=self.name) if self.name else rows
+        return Rollups(Dimension.NODE, Grain.HOUR, period.first_hour, period.end_hour)
 
     def _there(self) -> "QuerySet[Stream] | QuerySet[Application]":
         if self.name:
@@ -83,12 +67,15 @@ class Scope:
 
     def _measured(self) -> QuerySet[Rollup]:
         dimension = Dimension.STREAM if self.name else Dimension.APP
-        return Rollup.objects.filter(dimension=dimension, grain=Grain.HOUR, app=self.app, name=self.name)
+        return Rollup.objects.filter(dimension=dimension, grain__in=Grain.values, app=self.app, name=self.name)
 
-
-def _of(dimension: Dimension) -> QuerySet[Rollup]:
-    return Rollup.objects.filter(dimension=dimension)
-
-
-def _hours(rows: QuerySet[Rollup], period: Period) -> QuerySet[Rollup]:
-    return rows.filter(grain=Grain.HOUR, start__gte=period.first_hour, start__lt=period.end_hour)
+    def _hours(self, period: Period, dimension: Dimension) -> Rollups:
+        return Rollups(
+            dimension,
+            Grain.HOUR,
+            period.first_hour,
+            period.end_hour,
+            app=self.app or None,
+            name=self.name or None,
+            values=[self.value] if self.value else None,
+        )

@@ -3,14 +3,15 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
 
-from django.db.models import Max
 from django.utils.dateparse import parse_datetime
 
-from analytics.figures import MEASURED, Figures, merged
-from analytics.models import Dimension, Report, ReportPlan, Rollup
-from analytics.summing import aggregates, figures_of_sums
+from analytics.figures import Figures, Part, Sums, merged
+from analytics.ledger import DAY, HOUR, day_of
+from analytics.models import Dimension, Grain, Report, ReportPlan
+from analytics.rollups import Rollups, hours_in_lake
+from analytics.summing import added, figures_of_sums
 from dashboard.analytics.periods import Period
 
 MOST = 50
@@ -30,14 +31,25 @@ class Broadcast:
 
 def broadcasts(app: str, name: str, period: Period, most: int = MOST) -> list[Broadcast]:
     """Those that were on air in it, newest first, with their figures from begin to end."""
-    rows = Rollup.objects.filter(dimension=Dimension.BROADCAST, grain=period.grain, app=app, name=name)
-    seen = rows.filter(start__gte=period.since, start__lt=period.until).order_by().values("value")
-    begins = [row["value"] for row in seen.annotate(last=Max("start")).order_by("-last", "-value")[:most]]
-    own = rows.filter(value__in=begins).order_by()
-    parts: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for value, *measured in own.filter(samples__gt=0).values_list("value", *MEASURED):
-        parts[value].append(tuple(measured))
-    sums = {row["value"]: row for row in own.values("value").annotate(**aggregates())}
+    own = partial(Rollups, Dimension.BROADCAST, app=app, name=name)
+    since, until, beyond = period.since, period.until, period.grain
+    if period.grain == Grain.HOUR and hours_in_lake(Dimension.BROADCAST, None, None).exists():
+        # What they have before and after its days is taken from days: one that goes on for months has many files.
+        since, until, beyond = day_of(since), day_of(until - HOUR) + DAY, Grain.DAY
+    around = own(period.grain, since, until)
+    last: dict[str, datetime] = {}
+    for row in around.values("start", "value"):
+        if period.since <= row["start"] < period.until:
+            last[row["value"]] = row["start"]
+    begins = sorted(last, key=lambda value: (last[value], value), reverse=True)[:most]
+    parts: dict[str, list[Part]] = defaultdict(list)
+    sums: dict[str, Sums] = {}
+    before, after = own(beyond, None, since, values=begins), own(beyond, until, None, values=begins)
+    for rows in (around, before, after) if begins else ():
+        for (value,), some in rows.parts("value").items():
+            parts[value] += some
+        for (value,), more in rows.sums("value").items():
+            sums[value] = added(sums[value], more) if value in sums else more
     reports = _reports(f"{app}/{name}")
     found = []
     for value in begins:

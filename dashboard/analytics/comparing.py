@@ -3,7 +3,6 @@
 The database sums; percentiles, which it can't merge, are merged for the rows that are shown.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -11,11 +10,10 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
-
-from analytics.figures import MEASURED, Figures, merged
-from analytics.models import Dimension, Grain, Rollup
-from analytics.summing import PREFIX, aggregates, figures_of_sums
+from analytics.figures import NO_QUANTILES, Figures, Sums
+from analytics.models import Dimension, Grain
+from analytics.rollups import Rollups
+from analytics.summing import figures_of_sums
 from dashboard.analytics.columns import COMPARED, Column
 from dashboard.analytics.periods import Period
 from ingest.models import StreamKey
@@ -94,31 +92,37 @@ class Comparison:
             tuple(picks)[:MOST_CHOSEN],
         )
 
-    def _rollups(self, period: Period, lines: Sequence[Line] | None = None) -> QuerySet[Rollup]:
+    def _rollups(self, period: Period, lines: Sequence[Line] | None = None) -> Rollups:
         """`lines`: of these alone, and of others that share a value with one, such as those without a key."""
-        rows = Rollup.objects.filter(dimension=self.dimension, grain=period.grain)
-        if lines is not None:
-            rows = rows.filter(value__in={line.value for line in lines})
-        return rows.filter(start__gte=period.since, start__lt=period.until).order_by()
+        values = None if lines is None else {line.value for line in lines}
+        return Rollups(self.dimension, period.grain, period.since, period.until, values=values)
+
+    @cached_property
+    def _all(self) -> Rollups:
+        return self._rollups(self.period)
+
+    @property
+    def lacking(self) -> str:
+        """A sentence on what of its time could not be read; "" if nothing is lacking."""
+        return self._all.lacking
 
     @cached_property
     def lines(self) -> list[Line]:
         """All of them, sorted, as yet without percentiles. Without a value, last."""
-        groups = self._rollups(self.period).values("app", "name", "value").annotate(**aggregates())
-        found = list(groups.order_by(f"-{PREFIX}live_ms", "app", "name", "value")[:MOST])
-        labels = key_labels(row["value"] for row in found) if self.dimension == Dimension.KEY else {}
-        lines = [self._line(row, labels) for row in found]
+        found = self._all.sums("app", "name", "value", longest_live=MOST)
+        labels = key_labels(value for _, _, value in found) if self.dimension == Dimension.KEY else {}
+        lines = [self._line(identity, sums, labels) for identity, sums in found.items()]
         column = self.column
         known = [line for line in lines if column.value(line.figures) is not None]
         unknown = [line for line in lines if column.value(line.figures) is None]
         known.sort(key=lambda line: column.value(line.figures) or 0, reverse=self.is_descending)
         return known + unknown
 
-    def _line(self, row: Mapping[str, Any], labels: Mapping[str, str]) -> Line:
-        value = row["value"]
+    def _line(self, identity: tuple[str, ...], sums: Sums, labels: Mapping[str, str]) -> Line:
+        app, name, value = identity
         label = labels.get(value, value or "Not known")
-        stream = f"{row['app']}/{row['name']}" if self.dimension == Dimension.KEY else ""
-        return Line(value, (row["app"], row["name"], value), label, stream, figures_of_sums(row))
+        stream = f"{app}/{name}" if self.dimension == Dimension.KEY else ""
+        return Line(value, (app, name, value), label, stream, figures_of_sums(sums))
 
     @property
     def column(self) -> Column:
@@ -152,11 +156,9 @@ class Comparison:
             yield from self._with_quantiles(self.lines[first : first + PAGE_ROWS])
 
     def _with_quantiles(self, lines: Sequence[Line]) -> list[Line]:
-        parts: dict[Identity, list[tuple[Any, ...]]] = defaultdict(list)
-        rows = self._rollups(self.period, lines).filter(samples__gt=0)
-        for app, name, value, *measured in rows.values_list("app", "name", "value", *MEASURED).iterator(500):
-            parts[app, name, value].append(tuple(measured))
-        return [replace(line, figures=replace(line.figures, quantiles=merged(parts[line.identity]))) for line in lines]
+        found = dict(self._rollups(self.period, lines).quantiles("app", "name", "value"))
+        of = {line.identity: found.get(line.identity, NO_QUANTILES) for line in lines}
+        return [replace(line, figures=replace(line.figures, quantiles=of[line.identity])) for line in lines]
 
     @cached_property
     def chosen(self) -> list[Line]:
@@ -179,7 +181,7 @@ class Comparison:
         """The chosen ones' medians by hour or day, null where one was off air; and the address without each."""
         period = self.chart_period
         fields = ("app", "name", "value", "start", "video_kbps_p50")
-        rows = self._rollups(period, self.chosen).values_list(*fields)
+        rows = (tuple(row[field] for field in fields) for row in self._rollups(period, self.chosen).values(*fields))
         medians = {(*identity, start): median for *identity, start, median in rows}
         lines = [
             {

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import QuerySet
-
 from analytics.figures import DERIVED, SUMMED, Figures
 from analytics.histograms import in_file
 from analytics.metrics import BITRATES, PERCENTILES
-from analytics.models import FIGURES, IDENTITY, Rollup
+from analytics.models import FIGURES, IDENTITY
+from analytics.rollups import Rollups
 from dashboard import exports
 from dashboard.analytics.broadcasts import MOST_IN_FILE, Broadcast, broadcasts
 from dashboard.analytics.comparing import Comparison, Line
@@ -40,8 +39,8 @@ def derived(values: dict[str, Any]) -> dict[str, float | None]:
     return {name: getattr(figures, name) for name in DERIVED}
 
 
-def rollups(rows: QuerySet[Rollup]) -> Iterator[dict[str, Any]]:
-    for values in rows.values(*STORED).iterator(exports.CHUNK_ROWS):
+def rollups(rows: Rollups) -> Iterator[dict[str, Any]]:
+    for values in rows.values(*STORED):
         yield _rounded({**values, **derived(values)})
 
 

@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef
 
 from analytics import players
 from analytics.figures import Figures
-from analytics.models import PACKED, Dimension, Grain, Rollup
-from analytics.summing import figures_of
-from dashboard.analytics.periods import Period
+from analytics.models import Dimension, Grain, Rollup
+from analytics.rollups import MOST_HOURS, WORDS, Rollups, hours_in_lake
+from dashboard.analytics.periods import STEPS, Period
 from dashboard.analytics.strips import Strip, health_strip, uptime_strip
 from ingest.models import Stream
 
@@ -59,11 +60,23 @@ class History:
     def name(self) -> str:
         return self.path.partition("/")[2]
 
-    def rollups(self, period: Period | None = None, grain: Grain | None = None) -> QuerySet[Rollup]:
-        """The latest first."""
-        period = period or self.period
-        rows = of_stream(self.app, self.name).filter(grain=grain or period.grain)
-        return rows.filter(start__gte=period.since, start__lt=period.until).order_by("-start")
+    @cached_property
+    def rollups(self) -> Rollups:
+        """Its hours or days of the period."""
+        return self._rollups(self.period)
+
+    def _rollups(self, period: Period, dimension: Dimension = Dimension.STREAM) -> Rollups:
+        return Rollups(dimension, period.grain, period.since, period.until, app=self.app, name=self.name)
+
+    @cached_property
+    def broadcasts(self) -> Rollups:
+        """The same of each of its broadcasts."""
+        return self._rollups(self.period, Dimension.BROADCAST)
+
+    @property
+    def lacking(self) -> str:
+        """A sentence on what of the period could not be read; "" if nothing is lacking."""
+        return self.rollups.lacking or self.broadcasts.lacking
 
     @cached_property
     def stream(self) -> Stream | None:
@@ -76,22 +89,19 @@ class History:
 
     @cached_property
     def figures(self) -> Figures:
-        return self._figures(self.period)
+        return self._figures(self.rollups, self.period)
 
     @cached_property
     def former(self) -> Figures:
-        return self._figures(self.period.before)
+        return self._figures(self._rollups(self.period.before), self.period.before)
 
-    def _figures(self, period: Period) -> Figures:
-        rows = of_stream(self.app, self.name)
-        return replace(
-            figures_of(self.rollups(period)), unique_players=players.distinct(rows, period.since, period.until)
-        )
+    def _figures(self, rows: Rollups, period: Period) -> Figures:
+        return replace(rows.figures(), unique_players=players.distinct(rows, period.since, period.until))
 
     @cached_property
     def _slots(self) -> list[dict[str, Any] | None]:
         """One for each hour or day of the period; None where nothing was recorded."""
-        known = {row["start"]: row for row in self.rollups().values(*SLOT_FIELDS)}
+        known = {row["start"]: row for row in self.rollups.values(*SLOT_FIELDS)}
         return [known.get(start) for start in self.period.starts]
 
     @property
@@ -130,11 +140,12 @@ class History:
         return self._rows(self.period.grain)
 
     def _rows(self, grain: Grain) -> list[Row]:
-        step = timedelta(hours=1) if grain == Grain.HOUR else timedelta(days=1)
-        since = self.period.since.replace(hour=0) if grain == Grain.DAY else self.period.since
-        rows = of_stream(self.app, self.name).filter(grain=grain, start__gte=since, start__lt=self.period.until)
-        found = rows.order_by("-start").defer(*PACKED)[:TABLE_ROWS]
-        return [Row(row.start, row.start + step, Figures.of([row]), row) for row in found]
+        found = self.rollups
+        if grain != self.period.grain:
+            since = self.period.since.replace(hour=0) if grain == Grain.DAY else self.period.since
+            found = self._rollups(replace(self.period, grain=grain, since=since))
+        rows = islice(found.rows(newest_first=True), TABLE_ROWS)
+        return [Row(row.start, row.start + STEPS[grain], Figures.of([row]), row) for row in rows]
 
     @property
     def more_slots(self) -> int:
@@ -142,9 +153,17 @@ class History:
         return max(0, sum(slot is not None for slot in self._slots) - TABLE_ROWS)
 
 
-def of_stream(app: str, name: str) -> QuerySet[Rollup]:
-    """Its hours and days."""
-    return Rollup.objects.filter(dimension=Dimension.STREAM, app=app, name=name)
+def asked(query: Mapping[str, str]) -> History:
+    """The history that a page's address names: by day where its hours are more files than a page reads."""
+    period = Period.of(query)
+    if period.grain == Grain.HOUR:
+        for dimension in (Dimension.STREAM, Dimension.BROADCAST):
+            if hours_in_lake(dimension, period.since, period.until).count() > MOST_HOURS:
+                fault = f"Shown by day: hours of {WORDS[dimension]} are kept in the lake, of which a page reads"
+                by_day = Period.of({**query, "grain": Grain.DAY})
+                period = replace(by_day, fault=f"{fault} {MOST_HOURS // 24} days at most.")
+                break
+    return History(asked_path(query), period)
 
 
 def asked_path(query: Mapping[str, str]) -> str:
@@ -154,19 +173,19 @@ def asked_path(query: Mapping[str, str]) -> str:
 
 
 def latest_path() -> str:
-    """The stream that was rolled up last; "" without any."""
-    hours = Rollup.objects.filter(grain=Grain.HOUR, dimension=Dimension.STREAM)
-    latest = hours.order_by("-start").values_list("start", flat=True).first()
-    if latest is None:
-        return ""
-    app, name = hours.filter(start=latest).order_by("app", "name").values_list("app", "name")[0]
-    return f"{app}/{name}"
+    """The stream that was rolled up last; "" without any. Of hours that are in the lake alone, the last day's."""
+    for grain in Grain:
+        rows = Rollup.objects.filter(grain=grain, dimension=Dimension.STREAM)
+        latest = rows.order_by("-start").values_list("start", flat=True).first()
+        if latest is not None:
+            return "/".join(rows.filter(start=latest).order_by("app", "name").values_list("app", "name")[0])
+    return ""
 
 
 def paths() -> list[str]:
     """The streams with a history, by name. One that was deleted is found by the comparison."""
     own = Rollup.objects.filter(
-        dimension=Dimension.STREAM, grain=Grain.HOUR, app=OuterRef("application__name"), name=OuterRef("name")
+        dimension=Dimension.STREAM, grain__in=Grain.values, app=OuterRef("application__name"), name=OuterRef("name")
     )
     found = Stream.objects.filter(Exists(own)).order_by("application__name", "name")
     return [f"{app}/{name}" for app, name in found.values_list("application__name", "name")[:MAX_STREAMS]]

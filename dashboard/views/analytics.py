@@ -24,7 +24,7 @@ from dashboard.analytics.broadcasts import broadcasts
 from dashboard.analytics.columns import FURTHER
 from dashboard.analytics.happenings import Happening, happenings
 from dashboard.analytics.periods import GRAIN_WORDS, RANGE_WORDS, Completeness, Period
-from dashboard.analytics.stream import History, asked_path, paths
+from dashboard.analytics.stream import History, asked, paths
 from dashboard.analytics.tiles import tiles
 from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
@@ -40,7 +40,7 @@ FEW_STREAMS = 50
 @require_safe
 @require_ability(Ability.VIEW)
 def analytics(request: HttpRequest) -> HttpResponse:
-    history = History(asked_path(request.GET), Period.of(request.GET))
+    history = asked(request.GET)
     names = paths()
     context = {
         **run_context(),
@@ -149,7 +149,7 @@ def export_json(request: HttpRequest) -> StreamingHttpResponse:
 
 Part = tuple[Sequence[str], Callable[[History], Iterator[dict[str, Any]]]]
 PARTS: dict[str, Part] = {
-    "rollups": (files.ROLLUP_COLUMNS, lambda history: files.rollups(history.rollups().order_by("start"))),
+    "rollups": (files.ROLLUP_COLUMNS, lambda history: files.rollups(history.rollups)),
     "broadcasts": (files.BROADCAST_COLUMNS, files.broadcast_rows),
     "events": (files.EVENT_COLUMNS, files.event_rows),
 }
@@ -157,7 +157,7 @@ PARTS: dict[str, Part] = {
 
 
 def _file(request: HttpRequest) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
-    history = History(asked_path(request.GET), Period.of(request.GET))
+    history = asked(request.GET)
     part = request.GET.get("part", "")
     columns, rows = PARTS.get(part, PARTS["rollups"])
     what = part if part in PARTS and part != "rollups" else history.period.grain

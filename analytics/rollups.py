@@ -1,0 +1,204 @@
+"""Hours and days of one dimension, to read: the same from the database and from the lake.
+
+Days are in the database, and hours of the dimensions of HOURS_IN_DATABASE; of the others an hour's rows are in the lake
+alone. The ledger has which (`Partition.lake_only`), hour by hour, from the transaction that loaded the hour. By it each
+hour is read from one place: from the lake if it says so, else from the database. So whatever the setting was and is,
+no row counts twice, and an hour that is computed anew moves with it.
+"""
+
+import heapq
+import os
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q, QuerySet
+
+from analytics.figures import MEASURED, Figures, Part, Quantiles, Sums, joined, merged
+from analytics.inlake import COUNTERS, ROWS_AT_ONCE, HourFile, InLake, Key, Wanted
+from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup
+from analytics.summing import MANY, added, figures_of_sums, sums_of
+from analytics.tables import HOUR, figures_file
+
+MOST_HOURS = 336
+"""Hours' files that a page or an answer of the API reads: two weeks. It takes some 5 ms each."""
+
+MOST_PARTS = 64
+"""Histograms of one group that are in memory before they are made one."""
+
+UNPACKED = [
+    field.name
+    for field in Rollup._meta.concrete_fields
+    if not field.primary_key and field.name not in {*PACKED, "stream"}
+]
+
+WORDS = {
+    Dimension.STREAM: "streams",
+    Dimension.KEY: "keys",
+    Dimension.APP: "applications",
+    Dimension.ENCODER: "encoders",
+    Dimension.NODE: "nodes",
+    Dimension.BROADCAST: "broadcasts",
+}
+
+
+def hours_in_lake(dimension: Dimension, since: datetime | None, until: datetime | None) -> QuerySet[Partition]:
+    """Those of a time whose rows of the dimension are in the lake alone."""
+    hours = Partition.objects.filter(grain=Grain.HOUR, lake_only__contains=dimension)
+    if since:
+        hours = hours.filter(start__gte=since)
+    return hours.filter(start__lt=until) if until else hours
+
+
+class Rollups:
+    """Of a dimension and a time: all, or an application's, a stream's, or those of some values."""
+
+    def __init__(
+        self,
+        dimension: Dimension,
+        grain: Grain,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        *,
+        app: str | None = None,
+        name: str | None = None,
+        values: Collection[str] | None = None,
+    ) -> None:
+        self.wanted = Wanted(dimension, app, name, None if values is None else frozenset(values))
+        self._time = grain, since, until
+
+    def over(self, grain: Grain, since: datetime, until: datetime) -> "Rollups":
+        """The same of another time."""
+        wanted = self.wanted
+        return Rollups(wanted.dimension, grain, since, until, app=wanted.app, name=wanted.name, values=wanted.values)
+
+    @cached_property
+    def lake(self) -> InLake:
+        grain, since, until = self._time
+        found = InLake(self.wanted, [])
+        if grain == Grain.DAY:
+            return found
+        hours = hours_in_lake(self.wanted.dimension, since, until).order_by("start")
+        files = []
+        for start, version, rows in hours.values_list("start", "metric_version", "rows_written"):
+            version = version or METRIC_VERSION
+            path = figures_file(settings.LAKE_DIR, HOUR, start, version)
+            if os.access(path, os.R_OK):
+                files.append(HourFile(start, path, version))
+            elif rows:  # Without rows there is no file.
+                found.unread.add(start)
+        found.files = files
+        return found
+
+    @cached_property
+    def database(self) -> QuerySet[Rollup]:
+        grain, since, until = self._time
+        rows = Rollup.objects.filter(grain=grain, **self.wanted.lookups())
+        if since:
+            rows = rows.filter(start__gte=since)
+        if until:
+            rows = rows.filter(start__lt=until)
+        elsewhere = [*(file.start for file in self.lake.files), *self.lake.unread]
+        return (rows.exclude(start__in=elsewhere) if elsewhere else rows).order_by()
+
+    @property
+    def lacking(self) -> str:
+        """A sentence on the hours that could not be read; "" without any."""
+        if not (count := len(self.lake.unread)):
+            return ""
+        hours = (
+            f"{count:,} hours of {WORDS[self.wanted.dimension]} are"
+            if count > 1
+            else (f"One hour of {WORDS[self.wanted.dimension]} is")
+        )
+        return f"{hours} kept in the lake, where this process can't read: their figures are missing here."
+
+    # Rows ------------------------------------------------------------
+
+    def values(self, *fields: str, newest_first: bool = False) -> Iterator[dict[str, Any]]:
+        """In the order of time, application, name and value. `fields` have to have `start`."""
+        order = "-start" if newest_first else "start"
+        rows = self.database.order_by(order, "app", "name", "value").values(*fields).iterator(ROWS_AT_ONCE)
+        others = self.lake.values(fields, newest_first=newest_first)
+        yield from heapq.merge(rows, others, key=itemgetter("start"), reverse=newest_first)
+
+    def rows(self, *, newest_first: bool = False) -> Iterator[Rollup]:
+        """Without what their percentiles are merged from."""
+        return (Rollup(**values) for values in self.values(*UNPACKED, newest_first=newest_first))
+
+    def count(self) -> int:
+        return self.database.count() + self.lake.count()
+
+    # Sums ------------------------------------------------------------
+
+    def sums(self, *keys: str, longest_live: int | None = None) -> dict[Key, Sums]:
+        """What each group's rows add up to, by the keys' values. `longest_live`: of so many groups at most."""
+        if not self.lake.files:
+            return sums_of(self.database, *keys, longest_live=longest_live)
+        found = sums_of(self.database, *keys)
+        for key, more in self.lake.sums(*keys).items():
+            found[key] = added(found[key], more) if key in found else more
+        ranked = sorted(found.items(), key=lambda item: (-(item[1]["live_ms"] or 0), item[0]))
+        return dict(ranked[:longest_live])
+
+    def quantiles(self, *keys: str) -> Iterator[tuple[Key, Quantiles]]:
+        """Of all samples of each group, by the keys' values."""
+        if not self.lake.files:
+            rows = self.database.filter(samples__gt=0).order_by(*keys).values_list(*keys, *MEASURED).iterator(MANY)
+            for key, parts in groupby(rows, key=lambda row: row[: len(keys)]):
+                yield key, merged(row[len(keys) :] for row in parts)
+            return
+        for key, found in self.parts(*keys).items():
+            yield key, merged(found)
+
+    def parts(self, *keys: str) -> dict[Key, list[Part]]:
+        """What these are merged from."""
+        groups: dict[Key, _Parts] = defaultdict(_Parts)
+        rows = self.database.filter(samples__gt=0).values_list(*keys, *MEASURED)
+        for row in rows.iterator(MANY):
+            groups[row[: len(keys)]].add(row[len(keys) :])
+        for key, part in self.lake.measured(*keys):
+            groups[key].add(part)
+        return {key: [*group.joined, *group.single] for key, group in groups.items()}
+
+    def counters(self, *keys: str) -> dict[Key, dict[str, Counter[str]]]:
+        """Of each group in which something was refused or ended: {refusals and end_reasons: {reason: how many}}."""
+        found: dict[Key, dict[str, Counter[str]]] = defaultdict(lambda: {name: Counter() for name in COUNTERS})
+        rows = self.database.filter(Q(refused__gt=0) | Q(ends__gt=0)).values(*keys, *COUNTERS)
+        for row in rows.iterator(MANY):
+            for name in COUNTERS:
+                found[tuple(row[key] for key in keys)][name].update(row[name])
+        for key, counts in self.lake.counted(*keys):
+            for name in COUNTERS:
+                found[key][name].update(counts[name])
+        return dict(found)
+
+    def figures(self) -> Figures:
+        """Of all the rows, which are of one thing."""
+        peaks = [self.database.filter(peak_at__isnull=False).order_by("-peak_players", "start").values(*PEAK).first()]
+        peaks += [row for row in self.lake.values(PEAK) if row["peak_at"]]
+        best = max(filter(None, peaks), key=lambda row: (row["peak_players"], -row["start"].timestamp()), default=None)
+        further = {**self.counters().get((), {}), "peak_at": best and best["peak_at"]}
+        return figures_of_sums(self.sums()[()], dict(self.quantiles()).get((), merged([])), **further)
+
+
+PEAK = ("start", "peak_players", "peak_at")
+
+
+class _Parts:
+    """A group's MEASURED: those of a long time need no more memory than of a short one, but for a little."""
+
+    def __init__(self) -> None:
+        self.single: list[Part] = []
+        self.joined: list[Part] = []
+
+    def add(self, part: Part) -> None:
+        if len(self.single) == MOST_PARTS:
+            self.joined.append(joined(self.single))
+            self.single = []
+        self.single.append(part)
