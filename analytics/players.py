@@ -3,14 +3,14 @@
 They are Apache DataSketches', made by Spark. What several estimate together is as good as what one does (ERROR).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import chain
 
 from analytics import ledger
 from analytics.metrics import SKETCH_BITS
 from analytics.models import METRIC_VERSION, Grain, Partition
-from analytics.rollups import Rollups
+from analytics.rollups import MOST_HOURS, Rollups
 
 ERROR = "a standard deviation of 1.6\u00a0%"
 """Of what is estimated: 1.04 / sqrt(2^SKETCH_BITS)."""
@@ -27,10 +27,16 @@ def distinct(rows: Rollups, since: datetime, until: datetime) -> int | None:
     """How many began to play within since <= hour < until: of what `rows` are of, at whatever grain and time.
 
     Read are the days that are whole within it and as their hours are now, and besides them hours. None where players
-    can't be told apart, where an earlier version left no sketch of them, and where it were more than MOST.
+    can't be told apart, where an earlier version left no sketch of them, and where it were more than MOST, or more than
+    MOST_HOURS of the lake.
     """
+    days = _days(since, until)
+    hours = [rows.over(Grain.HOUR, first, end) for first, end in _besides(days, since, until)]
+    if sum(len(some.lake.files) for some in hours) > MOST_HOURS:
+        return None
+    whole = (row for row in rows.over(Grain.DAY, since, until).values(*FIELDS) if row["start"] in days)
     known, sketches = False, []
-    for row in _rows(rows, since, until):
+    for row in chain(whole, *(some.values(*FIELDS) for some in hours)):
         if row["unique_players"] is None:
             continue
         known = True
@@ -39,14 +45,6 @@ def distinct(rows: Rollups, since: datetime, until: datetime) -> int | None:
         if len(sketches) > MOST:
             return None
     return united(sketches) if known and all(sketches) else None
-
-
-def _rows(rows: Rollups, since: datetime, until: datetime) -> Iterator[dict[str, Any]]:
-    days = _days(since, until)
-    if days:
-        yield from (row for row in rows.over(Grain.DAY, since, until).values(*FIELDS) if row["start"] in days)
-    for first, end in _besides(days, since, until):
-        yield from rows.over(Grain.HOUR, first, end).values(*FIELDS)
 
 
 def united(sketches: Iterable[bytes]) -> int:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from datetime import datetime
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -130,6 +130,13 @@ class Rollups:
     def rows(self, *, newest_first: bool = False) -> Iterator[Rollup]:
         """Without what their percentiles are merged from."""
         return (Rollup(**values) for values in self.values(*UNPACKED, newest_first=newest_first))
+
+    def page(self, offset: int, limit: int) -> list[Rollup]:
+        """So many of these, the newest first, from one on."""
+        if self.lake.files:
+            return list(islice(self.rows(newest_first=True), offset, offset + limit))
+        rows = self.database.order_by("-start", "app", "name", "value").values(*UNPACKED)
+        return [Rollup(**values) for values in rows[offset : offset + limit]]
 
     def count(self) -> int:
         return self.database.count() + self.lake.count()

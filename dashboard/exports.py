@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from asgiref.sync import sync_to_async
 from django.core.serializers.json import DjangoJSONEncoder
-from django.http import StreamingHttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 
 from ingest import csvlines
 
@@ -18,6 +18,11 @@ CHUNK_ROWS = 500
 
 PIECE = 60 * 1024
 """Characters that are sent at a time, and what the last row is longer: Django parts what is over 64 KiB."""
+
+
+def lacking_answer(sentence: str) -> HttpResponse:
+    """In place of a file that would lack what the sentence says."""
+    return HttpResponse(sentence, status=503, content_type="text/plain; charset=utf-8")
 
 
 def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:

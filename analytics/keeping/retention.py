@@ -113,7 +113,8 @@ def _remove_hours(lake: Path, day: datetime) -> int:
         # What comes later for one of them would be all that the day is made of.
         Partition.objects.filter(grain=Grain.DAY, start=day).update(sealed_at=timezone.now())
     for table in (tables.SESSION_HOURS, tables.HOUR):
-        shutil.rmtree(tables.day_folder(lake, table, day), ignore_errors=True)
+        for version in range(1, METRIC_VERSION + 1):  # Sealed hours are as they were computed.
+            shutil.rmtree(tables.day_folder(lake, table, day, version), ignore_errors=True)
     return rows
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 from django.db.models import Exists, OuterRef
@@ -144,7 +143,7 @@ class History:
         if grain != self.period.grain:
             since = self.period.since.replace(hour=0) if grain == Grain.DAY else self.period.since
             found = self._rollups(replace(self.period, grain=grain, since=since))
-        rows = islice(found.rows(newest_first=True), TABLE_ROWS)
+        rows = found.page(0, TABLE_ROWS)
         return [Row(row.start, row.start + STEPS[grain], Figures.of([row]), row) for row in rows]
 
     @property

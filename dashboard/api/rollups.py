@@ -4,25 +4,28 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Field, ModelSchema, Query, Router
+from ninja import Field, ModelSchema, Query, Router, Status
 from pydantic import AfterValidator
 
 from analytics import incomplete, players
 from analytics.figures import Figures
-from analytics.models import FIGURES, IDENTITY, PACKED, Grain, Partition, Rollup
+from analytics.models import FIGURES, IDENTITY, Dimension, Grain, Partition, Rollup
+from analytics.rollups import MOST_HOURS, WORDS, Rollups, hours_in_lake
 from dashboard.analytics.comparing import key_labels
 from dashboard.analytics.periods import LONGEST, STEPS
 from dashboard.api.auth import allow
 from dashboard.api.lists import LIMIT, ListOf, Paging, Text, Times, When, cut
-from dashboard.history import narrow
+from dashboard.api.schemas import Problem
 from dashboard.permissions import Ability
 
 router = Router(tags=["history"])
 
 EPOCH, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
-OF = {"by": "dimension", "app": "app", "name": "name", "value": "value"}
-AT = {"grain": "grain", "since": "start__gte", "until": "start__lt"}
+TOO_MANY = (
+    f"Hours of {{words}} are kept in the lake, of which an answer is made from {MOST_HOURS} at most: give `from` and "
+    "`to`, or grain=day."
+)
 
 
 def _with_name(path: str) -> str:
@@ -87,7 +90,7 @@ class IncompleteHour(ModelSchema):
         fields = ["start", *incomplete.FIELDS]
 
 
-class Rollups(ListOf[RollupOut]):
+class RollupsOut(ListOf[RollupOut]):
     unique_players: int | None = Field(
         description="In all of the time, where `value` or `stream` names one stream, application or node, and the time "
         f"has `from` and `to`, at most {LONGEST[Grain.DAY].days} days apart; else null. {players.WORDS.capitalize()}."
@@ -98,20 +101,30 @@ class Rollups(ListOf[RollupOut]):
     )
 
 
-@router.get("/rollups", response=Rollups, auth=allow(Ability.VIEW), url_name="rollups")
-def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> dict[str, object]:
+@router.get(
+    "/rollups",
+    response={200: RollupsOut, 422: Problem, 503: Problem},
+    auth=allow(Ability.VIEW),
+    url_name="rollups",
+)
+def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> Any:
     """What the Spark job made of the recorded samples, the latest first."""
     app, _, name = (filters.stream or "").partition("/")
-    values = {**filters.dict(), "app": app, "name": name}
-    rows = Rollup.objects.defer(*PACKED).order_by("-start", "app", "name", "value")
-    page, count = cut(narrow(rows, OF | AT, {each: values[each] for each in OF | AT}), filters)
-    labels = key_labels(row.value for row in page) if filters.by == "key" else {}
+    dimension, grain = Dimension(filters.by), Grain(filters.grain)
+    if grain == Grain.HOUR and hours_in_lake(dimension, filters.since, filters.until).count() > MOST_HOURS:
+        return Status(422, Problem(detail=TOO_MANY.format(words=WORDS[dimension])))
+    values = [filters.value] if filters.value else None
+    found = Rollups(dimension, grain, filters.since, filters.until, app=app or None, name=name or None, values=values)
+    page, count = found.page(filters.offset, filters.limit), found.count()
+    if found.lacking:
+        return Status(503, Problem(detail=found.lacking))
+    labels = key_labels(row.value for row in page) if dimension == Dimension.KEY else {}
     since, until = _hours(filters)
     lacking, hours = cut(incomplete.hours(since, until), Paging(limit=LIMIT, offset=0))
     return {
         "items": [_item(row, labels) for row in page],
         "count": count,
-        "unique_players": _unique_players({each: values[each] for each in OF}, since, until),
+        "unique_players": _unique_players(found, since, until),
         "incomplete": {"items": lacking, "count": hours},
     }
 
@@ -130,11 +143,12 @@ def _begin(at: datetime, step: timedelta) -> datetime:
         return LAST
 
 
-def _unique_players(of: dict[str, Any], since: datetime | None, until: datetime | None) -> int | None:
-    is_one = of["value"] or (of["by"] == "stream" and of["name"])
+def _unique_players(rows: Rollups, since: datetime | None, until: datetime | None) -> int | None:
+    of = rows.wanted
+    is_one = of.values or (of.dimension == Dimension.STREAM and of.name)
     if not is_one or not since or not until or until - since > LONGEST[Grain.DAY]:
         return None
-    return players.distinct(narrow(Rollup.objects.all(), OF, of), since, until)
+    return players.distinct(rows, since, until)
 
 
 def _item(row: Rollup, labels: dict[str, str]) -> dict[str, Any]:

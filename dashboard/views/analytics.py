@@ -6,7 +6,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
@@ -133,17 +134,23 @@ def run(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @require_ability(Ability.VIEW)
-def export_csv(request: HttpRequest) -> StreamingHttpResponse:
+def export_csv(request: HttpRequest) -> HttpResponseBase:
     """The page's hours or days with all their figures, oldest first; or what `part` names: broadcasts, events."""
-    name, columns, rows = _file(request)
+    history = asked(request.GET)
+    if history.lacking and request.GET.get("part") != "events":  # Which are in the database.
+        return exports.lacking_answer(history.lacking)
+    name, columns, rows = _file(request, history)
     return exports.csv_answer(name, columns, ([row[column] for column in columns] for row in rows))
 
 
 @require_safe
 @require_ability(Ability.VIEW)
-def export_json(request: HttpRequest) -> StreamingHttpResponse:
+def export_json(request: HttpRequest) -> HttpResponseBase:
     """The same as JSON."""
-    name, _, rows = _file(request)
+    history = asked(request.GET)
+    if history.lacking and request.GET.get("part") != "events":  # Which are in the database.
+        return exports.lacking_answer(history.lacking)
+    name, _, rows = _file(request, history)
     return exports.json_answer(name, rows)
 
 
@@ -156,8 +163,7 @@ PARTS: dict[str, Part] = {
 """By the address' `part`: columns and rows of the file."""
 
 
-def _file(request: HttpRequest) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
-    history = asked(request.GET)
+def _file(request: HttpRequest, history: History) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
     part = request.GET.get("part", "")
     columns, rows = PARTS.get(part, PARTS["rollups"])
     what = part if part in PARTS and part != "rollups" else history.period.grain

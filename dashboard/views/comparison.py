@@ -2,7 +2,8 @@
 
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
@@ -39,9 +40,11 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @require_ability(Ability.VIEW)
-def export_csv(request: HttpRequest) -> StreamingHttpResponse:
+def export_csv(request: HttpRequest) -> HttpResponseBase:
     """All that the page compares, in its order."""
     comparison = Comparison.of(request.GET)
+    if comparison.lacking:
+        return exports.lacking_answer(comparison.lacking)
     columns = files.COMPARED_COLUMNS
     rows = ([row[column] for column in columns] for row in files.compared_rows(comparison))
     return exports.csv_answer(_name(comparison), columns, rows)
@@ -49,9 +52,11 @@ def export_csv(request: HttpRequest) -> StreamingHttpResponse:
 
 @require_safe
 @require_ability(Ability.VIEW)
-def export_json(request: HttpRequest) -> StreamingHttpResponse:
+def export_json(request: HttpRequest) -> HttpResponseBase:
     """The same as JSON."""
     comparison = Comparison.of(request.GET)
+    if comparison.lacking:
+        return exports.lacking_answer(comparison.lacking)
     return exports.json_answer(_name(comparison), files.compared_rows(comparison))
 
 
