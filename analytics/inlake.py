@@ -112,7 +112,8 @@ class InLake:
 
         total: pa.Table | None = None
         for table in self._tables([*keys, *SUMMED, *GREATEST]):
-            total = _summed(table if total is None else pa.concat_tables([total, table]), keys)
+            both = [table] if total is None else [total, table.select(total.column_names)]
+            total = _summed(pa.concat_tables(both), keys)
         rows = total.to_pylist() if total is not None else []
         return {tuple(row.pop(key) for key in keys): row for row in rows}
 

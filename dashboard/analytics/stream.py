@@ -159,7 +159,7 @@ def asked(query: Mapping[str, str]) -> History:
         for dimension in (Dimension.STREAM, Dimension.BROADCAST):
             if hours_in_lake(dimension, period.since, period.until).count() > MOST_HOURS:
                 fault = f"Shown by day: hours of {WORDS[dimension]} are kept in the lake, of which a page reads"
-                by_day = Period.of({**query, "grain": Grain.DAY})
+                by_day = Period.of({name: query[name] for name in query} | {"grain": Grain.DAY})
                 period = replace(by_day, fault=f"{fault} {MOST_HOURS // 24} days at most.")
                 break
     return History(asked_path(query), period)

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from pytest_django.fixtures import Settings
 
 from analytics.jobs import schemas
 from analytics.loading import BATCH, load
 from analytics.locks import LockLost
-from analytics.models import FIGURES, METRIC_VERSION, Grain, Rollup
+from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from analytics.tables import FIGURES as FIGURES_FILE
 from analytics.tables import HOUR, partition_folder
 from ingest.models import Application, Stream
@@ -105,6 +106,28 @@ def test_it_may_be_repeated_and_takes_away_what_is_no_longer_there(tmp_path: Pat
     write(tmp_path, row("s0", live_ms=7))
     assert load(tmp_path, Grain.HOUR, START, lambda: True) == 1
     assert set(Rollup.objects.values_list("grain", "name", "live_ms")) == {("hour", "s0", 7), ("day", "s1", 0)}
+
+
+def test_hours_of_some_dimensions_stay_in_the_lake(tmp_path: Path, settings: Settings) -> None:
+    partition = Partition.objects.create(grain=Grain.HOUR, start=START)
+
+    def loaded(*dimensions: str) -> tuple[set[str], str]:
+        settings.HOURS_IN_DATABASE = list(dimensions)
+        count = load(tmp_path, Grain.HOUR, START, lambda: True)
+        partition.refresh_from_db()
+        found = set(Rollup.objects.values_list("dimension", flat=True))
+        assert count == len(found)
+        return found, partition.lake_only
+
+    write(tmp_path, *(row("demo", dimension=str(dimension)) for dimension in Dimension))
+    assert loaded(*Dimension.values) == (set(Dimension.values), "")
+    assert loaded("app", "node") == ({"app", "node"}, "stream,key,encoder,broadcast"), "and leave the database"
+    with pytest.raises(LockLost):
+        load(tmp_path, Grain.HOUR, START, lambda: False)
+    assert loaded("stream", "app")[0] == {"stream", "app"}, "or come back to it"
+    make_rollup(start=START, grain=Grain.DAY, dimension=Dimension.KEY)
+    loaded_day = load(tmp_path, Grain.DAY, START.replace(hour=0), lambda: True)
+    assert (loaded_day, partition.lake_only) == (0, "key,encoder,node,broadcast"), "a day has no such note"
 
 
 def test_nothing_is_changed_once_another_has_taken_it_up(tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""Hours that are in the lake alone are shown, listed and summed as those in the database are."""
+
+import html
+import json
+import random
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from analytics import services
+from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
+from analytics.reports import periods
+from analytics.reports.making import make
+from analytics.reports.scopes import Scope
+from analytics.rollups import MOST_HOURS
+from analytics.tables import HOUR, figures_file
+from tests.analytics.inlake import BY_SIZE, bring
+from tests.dashboard.conftest import file_text
+from tests.dashboard.rollups import hour, make_rollup
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
+
+HOURS = 30
+BEGUN = "2026-03-29T12:00:00Z"
+
+
+@pytest.fixture
+def lake(tmp_path: Path, settings: Settings) -> Path:
+    settings.LAKE_DIR = tmp_path / "lake"
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def history(lake: Path) -> None:
+    """Two streams for 30 hours, each with figures of its own in each of them, and what else these count for."""
+    chance = random.Random(7)
+    for hours_ago in range(HOURS):
+        for name in ("cam-1", "cam-2"):
+            samples = [round(chance.uniform(1000, 9000), 1) for _ in range(20)]
+            own: dict[str, Any] = {
+                "values": samples,
+                "video_kbps_min": min(samples),
+                "video_kbps_max": max(samples),
+                "live_ms": chance.randrange(3_600_000),
+                "starts": 1,
+                "refused": hours_ago % 3,
+                "refusals": {"busy": hours_ago % 3} if hours_ago % 3 else {},
+                "ends": 1,
+                "end_reasons": {"completed": 1},
+                "peak_players": chance.randrange(50),
+                "peak_at": hour(hours_ago) + timedelta(minutes=7),
+                "kbps_sum": sum(map(round, samples)),
+                "kbps_squares": sum(round(each) ** 2 for each in samples),
+            }
+            make_rollup(hours_ago, name, **own)
+            make_rollup(hours_ago, name, dimension=Dimension.KEY, value="", **own)
+            begun = f"{hour(hours_ago - hours_ago % 4 + 3):%Y-%m-%dT%H:%M:%SZ}"
+            make_rollup(hours_ago, name, dimension=Dimension.BROADCAST, value=begun, **own)
+        make_rollup(hours_ago, dimension=Dimension.APP, value="live", **own)
+        make_rollup(hours_ago, dimension=Dimension.NODE, value="n1", **own)
+
+
+def text_of(page: Any) -> str:
+    return html.unescape(page.content.decode())
+
+
+def shown(viewer: Client) -> dict[str, Any]:
+    """What the pages, files and answers have that tell of hours."""
+    found: dict[str, Any] = {}
+    for path in ("live/cam-1", "live/none"):
+        page = viewer.get(f"/analytics/?stream={path}&range=24h").context
+        found[path] = [
+            page["history"].figures,
+            page["history"].former,
+            page["history"].chart(),
+            page["history"].strips,
+            [(row.start, row.figures) for row in page["history"].table()],
+            page.get("tiles"),
+            page.get("broadcasts"),
+        ]
+    for by in ("stream", "key", "app", "node"):
+        page = viewer.get(f"/analytics/compare/?by={by}&range=24h&pick=live/cam-1&sort=reconnects_per_hour").context
+        found[f"compared by {by}"] = [page["comparison"].cells, page["comparison"].shown, page["chart"]]
+    for query in (
+        "by=stream",
+        "by=stream&stream=live/cam-2",
+        "by=stream&stream=live/none",
+        "by=broadcast&stream=live/cam-1&limit=5&offset=7",
+        "by=key&limit=7&offset=20",
+        f"by=stream&value=live/cam-1&from={hour(20):%Y-%m-%dT%H:%M}&to={hour(3):%Y-%m-%dT%H:%M}",
+    ):
+        found[query] = viewer.get(f"/api/v1/rollups?{query}").json()
+    for part in ("", "&part=broadcasts"):
+        answer = viewer.get(f"/analytics/rollups.csv?stream=live/cam-1&range=24h{part}")
+        found[f"file{part}"] = file_text(answer)
+    found["compared, as a file"] = json.loads(
+        file_text(viewer.get("/analytics/compare/export.json?by=stream&range=24h"))
+    )
+    return found
+
+
+def report(scope: str, lake: Path) -> Any:
+    day = periods.containing(periods.Kind.DAILY, hour(24).date(), periods.zone_of("UTC"))
+    return make(day, Scope.of(scope), former=None, completeness={"expected": 24, "done": 24}, now=hour(0), lake=lake)
+
+
+@pytest.mark.both_forms
+@pytest.mark.usefixtures("history")
+def test_pages_files_and_answers_say_the_same(viewer: Client, lake: Path, settings: Settings) -> None:
+    before = shown(viewer)
+    reports = {scope: report(scope, lake) for scope in ("", "live", "live/cam-1")}
+    assert before["live/cam-1"][0].samples == 24 * 20
+    settings.HOURS_IN_DATABASE = BY_SIZE
+    bring(lake, since=hour(11))
+    assert not Rollup.objects.filter(dimension=Dimension.STREAM, start__gte=hour(11)).exists()
+    assert Rollup.objects.filter(dimension=Dimension.STREAM).count() == 2 * (HOURS - 12)
+    half = shown(viewer)
+    assert half == before, "with the later hours in the lake alone"
+    bring(lake, until=hour(11))
+    settings.HOURS_IN_DATABASE = list(Dimension.values)
+    assert {row.dimension for row in Rollup.objects.all()} == {"app", "node"}
+    for name, found in shown(viewer).items():
+        assert found == before[name], f"{name}, with all in the lake alone"
+    assert {scope: report(scope, lake) for scope in reports} == reports
+
+
+@pytest.mark.usefixtures("history")
+def test_hours_that_can_t_be_read_are_told(viewer: Client, lake: Path, settings: Settings, tmp_path: Path) -> None:
+    settings.HOURS_IN_DATABASE = BY_SIZE
+    make_rollup(24, grain=Grain.DAY)
+    bring(lake)
+    figures_file(lake, HOUR, hour(2)).write_bytes(b"no Parquet")
+    page = viewer.get("/analytics/?stream=live/cam-1&range=24h")
+    assert "One hour of streams is kept in the lake, where this process can't read" in text_of(page)
+    assert page.context["history"].figures.samples == 23 * 20
+    settings.LAKE_DIR = tmp_path / "another"
+    text = text_of(viewer.get("/analytics/?stream=live/cam-1&range=24h"))
+    lacking = "24 hours of streams are kept in the lake, where this process can't read: their figures are missing here."
+    assert lacking in text
+    assert "Not readable here" in text
+    assert "Off air" not in text
+    assert lacking in text_of(viewer.get("/analytics/compare/?range=24h"))
+    for url in ("/analytics/rollups.csv?stream=live/cam-1&range=24h", "/analytics/compare/export.json?range=24h"):
+        answer = viewer.get(url)
+        assert (answer.status_code, answer.content.decode()) == (503, lacking)
+    assert viewer.get("/analytics/rollups.csv?stream=live/cam-1&part=events").status_code == 200
+    answer = viewer.get("/api/v1/rollups?stream=live/cam-1")
+    assert (answer.status_code, answer.json()["detail"]) == (503, lacking.replace("24", str(HOURS)))
+    assert viewer.get("/api/v1/rollups?by=app").status_code == 200, "what is in the database is as it was"
+    assert viewer.get("/api/v1/rollups?grain=day").json()["count"] == 1
+    assert any("hours of streams are kept in the lake" in note for note in report("live", lake)["notes"])
+
+
+def note_hours(count: int, **fields: Any) -> None:
+    Partition.objects.bulk_create(
+        Partition(grain=Grain.HOUR, start=hour(number), state="done", metric_version=METRIC_VERSION, **fields)
+        for number in range(count)
+    )
+
+
+def test_no_answer_is_made_of_more_files_than_it_has_time_for(viewer: Client, lake: Path) -> None:
+    note_hours(MOST_HOURS + 1, lake_only="stream,key")
+    make_rollup(24, grain=Grain.DAY)
+    answer = viewer.get("/api/v1/rollups")
+    assert answer.status_code == 422
+    assert f"from {MOST_HOURS} at most: give `from` and `to`" in answer.json()["detail"]
+    since = f"{hour(MOST_HOURS - 1):%Y-%m-%dT%H:%M}"
+    assert viewer.get(f"/api/v1/rollups?from={since}").json() == {"items": [], "count": 0}
+    assert viewer.get("/api/v1/rollups?by=node").status_code == 200
+    page = viewer.get("/analytics/?stream=live/cam-1&range=30d&grain=hour")
+    assert page.context["period"].grain == Grain.DAY
+    assert "Shown by day: hours of streams are kept in the lake, of which a page reads 14 days" in text_of(page)
+    assert viewer.get("/analytics/?stream=live/cam-1&range=7d&grain=hour").context["period"].grain == Grain.HOUR
+
+
+def test_a_stream_is_found_by_its_days(viewer: Client, stream: Any, lake: Path) -> None:
+    make_rollup(24, stream.name, grain=Grain.DAY)
+    page = viewer.get("/analytics/")
+    assert page.context["history"].path == f"live/{stream.name}"
+    assert page.context["paths"] == [f"live/{stream.name}"]
+    assert services.active_run() is None
+    assert Scope.asked(f"live/{stream.name}")
+
+
+def test_old_hours_are_read_as_they_were_computed(
+    viewer: Client, lake: Path, settings: Settings, still: datetime
+) -> None:
+    make_rollup(1, video_bytes=5)
+    settings.HOURS_IN_DATABASE = BY_SIZE
+    bring(lake)
+    file = figures_file(lake, HOUR, hour(1))
+    former = figures_file(lake, HOUR, hour(1), METRIC_VERSION - 1)
+    former.parent.mkdir(parents=True)
+    file.rename(former)
+    Partition.objects.update(metric_version=METRIC_VERSION - 1)
+    (item,) = viewer.get("/api/v1/rollups").json()["items"]
+    assert (item["video_bytes"], item["metric_version"]) == (5, METRIC_VERSION - 1)
