@@ -2,6 +2,7 @@
 
     make bench ARGS="analytics"             # 3 hours of 1000 streams: 10.8 million samples
     make bench ARGS="analytics --full"      # also the whole day: 86 million
+    make bench ARGS="analytics --sizes"     # the first table of docs/operations/sizing.md in place of these
 
 All of it is made up by `analytics.synthetic` in a folder of its own, which is removed.
 """
@@ -18,6 +19,7 @@ def add_arguments(act: argparse.ArgumentParser) -> None:
     act.add_argument("--files", type=int, default=1, help="of each of 3 nodes an hour, 60 as nodes write them (1)")
     act.add_argument("--memory", default="2g", help="Spark's heap (2g)")
     act.add_argument("--full", action="store_true", help="also a day: that the time grows as the samples do")
+    act.add_argument("--sizes", action="store_true", help="bytes, rows and CPU of an hour's history for each stream")
     act.add_argument("--folder", type=Path, help="where the lake is made, about 60 bytes a sample")
     act.set_defaults(run=analytics)
 
@@ -33,6 +35,11 @@ def analytics(options: argparse.Namespace) -> int:
         import django
 
         django.setup()
-        from bench.analytics.history import measure  # Models: only now can they be imported.
+        from django.conf import settings
 
+        if Path(folder).resolve() != settings.DATA_DIR:
+            raise RuntimeError(f"The settings were read too early: the database would be in {settings.DATA_DIR}.")
+        from bench.analytics import history, sizes  # Models: only now can they be imported.
+
+        measure = sizes.measure if options.sizes else history.measure
         return measure(options, Path(folder))

@@ -13,6 +13,7 @@ from shutil import rmtree
 from statistics import median
 
 from django.core.management import call_command
+from django.db import connection
 
 from analytics import ledger, pipeline, runner, services, tables
 from analytics.jobs.computing import compute_hours
@@ -103,7 +104,7 @@ def compare(lake: Path, folder: Path, rounds: int, samples: int, findings: Findi
     """Spark and DuckDB in turns, or Spark alone where DuckDB is not there; seconds of Spark's median round."""
     inputs = hours_of(lake, HOURS)
     contestants: dict[str, Callable[[], object]] = {
-        "Spark, hours with sketches": lambda: spark(lake, inputs, folder / "out")
+        "Spark, partials and hours with histograms": lambda: spark(lake, inputs, folder / "out")
     }
     if lacking := duck.missing():
         print(f"Not compared: {lacking}", file=sys.stderr)
@@ -157,11 +158,11 @@ def whole_day(lake: Path, streams: int, findings: Findings) -> float:
     """Whole runs, with ledger and database: over a day, and once nothing is new. Seconds of the first two."""
     call_command("migrate", verbosity=0)
     hours, merged = perform(lake, Kind.HOURLY), perform(lake, Kind.DAILY)
-    rows, data = Rollup.objects.count(), Path(os.environ["RTMPWEB_DATA_DIR"])
+    rows = Rollup.objects.count()
     findings.add(f"a run over the hours of a day of {streams} streams", str(hours))
     findings.add(f"one that merges the day, at most each {DAY_RESTS / HOUR:.0f} hours", f"{merged}; {rows:,} rows")
     findings.add("bytes of the figures in the lake", f"{size(lake / 'rollups'):,}")
-    findings.add("bytes of the database", f"{sum(file.stat().st_size for file in data.glob('*.sqlite3*')):,}")
+    findings.add("bytes of the database", f"{database_bytes():,}")
     empty = perform(lake, Kind.ALL)
     findings.add("a run without news", f"{empty.seconds:.2f} s, at most {EMPTY_S:g}", over=empty.seconds > EMPTY_S)
     return hours.seconds + merged.seconds
@@ -182,7 +183,9 @@ def memory(findings: Findings) -> None:
 
 
 def spark(lake: Path, hours: list[HourInput], out: Path) -> None:
-    rmtree(out, ignore_errors=True)
+    """All of it: what an earlier round made of the samples is not taken up."""
+    for folder in (out, tables.table_folder(lake, tables.PARTIALS)):
+        rmtree(folder, ignore_errors=True)
     with runner.spark() as session:
         compute_hours(session, lake, hours, out)
 
@@ -218,6 +221,12 @@ def hours_from(number: int) -> datetime:
 def size(folder: Path) -> int:
     """Bytes of the Parquet files below it."""
     return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+
+
+def database_bytes() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return sum(file.stat().st_size for file in Path(os.environ["RTMPWEB_DATA_DIR"]).glob("*.sqlite3*"))
 
 
 @contextmanager

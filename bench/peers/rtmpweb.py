@@ -9,7 +9,6 @@ from pathlib import Path
 from unittest import SkipTest
 
 from bench.peers import Server
-from tests.production.installation import Production
 from tests.production.parts import MediaNode
 from tests.server_process import Installation, ServerProcess
 
@@ -76,6 +75,8 @@ def _embedded(template: Template, folder: Path, settings: dict[str, str]) -> Ite
 @contextlib.contextmanager
 def _production(template: Template, folder: Path, settings: dict[str, str]) -> Iterator[Server]:
     try:
+        from tests.production.installation import Production  # It reads the settings: bench.analytics has others.
+
         whole = Production(folder, nodes=(NODE,), **settings)
     except SkipTest as lacking:
         raise SystemExit(f"The production form {lacking}.") from None
