@@ -69,3 +69,17 @@ def test_it_agrees_with_what_is_right_and_names_what_is_not(
     assert f"day {DAY:%Y-%m-%d %H:%M}: {row.value} is missing in the day's Parquet" in found
     Rollup.objects.filter(pk=row.pk).delete()
     assert f"{hour}{row.value} is missing in the database" in check(capsys, fails=True)["differences"]
+
+
+def test_hours_that_are_in_the_lake_alone_are_not_missing_in_the_database(
+    lake: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.LAKE_DIR, settings.HOURS_IN_DATABASE = lake, ["app", "node"]
+    made = generate(lake, streams=3, start=START, hours=2, files_per_hour=2)
+    call_command("analytics", "run", "--json")
+    assert set(Rollup.objects.filter(grain=Grain.HOUR).values_list("dimension", flat=True)) == {"app", "node"}
+    assert set(Rollup.objects.filter(grain=Grain.DAY).values_list("dimension", flat=True)) == set(Dimension.values)
+    assert check(capsys) == {"hours": 2, "days": 1, "samples": made.samples, "undone": 0, "differences": []}
+    tables.figures_file(lake, tables.HOUR, START).unlink()
+    found = check(capsys, fails=True)["differences"]
+    assert any("is missing in the rollups' Parquet" in one for one in found)
