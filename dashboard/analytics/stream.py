@@ -72,10 +72,19 @@ class History:
         """The same of each of its broadcasts."""
         return self._rollups(self.period, Dimension.BROADCAST)
 
+    @cached_property
+    def _before(self) -> Rollups:
+        return self._rollups(self.period.before)
+
     @property
     def lacking(self) -> str:
         """A sentence on what of the period could not be read; "" if nothing is lacking."""
         return self.rollups.lacking or self.broadcasts.lacking
+
+    @property
+    def lacking_before(self) -> str:
+        """The same of the time that it is compared with."""
+        return self._before.lacking
 
     @cached_property
     def stream(self) -> Stream | None:
@@ -92,7 +101,7 @@ class History:
 
     @cached_property
     def former(self) -> Figures:
-        return self._figures(self._rollups(self.period.before), self.period.before)
+        return self._figures(self._before, self.period.before)
 
     def _figures(self, rows: Rollups, period: Period) -> Figures:
         return replace(rows.figures(), unique_players=players.distinct(rows, period.since, period.until))

@@ -137,6 +137,9 @@ def test_hours_that_can_t_be_read_are_told(viewer: Client, lake: Path, settings:
     page = viewer.get("/analytics/?stream=live/cam-1&range=24h")
     assert "One hour of streams is kept in the lake, where this process can't read" in text_of(page)
     assert page.context["history"].figures.samples == 23 * 20
+    figures_file(lake, HOUR, hour(26)).unlink()
+    page = viewer.get("/analytics/?stream=live/cam-2&range=24h&grain=hour")
+    assert page.context["history"].lacking_before.startswith("One hour of streams")
     settings.LAKE_DIR = tmp_path / "another"
     text = text_of(viewer.get("/analytics/?stream=live/cam-1&range=24h"))
     lacking = "24 hours of streams are kept in the lake, where this process can't read: their figures are missing here."
