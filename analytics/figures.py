@@ -1,4 +1,4 @@
-"""The metrics that follow from a rollup's sums: docs/analytics.md defines them, here they are computed, for pages, API
+"""The metrics that follow from a rollup's sums: analytics.metrics defines them, here they are computed, for pages, API
 and reports alike. None stands where a metric is not defined: a share of nothing, a mean over none.
 """
 
@@ -12,12 +12,15 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
+from analytics import metrics
+from analytics.metrics import GOP_BINS, METRICS, PERCENTILES, Merge
+
 if TYPE_CHECKING:
     from analytics.models import Rollup
 
 H_MS = 3_600_000
 MINUTE_MS = 60_000
-RANKS = (0.05, 0.5, 0.95)
+RANKS = tuple(percent / 100 for percent in PERCENTILES.values())
 
 Quantiles = tuple[float | None, float | None, float | None]
 """Of the samples' video bitrates: the values at RANKS."""
@@ -113,12 +116,8 @@ class Figures:
         peaks = [row.peak_at for row in found if peak and row.peak_players == peak.peak_players and row.peak_at]
         return cls(
             **{name: sum(getattr(row, name) for row in found) for name in SUMMED},
-            peak_players=peak.peak_players if peak else 0,
+            **{name: greatest for name in GREATEST if (greatest := _greatest(found, name)) is not None},
             peak_at=min(peaks, default=None),
-            peak_streams=max((row.peak_streams for row in found), default=0),
-            keyframe_interval_max=max(
-                (row.keyframe_interval_max for row in found if row.keyframe_interval_max is not None), default=None
-            ),
             unique_players=found[0].unique_players if len(found) == 1 else None,
             refusals=dict(refusals),
             end_reasons=dict(end_reasons),
@@ -139,7 +138,6 @@ class Figures:
 
     @property
     def uptime_percent(self) -> float | None:
-        """Of its sessions and the gaps that they recovered from."""
         return _share(self.live_ms, self.elapsed_ms + self.recovery_ms)
 
     @property
@@ -162,7 +160,6 @@ class Figures:
 
     @property
     def below_percent(self) -> float | None:
-        """Of the live time in which a target was known."""
         return _share(self.below_ms, self.targeted_ms)
 
     @property
@@ -171,17 +168,14 @@ class Figures:
 
     @property
     def reconnects_per_hour(self) -> float | None:
-        """Of live time."""
         return _ratio(self.reconnects, self.live_h)
 
     @property
     def mtbf_h(self) -> float | None:
-        """Live hours between unplanned ends; None if there was none: then it is more than `live_h`."""
         return _ratio(self.live_h, self.unplanned_ends)
 
     @property
     def mttr_s(self) -> float | None:
-        """Mean time to the next publish, of the gaps that were recovered from."""
         return _ratio(self.recovery_ms / 1000, self.reconnects)
 
     @property
@@ -203,7 +197,6 @@ class Figures:
 
     @property
     def cv(self) -> float | None:
-        """Standard deviation of the samples' video bitrates, as a share of their mean."""
         spread = self.samples * self.kbps_squares - self.kbps_sum * self.kbps_sum  # Exact: both are whole numbers.
         return _ratio(math.sqrt(max(0, spread)), self.kbps_sum)
 
@@ -213,27 +206,23 @@ class Figures:
 
     @property
     def gaps_per_hour(self) -> float | None:
-        """Jumps of the timestamps, of live time."""
         return _ratio(self.ts_gaps, self.live_h)
 
     @cached_property
     def keyframe_intervals(self) -> int:
         """How many were counted."""
-        return sum(getattr(self, name) for name in GOP_COUNTS)
+        return sum(getattr(self, name) for name in GOP_BINS)
 
     @property
     def keyframe_late_percent(self) -> float | None:
-        """Keyframe intervals of more than 4 s."""
         return _share(self.gop_6 + self.gop_10 + self.gop_longer, self.keyframe_intervals)
 
     @property
     def success_percent(self) -> float | None:
-        """Accepted publishes of all that were tried."""
         return _share(self.accepted, self.accepted + self.refused)
 
     @property
     def average_players(self) -> float | None:
-        """While it was live."""
         return _ratio(self.player_ms, self.live_ms)
 
     @property
@@ -249,33 +238,15 @@ class Figures:
         return self.out_bytes / 1e9
 
 
-SUMMED = tuple(each.name for each in fields(Figures) if each.type is int and not each.name.startswith("peak_"))
-"""Fields that merge by sum."""
+SUMMED = tuple(metric.name for metric in METRICS if metric.merge == Merge.SUM)
+"""Fields that merge by sum,"""
 
-GREATEST = ("peak_players", "peak_streams", "keyframe_interval_max")
-"""Fields of which the greatest counts."""
-
-GOP_COUNTS = tuple(name for name in SUMMED if name.startswith("gop_"))
-
-DERIVED = (
-    "live_h",
-    "uptime_percent",
-    "health_percent",
-    "below_percent",
-    "starvation_percent",
-    "reconnects_per_hour",
-    "mtbf_h",
-    "mttr_s",
-    "cv",
-    "missing_percent",
-    "gaps_per_hour",
-    "keyframe_late_percent",
-    "success_percent",
-    "average_players",
-    "player_minutes",
-    "player_hours",
-    "delivered_gb",
+GREATEST = tuple(
+    each.name for each in fields(Figures) if each.name in {one.name for one in METRICS if one.merge == Merge.MAX}
 )
+"""and those of which the greatest is taken."""
+
+DERIVED = tuple(one.name for one in metrics.DERIVED)
 """What follows from them, as the API and files name it."""
 
 
@@ -311,6 +282,11 @@ def merged(parts: Iterable[Sequence[Any]]) -> Quantiles:
     most = max((part[2] for part in every if part[2] is not None), default=math.inf)
     low, middle, high = quantiles((part[0] for part in every), RANKS, least=least, most=most)
     return low, middle, high
+
+
+def _greatest(rows: "list[Rollup]", name: str) -> Any:
+    """None: of no row is it known."""
+    return max((value for row in rows if (value := getattr(row, name)) is not None), default=None)
 
 
 def _quantiles(rows: "list[Rollup]") -> Quantiles:

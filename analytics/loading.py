@@ -21,6 +21,7 @@ from django.db import DatabaseError, connection, transaction
 
 from analytics.histograms import pack
 from analytics.locks import LockLost
+from analytics.metrics import METRICS, Kind
 from analytics.models import IDENTITY, METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from analytics.tables import RENAMED, figures_file, moment
 from ingest.models import Stream
@@ -118,12 +119,12 @@ def _some(column: list[bytes | None]) -> list[object]:
     return [sketch or b"" for sketch in column]
 
 
+BY_KIND: dict[Kind, Callable[[list[Any]], list[object]]] = {Kind.TIME: _times, Kind.COUNTS: _maps}
+
 CONVERTERS: dict[str, Callable[[list[Any]], list[object]]] = {
+    **{each.name: BY_KIND[each.kind] for each in METRICS if each.kind in BY_KIND},
     "start": _times,
-    "peak_at": _times,
     "stream": _there,
-    "refusals": _maps,
-    "end_reasons": _maps,
     "video_histogram": _packed,
     "players_sketch": _some,
 }

@@ -1,7 +1,8 @@
-"""Every figure that history keeps, once: its name, its unit, what it is over samples, how it merges, what it means.
+"""Every figure of history, once: its name, its unit, what it is over samples, how it merges, what it means.
 
-The columns of the jobs, what is loaded, the pages' and the API's names follow from these tables; the database's fields,
-`analytics.figures` and docs/analytics.md are tested against them. A figure over samples is an expression of their
+The columns of the jobs, what is loaded, the fields' words in the database, and the names, units and words of files, the
+API and pages follow from these tables; the database's fields, the formulas of `analytics.figures` and docs/analytics.md
+are tested against them. A figure over samples is an expression of their
 columns (`Samples`): numpy arrays, so that one pass over a file makes all of them. Workers of Spark get this module by
 value: it imports nothing of ours.
 """
@@ -77,17 +78,37 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    """A column of rollups. `over`: of samples, the column that is merged, or an expression of several."""
-
+class Figure:
     name: str
     unit: str
     doc: str
+
+    @property
+    def words(self) -> str:
+        """ "Bytes sent to players (bytes)." """
+        return f"{self.doc.removesuffix('.')} ({self.unit})." if self.unit else self.doc
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Figure):
+    """A column of rollups. `over`: of samples, the column that is merged, or an expression of several."""
+
     of: Of = Of.SAMPLES
     merge: Merge = Merge.SUM
     kind: Kind = Kind.WHOLE
     over: str | Callable[[Samples], Any] | None = None
     nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Derived(Figure):
+    """What follows from the sums of a row, or of several. `formula`: as Python has it, of metrics and of what stands
+    before it here; it is what the property of `analytics.figures.Figures` is tested against. Where it divides by 0
+    there is none; `always`: it doesn't.
+    """
+
+    formula: str
+    always: bool = False
 
 
 def _arrived(s: Samples) -> Any:
@@ -113,8 +134,8 @@ def _interval(over: float, up_to: float) -> Callable[[Samples], Any]:
 def _intervals() -> list[Metric]:
     found, over = [], float("-inf")
     for name, up_to in GOP_BINS.items():
-        doc = f"Keyframe intervals up to {up_to:g} s" if up_to < float("inf") else "Longer keyframe intervals"
-        found.append(Metric(name, "", f"{doc}.", over=_interval(over, up_to)))
+        bounds = [f"of more than {over:g} s"] * (over > 0) + [f"up to {up_to:g} s"] * (up_to < float("inf"))
+        found.append(Metric(name, "", f"Keyframe intervals {' and '.join(bounds)}.", over=_interval(over, up_to)))
         over = up_to
     return found
 
@@ -124,12 +145,17 @@ def _same(name: str, unit: str, doc: str) -> Metric:
 
 
 MEASURED = (
-    Metric("samples", "", "Samples, one a second of each publishing session.", over=lambda s: s.elapsed_ms * 0 + 1),
-    _same("elapsed_ms", "ms", "Time that they cover."),
+    Metric(
+        "samples",
+        "",
+        "Samples, one a second of each publishing session, each counted once.",
+        over=lambda s: s.elapsed_ms * 0 + 1,
+    ),
+    _same("elapsed_ms", "ms", "Time that samples cover."),
     Metric("live_ms", "ms", "Time in which audio or video came.", over=lambda s: _arrived(s) * s.elapsed_ms),
-    Metric("good_ms", "ms", "Time in good health,", over=_health("good")),
-    Metric("warning_ms", "ms", "with a warning,", over=_health("warning")),
-    Metric("bad_ms", "ms", "and in bad health.", over=_health("bad")),
+    Metric("good_ms", "ms", "Time in good health.", over=_health("good")),
+    Metric("warning_ms", "ms", "Time with a warning.", over=_health("warning")),
+    Metric("bad_ms", "ms", "Time in bad health.", over=_health("bad")),
     Metric(
         "starved_ms",
         "ms",
@@ -145,31 +171,39 @@ MEASURED = (
     Metric(
         "below_ms",
         "ms",
-        "The part of it in which video came at less than 70 % of the target.",
+        "Time in which a target was known, and video came at less than 70 % of it.",
         over=lambda s: (_targeted(s) & (s.video_kbps < BELOW * s.target_kbps)) * s.elapsed_ms,
     ),
-    _same("video_bytes", "bytes", "Payload of video messages,"),
-    _same("audio_bytes", "bytes", "of audio messages,"),
-    _same("data_bytes", "bytes", "and of data messages."),
+    _same("video_bytes", "bytes", "Payload of video messages."),
+    _same("audio_bytes", "bytes", "Payload of audio messages."),
+    _same("data_bytes", "bytes", "Payload of data messages."),
     _same("wire_bytes", "bytes", "Bytes on the publisher's socket."),
     _same("out_bytes", "bytes", "Bytes sent to players."),
     _same("video_frames", "", "Video frames received."),
     _same("audio_frames", "", "Audio frames received."),
     _same("keyframes", "", "Keyframes received."),
-    Metric("ts_gaps", "", "Jumps of the timestamps forward,", over="ts_gap"),
-    Metric("ts_regressions", "", "and back.", over="ts_regress"),
+    Metric("ts_gaps", "", "Jumps of the timestamps forward.", over="ts_gap"),
+    Metric("ts_regressions", "", "Jumps of the timestamps back.", over="ts_regress"),
     _same("missing_frames_est", "", "Frames that did not come, by the timestamps."),
     _same("media_faults", "", "Messages whose header makes no sense, or that are cut off."),
     _same("dropped_frames", "", "Frames that slow players were not sent."),
     Metric("player_ms", "ms", "Players, times the time that they watched.", over=lambda s: s.players * s.elapsed_ms),
-    Metric("kbps_sum", "kbit/s", "Of the samples' video bitrates, rounded to whole kbit/s.", over=_whole_kbps),
-    Metric("kbps_squares", "(kbit/s)^2", "Of their squares.", over=lambda s: _whole_kbps(s) ** 2),
+    Metric(
+        "kbps_sum", "kbit/s", "Sum of the samples' video bitrates, in whole kbit/s, halves upward.", over=_whole_kbps
+    ),
+    Metric("kbps_squares", "(kbit/s)^2", "Sum of the squares of these.", over=lambda s: _whole_kbps(s) ** 2),
     *_intervals(),
 )
 """Sums over samples: of a minute, of a session's hour, and of every rollup."""
 
 EXTREMES = (
-    Metric("peak_players", "", "Most players in a minute, summed over streams.", merge=Merge.MAX, over="players"),
+    Metric(
+        "peak_players",
+        "",
+        "Most players in a minute: the sum over streams of the most in it.",
+        merge=Merge.MAX,
+        over="players",
+    ),
     Metric(
         "keyframe_interval_max",
         "s",
@@ -197,36 +231,46 @@ EXTREMES = (
 
 STARTED = (
     Metric("starts", "", "Publishing sessions that began.", of=Of.SESSIONS),
-    Metric("broadcasts", "", "Those that began a broadcast:", of=Of.SESSIONS),
-    Metric("reconnects", "", "those that went on with one, at most 300 s after the session before.", of=Of.SESSIONS),
-    Metric("recovery_ms", "ms", "The gaps before them, all together.", of=Of.SESSIONS),
+    Metric("broadcasts", "", "Publishing sessions that began a broadcast.", of=Of.SESSIONS),
+    Metric(
+        "reconnects",
+        "",
+        "Publishing sessions that went on with a broadcast, at most 300 s after the session before.",
+        of=Of.SESSIONS,
+    ),
+    Metric("recovery_ms", "ms", "The gaps before reconnects, all together.", of=Of.SESSIONS),
 )
 """What a session's first hour says of its beginning; sums."""
 
 HAPPENED = (
-    Metric("ends", "", "Publishing sessions that ended,", of=Of.EVENTS),
-    Metric("unplanned_ends", "", "and those whose encoder or server did not mean to.", of=Of.EVENTS),
-    Metric("accepted", "", "Publishes that were accepted,", of=Of.EVENTS),
-    Metric("refused", "", "and that were refused.", of=Of.EVENTS),
+    Metric("ends", "", "Publishing sessions that ended.", of=Of.EVENTS),
+    Metric(
+        "unplanned_ends", "", "Publishing sessions whose end neither the encoder nor the server meant.", of=Of.EVENTS
+    ),
+    Metric("accepted", "", "Publishes that were accepted.", of=Of.EVENTS),
+    Metric("refused", "", "Publishes, or connects, that were refused.", of=Of.EVENTS),
     Metric("plays", "", "Playing sessions that began.", of=Of.EVENTS),
 )
 """What is counted from events; sums."""
 
 COUNTED = (
+    Metric("refusals", "", "What was refused: {reason: how many}.", of=Of.EVENTS, merge=Merge.COUNTS, kind=Kind.COUNTS),
     Metric(
-        "refusals", "", "Refused publishes: {reason: how many}.", of=Of.EVENTS, merge=Merge.COUNTS, kind=Kind.COUNTS
-    ),
-    Metric(
-        "end_reasons", "", "Ended sessions: {reason: how many}.", of=Of.EVENTS, merge=Merge.COUNTS, kind=Kind.COUNTS
+        "end_reasons",
+        "",
+        "Why publishing sessions ended: {reason: how many}.",
+        of=Of.EVENTS,
+        merge=Merge.COUNTS,
+        kind=Kind.COUNTS,
     ),
 )
 
 TOLD_APART = (
-    Metric("sessions", "", "Publishing sessions that were seen in it.", of=Of.SESSIONS, merge=Merge.DISTINCT),
+    Metric("sessions", "", "Publishing sessions that were seen.", of=Of.SESSIONS, merge=Merge.DISTINCT),
     Metric(
         "unique_players",
         "",
-        "Addresses that began to play; null where players can't be told apart by it.",
+        "Distinct salted addresses that began to play, by HyperLogLog; null where players can't be told apart.",
         of=Of.EVENTS,
         merge=Merge.UNION,
         nullable=True,
@@ -237,7 +281,7 @@ PEAKS = (
     Metric(
         "peak_at",
         "",
-        "The (first) minute of the most players.",
+        "The minute of the most players, the first one of several.",
         merge=Merge.FIRST_OF_MAX,
         kind=Kind.TIME,
         nullable=True,
@@ -249,12 +293,12 @@ RATES = tuple(
     Metric(f"{kind}_kbps_{figure}", "kbit/s", doc, merge=merge, kind=Kind.REAL, nullable=True)
     for kind in BITRATES
     for figure, merge, doc in (
-        ("mean", Merge.DERIVED, f"Mean {kind} bitrate: 8 bits a byte, by the time that samples cover."),
+        ("mean", Merge.DERIVED, f"Mean {kind} bitrate: the bytes, by the time that samples cover."),
         *(
             (
                 figure,
                 Merge.HISTOGRAM,
-                f"{percent} % of the samples' {kind} bitrates are at most this, within 1 % of it.",
+                f"{percent} % of the samples' {kind} bitrates are at most this, by nearest rank, within 1 % of it.",
             )
             for figure, percent in PERCENTILES.items()
         ),
@@ -262,3 +306,89 @@ RATES = tuple(
 )
 
 METRICS = (*MEASURED, *STARTED, *HAPPENED, *COUNTED, *TOLD_APART, *EXTREMES, *PEAKS, *RATES)
+
+MERGED_AS = {
+    Merge.SUM: "sum",
+    Merge.MAX: "maximum",
+    Merge.MIN: "minimum",
+    Merge.COUNTS: "sums",
+    Merge.DISTINCT: "counted anew",
+    Merge.UNION: "the hours' sketches united",
+    Merge.FIRST_OF_MAX: "the greatest hour's",
+    Merge.HISTOGRAM: "histograms added up",
+    Merge.DERIVED: "from the sums",
+}
+"""What a day has of its hours, in words."""
+
+DERIVED = (
+    Derived("live_h", "h", "Time in which audio or video came.", "live_ms / 3_600_000", always=True),
+    Derived(
+        "uptime_percent",
+        "%",
+        "Of the time of its sessions and of the gaps that they recovered from, that in which audio or video came.",
+        "100 * live_ms / (elapsed_ms + recovery_ms)",
+    ),
+    Derived(
+        "health_percent",
+        "%",
+        "Of the time in which its health was known, that in good health; a warning is half.",
+        "100 * (good_ms + 0.5 * warning_ms) / (good_ms + warning_ms + bad_ms)",
+    ),
+    Derived(
+        "below_percent",
+        "%",
+        "Of the live time in which a target was known, that with video of less than 70 % of it.",
+        "100 * below_ms / targeted_ms",
+    ),
+    Derived(
+        "starvation_percent",
+        "%",
+        "Of the time, that without media beyond the first 2 s of each silence.",
+        "100 * starved_ms / elapsed_ms",
+    ),
+    Derived("reconnects_per_hour", "an hour", "Reconnects of live time.", "reconnects / live_h"),
+    Derived(
+        "mtbf_h",
+        "h",
+        "Live time between unplanned ends; null without one: then it is more than live_h.",
+        "live_h / unplanned_ends",
+    ),
+    Derived(
+        "mttr_s",
+        "s",
+        "Mean time to the next publish, of the gaps that were recovered from.",
+        "recovery_ms / 1000 / reconnects",
+    ),
+    Derived(
+        "cv",
+        "",
+        "Standard deviation of the samples' video bitrates, as a share of their mean.",
+        "sqrt(max(0, kbps_squares / samples - (kbps_sum / samples) ** 2)) / (kbps_sum / samples)",
+    ),
+    Derived(
+        "missing_percent",
+        "%",
+        "Of all video frames, those that did not come, by the timestamps.",
+        "100 * missing_frames_est / (video_frames + missing_frames_est)",
+    ),
+    Derived("gaps_per_hour", "an hour", "Jumps of the timestamps forward, of live time.", "ts_gaps / live_h"),
+    Derived(
+        "keyframe_late_percent",
+        "%",
+        "Of the keyframe intervals, those of more than 4 s.",
+        f"100 * (gop_6 + gop_10 + gop_longer) / ({' + '.join(GOP_BINS)})",
+    ),
+    Derived(
+        "success_percent",
+        "%",
+        "Of the publishes that were tried, those that were accepted.",
+        "100 * accepted / (accepted + refused)",
+    ),
+    Derived("average_players", "", "Players, while it was live.", "player_ms / live_ms"),
+    Derived("player_minutes", "min", "Time that players watched.", "player_ms / 60_000", always=True),
+    Derived("player_hours", "h", "Time that players watched.", "player_ms / 3_600_000", always=True),
+    Derived("delivered_gb", "GB", "What was sent to players.", "out_bytes / 10 ** 9", always=True),
+)
+
+ALL: tuple[Figure, ...] = (*METRICS, *DERIVED)
+UNITS = {figure.name: figure.unit for figure in ALL}

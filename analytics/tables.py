@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from analytics.jobs.schemas import column_of
+from analytics.metrics import METRICS, Kind
 from analytics.models import METRIC_VERSION
 
 PARTIALS = "partials"
@@ -15,7 +17,7 @@ DAY = "day"
 OF_HOURS = (SESSION_HOURS, HOUR)
 """What is published of an hour; a Grain's value is the name of its rollups' table."""
 
-RENAMED = {"start": "start_us", "peak_at": "peak_at_us"}
+RENAMED = {"start": "start_us"} | {each.name: column_of(each) for each in METRICS if each.kind == Kind.TIME}
 """Fields of Rollup that have another name there: microseconds since the Unix epoch."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics import incomplete, ledger
+from analytics.metrics import MEASURED
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from analytics.rollups import Rollups, hours_in_lake
 from analytics.tables import figures_file
@@ -22,20 +23,7 @@ from ingest.telemetry.schema import SAMPLES
 
 State = Partition.State
 
-SUMMED = (
-    "elapsed_ms",
-    "video_bytes",
-    "audio_bytes",
-    "data_bytes",
-    "wire_bytes",
-    "out_bytes",
-    "video_frames",
-    "audio_frames",
-    "keyframes",
-    "missing_frames_est",
-    "media_faults",
-    "dropped_frames",
-)
+SUMMED = tuple(metric.name for metric in MEASURED if metric.over == metric.name)
 """Columns of samples whose sums rollups have under the same name."""
 
 COMPARED = ("samples", *SUMMED, "live_ms", "good_ms", "warning_ms", "bad_ms", "player_ms")

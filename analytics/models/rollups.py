@@ -2,6 +2,8 @@
 
 from django.db import models
 
+from analytics.metrics import METRICS
+
 METRIC_VERSION = 3
 """Grows when a metric's meaning changes: every hour and day that the lake still holds is then computed anew."""
 
@@ -48,22 +50,16 @@ class Rollup(models.Model):
         null=True,
         related_name="rollups",
     )
-    sessions = models.PositiveIntegerField(help_text="Publishing sessions that were seen in it.")
+    sessions = models.PositiveIntegerField()
     samples = models.BigIntegerField()
     elapsed_ms = models.BigIntegerField()
     live_ms = models.BigIntegerField()
     good_ms = models.BigIntegerField()
     warning_ms = models.BigIntegerField()
     bad_ms = models.BigIntegerField()
-    starved_ms = models.BigIntegerField(
-        db_default=0, help_text="Time without media beyond the first 2 s of each silence."
-    )
-    targeted_ms = models.BigIntegerField(
-        db_default=0, help_text="Time in which media came and a target bitrate was known."
-    )
-    below_ms = models.BigIntegerField(
-        db_default=0, help_text="The part of it in which video came at less than 70 % of the target."
-    )
+    starved_ms = models.BigIntegerField(db_default=0)
+    targeted_ms = models.BigIntegerField(db_default=0)
+    below_ms = models.BigIntegerField(db_default=0)
     video_bytes = models.BigIntegerField()
     audio_bytes = models.BigIntegerField()
     data_bytes = models.BigIntegerField()
@@ -78,46 +74,33 @@ class Rollup(models.Model):
     media_faults = models.BigIntegerField(db_default=0)
     dropped_frames = models.BigIntegerField()
     player_ms = models.BigIntegerField()
-    kbps_sum = models.BigIntegerField(
-        db_default=0, help_text="Of the samples' video bitrates, rounded to whole kbit/s."
-    )
-    kbps_squares = models.BigIntegerField(db_default=0, help_text="Of their squares.")
-    gop_1 = models.BigIntegerField(db_default=0, help_text="Keyframe intervals up to 1 s;")
+    kbps_sum = models.BigIntegerField(db_default=0)
+    kbps_squares = models.BigIntegerField(db_default=0)
+    gop_1 = models.BigIntegerField(db_default=0)
     gop_2 = models.BigIntegerField(db_default=0)
     gop_2_5 = models.BigIntegerField(db_default=0)
     gop_4 = models.BigIntegerField(db_default=0)
     gop_6 = models.BigIntegerField(db_default=0)
     gop_10 = models.BigIntegerField(db_default=0)
     gop_longer = models.BigIntegerField(db_default=0)
-    starts = models.BigIntegerField(db_default=0, help_text="Publishing sessions that began.")
-    broadcasts = models.BigIntegerField(db_default=0, help_text="Those that began a broadcast:")
-    reconnects = models.BigIntegerField(
-        db_default=0, help_text="those that went on with one, at most 300 s after the session before."
-    )
-    recovery_ms = models.BigIntegerField(db_default=0, help_text="The gaps before them, all together.")
-    ends = models.BigIntegerField(db_default=0, help_text="Publishing sessions that ended,")
-    unplanned_ends = models.BigIntegerField(
-        db_default=0, help_text="and those whose encoder or server did not mean to."
-    )
-    accepted = models.BigIntegerField(db_default=0, help_text="Publishes that were accepted,")
-    refused = models.BigIntegerField(db_default=0, help_text="and that were refused.")
-    plays = models.BigIntegerField(db_default=0, help_text="Playing sessions that began.")
-    unique_players = models.PositiveIntegerField(
-        null=True, help_text="Addresses that began to play; null where players can't be told apart by it."
-    )
+    starts = models.BigIntegerField(db_default=0)
+    broadcasts = models.BigIntegerField(db_default=0)
+    reconnects = models.BigIntegerField(db_default=0)
+    recovery_ms = models.BigIntegerField(db_default=0)
+    ends = models.BigIntegerField(db_default=0)
+    unplanned_ends = models.BigIntegerField(db_default=0)
+    accepted = models.BigIntegerField(db_default=0)
+    refused = models.BigIntegerField(db_default=0)
+    plays = models.BigIntegerField(db_default=0)
+    unique_players = models.PositiveIntegerField(null=True)
     refusals = models.JSONField(
         default=dict,
         db_default=models.Value({}, models.JSONField()),
-        help_text="Refused publishes: {reason: how many}.",
     )
-    end_reasons = models.JSONField(
-        default=dict, db_default=models.Value({}, models.JSONField()), help_text="Ended sessions: {reason: how many}."
-    )
-    peak_players = models.PositiveIntegerField(
-        help_text="Most at once: the greatest of the minutes, summed over streams."
-    )
-    peak_at = models.DateTimeField(null=True, help_text="The (first) minute of that.")
-    peak_streams = models.PositiveIntegerField(db_default=0, help_text="Most streams live in one minute.")
+    end_reasons = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
+    peak_players = models.PositiveIntegerField()
+    peak_at = models.DateTimeField(null=True)
+    peak_streams = models.PositiveIntegerField(db_default=0)
     keyframe_interval_max = models.FloatField(null=True)
     video_kbps_mean = models.FloatField(null=True)
     video_kbps_min = models.FloatField(null=True)
@@ -166,6 +149,10 @@ IDENTITY = ["grain", "start", "dimension", "app", "name", "value"]
 
 PACKED = ["video_histogram", "players_sketch"]
 """What the figures of several rows are merged from."""
+
+WORDS = {metric.name: metric.words for metric in METRICS}
+for each in Rollup._meta.concrete_fields:
+    each.help_text = WORDS.get(each.name, each.help_text)
 
 FIGURES = [
     field.name

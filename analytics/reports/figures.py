@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from analytics import players
-from analytics.figures import GOP_COUNTS, H_MS, NO_QUANTILES, Figures
+from analytics.figures import H_MS, NO_QUANTILES, Figures
+from analytics.metrics import GOP_BINS
 from analytics.models import Rollup
 from analytics.reports import document, peaks
 from analytics.reports.periods import Period
@@ -100,7 +101,7 @@ def raw(gathered: Gathered) -> document.Figures:
         "p50": of.video_kbps_p50,
         "p95": of.video_kbps_p95,
         "cv": of.cv,
-        "gop": {name: 100 * getattr(of, name) / counted for name in GOP_COUNTS} if counted else {},
+        "gop": {name: 100 * getattr(of, name) / counted for name in GOP_BINS} if counted else {},
         "keyframe_interval_max": of.keyframe_interval_max,
         "accepted": of.accepted,
         "refused": of.refused,

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from analytics.figures import DERIVED, SUMMED, Figures
+from analytics.figures import DERIVED, GREATEST, SUMMED, Figures
 from analytics.histograms import in_file
 from analytics.metrics import BITRATES, PERCENTILES
 from analytics.models import FIGURES, IDENTITY
 from analytics.rollups import Rollups
-from dashboard import exports
 from dashboard.analytics.broadcasts import MOST_IN_FILE, Broadcast, broadcasts
 from dashboard.analytics.comparing import Comparison, Line
 from dashboard.analytics.happenings import MOST_IN_FILE as MOST_EVENTS
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 ROLLUP_COLUMNS = (*IDENTITY, *FIGURES, *DERIVED, "metric_version")
 MERGED = (
     *SUMMED,
-    *("peak_players", "peak_streams", "keyframe_interval_max"),
+    *GREATEST,
     *("video_kbps_mean", "video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
     *DERIVED,
 )

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Field, ModelSchema, Query, Router, Status
-from pydantic import AfterValidator
+from ninja import Field, ModelSchema, Query, Router, Schema, Status
+from pydantic import AfterValidator, create_model
 
-from analytics import incomplete, players
-from analytics.figures import Figures
+from analytics import incomplete, metrics, players
+from analytics.figures import DERIVED, Figures
 from analytics.models import FIGURES, IDENTITY, Dimension, Grain, Partition, Rollup
 from analytics.rollups import MOST_HOURS, WORDS, Rollups, hours_in_lake
 from dashboard.analytics.comparing import key_labels
@@ -51,7 +51,12 @@ class RollupFilters(Times):
     until: When | None = Field(None, alias="to", description="Hours or days that begin before this time.")
 
 
-class RollupOut(ModelSchema):
+_following: dict[str, Any] = {
+    one.name: (float if one.always else float | None, Field(description=one.words)) for one in metrics.DERIVED
+}
+
+
+class RollupOut(ModelSchema, create_model("Following", __base__=Schema, **_following)):  # type: ignore[misc]
     """An hour or a day (UTC) of a stream, key, application, encoder, node or broadcast. Bitrates are kbit/s over its
     samples, one a second. `value` is what tells it apart, `label` what pages call it. What is not defined is null: a
     share of nothing, a mean over none. docs/analytics.md says what each figure means.
@@ -59,23 +64,6 @@ class RollupOut(ModelSchema):
 
     label: str
     health: Literal["good", "warning", "bad", "none"]
-    live_h: float
-    uptime_percent: float | None
-    health_percent: float | None
-    below_percent: float | None
-    starvation_percent: float | None
-    reconnects_per_hour: float | None
-    mtbf_h: float | None = Field(description="Null without an unplanned end: then it is more than live_h.")
-    mttr_s: float | None
-    cv: float | None
-    missing_percent: float | None
-    gaps_per_hour: float | None
-    keyframe_late_percent: float | None
-    success_percent: float | None
-    average_players: float | None
-    player_minutes: float
-    player_hours: float
-    delivered_gb: float
 
     class Meta:
         model = Rollup
@@ -153,10 +141,9 @@ def _unique_players(rows: Rollups, since: datetime | None, until: datetime | Non
 
 def _item(row: Rollup, labels: dict[str, str]) -> dict[str, Any]:
     figures = Figures.of([row])
-    derived = {name: getattr(figures, name) for name in DERIVED_FIELDS}
+    derived = {name: getattr(figures, name) for name in (*DERIVED, "health")}
     stored = {name: getattr(row, name) for name in STORED}
     return {**stored, **derived, "label": labels.get(row.value, row.value)}
 
 
 STORED = (*IDENTITY, *FIGURES, "metric_version")
-DERIVED_FIELDS = tuple(name for name in RollupOut.model_fields if name not in {*STORED, "label"})

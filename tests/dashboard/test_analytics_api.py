@@ -7,7 +7,6 @@ from django.test import Client
 
 from analytics.figures import DERIVED
 from analytics.models import FIGURES, Dimension, Grain
-from dashboard.api.rollups import DERIVED_FIELDS
 from ingest.models import Stream
 from ingest.services import keys
 from tests.dashboard.rollups import make_rollup
@@ -100,7 +99,3 @@ def test_what_can_not_be_asked_for_is_said(viewer: Client, query: str, problem: 
     assert answer.status_code == 422
     (said,) = answer.json()["detail"]
     assert problem in said["msg"]
-
-
-def test_every_metric_is_a_field() -> None:
-    assert set(DERIVED_FIELDS) == {*DERIVED, "health"}
