@@ -1,12 +1,17 @@
 """Celery tasks on the queue `analytics`: they carry a run's id and nothing else; the run's row is the truth."""
 
+import logging
+
 from celery import Task, shared_task
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.utils import timezone
 
 from analytics import services
 from analytics.reports import tasks as report_tasks  # noqa: F401 - Celery finds those of reports by this.
 from analytics.reports.pruning import prune
+
+log = logging.getLogger(__name__)
 
 SOFT_LIMIT_S = 50 * 60
 HARD_LIMIT_S = 55 * 60
@@ -29,10 +34,13 @@ def run_analytics(self: "Task[[int], None]", run_id: int) -> None:
 
 @shared_task
 def warm_up() -> None:
-    """What a worker that does not rest sends to itself as it starts."""
+    """What a worker that does not rest sends to itself as it starts, and ends when it is ended itself."""
     from analytics.warming import warm  # Spark is loaded only where it is used.
 
-    warm()
+    try:
+        warm()
+    except SoftTimeLimitExceeded:
+        log.info("Spark was not warmed up: the worker ends.")
 
 
 @shared_task

@@ -1,4 +1,5 @@
-"""What our workers have beside Celery's parts: the schedule as a thread, an end for want of work, a bound on memory.
+"""What our workers have beside Celery's parts: the schedule as a thread, an end for want of work, a bound on memory,
+and Spark that is warm.
 
 `celery worker --schedule-thread` keeps the schedule (beat) in the worker's process, where `--beat` would fork another.
 `--rest-after SECONDS` ends a worker that has had nothing to do for so long: whoever starts it knows when there is work.
@@ -25,6 +26,9 @@ LOOK_S = 1.0
 
 MEASURE_S = 2.0
 """How often one looks how large it is."""
+
+WARM_UP = "analytics.tasks.warm_up"
+WARM_UP_S = 60
 
 WITHIN = ("celery.concurrency.solo", "celery.concurrency.thread")
 """Pools whose tasks run in the worker's own process. Celery does not replace it, however large it has grown."""
@@ -96,6 +100,28 @@ class MemoryBound(bootsteps.StartStopStep):
         if found_kib > self._most_kib:
             log.warning("The worker has grown to %d MiB: it ends, to be started again.", found_kib // 1024)
             _end()
+
+
+class WarmSpark(bootsteps.StartStopStep):
+    """Has the analytics' worker warm Spark up before its first job. Where it rests, each job has a process of its own,
+    and with it end Java and all that was loaded for it.
+    """
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, worker: Any, rest_after: float | None = None, **options: Any) -> None:
+        super().__init__(worker, **options)
+        self.enabled = "analytics" in worker.app.amqp.queues.consume_from and rest_after is None
+
+    def start(self, worker: Any) -> None:
+        # Not what waits for a worker that comes much later: by then it has had something to do.
+        worker.app.send_task(WARM_UP, expires=WARM_UP_S)
+
+    def stop(self, worker: Any) -> None:
+        """What nobody has asked for does not hold the worker's end up."""
+        for request in tuple(state.active_requests):
+            if request.name == WARM_UP:
+                request.terminate(worker.pool, signal="USR1")  # In it this is SoftTimeLimitExceeded.
 
 
 def _end() -> None:

@@ -28,8 +28,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
 warnings.filterwarnings("ignore", message="You're running the worker with superuser")
 
 
-WARM_UP_S = 60
-
 _to_check = False
 """Whether the database was away when this worker started: its processes look before their first task."""
 
@@ -64,7 +62,9 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 # By their names: what they need is loaded in workers alone.
-app.steps["worker"].update(f"rtmpweb.bootsteps:{name}" for name in ("ScheduleThread", "RestAfter", "MemoryBound"))
+app.steps["worker"].update(
+    f"rtmpweb.bootsteps:{name}" for name in ("ScheduleThread", "RestAfter", "MemoryBound", "WarmSpark")
+)
 app.user_options["worker"].update(
     {
         Option(["--schedule-thread"], is_flag=True, help="Keep the schedule too, in a thread."),
@@ -114,21 +114,10 @@ def look_before_the_work(**_: Any) -> None:
 
 
 @celeryd_init.connect
-def rest_or_be_warm(conf: Any, options: dict[str, Any], **_: Any) -> None:
-    """Where the analytics' worker rests, each job has a process of its own: with it end Spark's Java and all that was
-    loaded for it. Where it does not, Spark stays, and is warm before its first job.
-    """
-    if "analytics" not in (options.get("queues") or ()):
-        return
-    if options.get("rest_after") is None:
-        worker_ready.connect(warm_up)
-    else:
+def end_after_a_job(conf: Any, options: dict[str, Any], **_: Any) -> None:
+    """Of the analytics' worker, where it rests: with the process end Spark's Java and all that was loaded for it."""
+    if "analytics" in (options.get("queues") or ()) and options.get("rest_after") is not None:
         conf.worker_max_tasks_per_child = 1
-
-
-def warm_up(**_: Any) -> None:
-    """Not what waits for a worker that comes much later: by then it has had something to do."""
-    app.send_task("analytics.tasks.warm_up", expires=WARM_UP_S)
 
 
 @celeryd_init.connect

@@ -31,26 +31,24 @@ TASKS = 2
 """After so many the process is replaced; in the settings it is many more."""
 
 
-@pytest.fixture
-def worker(tmp_path: Path) -> Iterator[Background]:
+def start(tmp_path: Path, *words: str) -> Background:
     require_tool("java")
     make_broker_folders(celery_app)
     where = {
         "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
         "RTMPWEB_DATA_DIR": str(settings.DATA_DIR),
         "SPARK_MASTER": "local[1]",
+        "TMPDIR": str(tmp_path),
     }
-    started = Background(
-        "worker",
-        [
-            *(PROGRAMS / "celery", "-A", "rtmpweb", "worker", "-Q", QUEUE, "-I", counting.__name__),
-            *("-c", "1", "--max-tasks-per-child", str(TASKS)),
-        ],
-        folder=tmp_path,
-        environment={**SPARK, **where},
-        ready=" ready.",
-    )
+    command = [str(PROGRAMS / "celery"), "-A", "rtmpweb", "worker", "-c", "1", "--loglevel", "INFO", *words]
+    started = Background("worker", command, folder=tmp_path, environment={**SPARK, **where}, ready=" ready.")
     started.start()
+    return started
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Background]:
+    started = start(tmp_path, "-Q", QUEUE, "-I", counting.__name__, "--max-tasks-per-child", str(TASKS))
     yield started
     started.kill()
 
@@ -110,3 +108,23 @@ def test_whatever_dies_the_next_task_has_its_spark_and_no_java_stays(worker: Bac
     child, java = followed.pids
     os.kill(worker.pid, signal.SIGKILL)
     check_gone(child, java)
+
+
+def test_one_that_ends_does_not_wait_until_spark_is_warm(tmp_path: Path) -> None:
+    worker = start(tmp_path, "-Q", "analytics")
+    try:
+        java = wait_for(lambda: [*spark_of(worker)], timeout_s=DONE_S, what="Spark starts")
+        assert worker.stop() == 0
+    finally:
+        worker.kill()
+    check_gone(*java)
+    assert "Spark was not warmed up: the worker ends." in worker.log
+    assert "Traceback" not in worker.log
+    assert not [*tmp_path.glob("rtmpweb-warming-*")]
+
+
+def spark_of(worker: Background) -> Iterator[int]:
+    """The process of its Java that has loaded Spark."""
+    for pid in processes.descendants(worker.pid):
+        if "org.apache.spark.deploy.SparkSubmit" in processes.command(pid):
+            yield pid

@@ -172,7 +172,8 @@ def test_no_answer_is_made_of_more_files_than_it_has_time_for(viewer: Client, la
     assert answer.status_code == 422
     assert f"from {MOST_HOURS} at most: give `from` and `to`" in answer.json()["detail"]
     since = f"{hour(MOST_HOURS - 1):%Y-%m-%dT%H:%M}"
-    assert viewer.get(f"/api/v1/rollups?from={since}").json() == {"items": [], "count": 0}
+    few = viewer.get(f"/api/v1/rollups?from={since}").json()
+    assert (few["items"], few["count"]) == ([], 0)
     assert viewer.get("/api/v1/rollups?by=node").status_code == 200
     page = viewer.get("/analytics/?stream=live/cam-1&range=30d&grain=hour")
     assert page.context["period"].grain == Grain.DAY

@@ -9,13 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from celery.signals import celeryd_init, worker_ready
+from celery.signals import celeryd_init
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from ingest.services import installation
 from rtmpweb import celery
-from rtmpweb.celery import app, warm_up
+from rtmpweb.celery import app
 from tests.server_process import copy_tables
 
 
@@ -84,10 +84,7 @@ def test_a_job_of_analytics_that_rest_has_a_process_of_its_own(
 ) -> None:
     conf = SimpleNamespace(worker_max_tasks_per_child=200)
     options = {"queues": [queue], "rest_after": rest_after}
-    try:
-        celeryd_init.send(sender="worker@test", instance=None, conf=conf, options=options)
-    finally:
-        worker_ready.disconnect(warm_up)
+    celeryd_init.send(sender="worker@test", instance=None, conf=conf, options=options)
     assert conf.worker_max_tasks_per_child == tasks
 
 

@@ -70,6 +70,7 @@ def test_the_workers_are_killed_while_one_computes(
     with guests(production, keys) as others:
         with steady.undisturbed("The workers are away"):
             lost = ask(production, page)
+            run_is(production, lost, "running", within_s=BEGUN_S)  # Spark may be there before: it is kept warm.
             wait_for(lambda: java(production), timeout_s=BEGUN_S, what="Spark has started")
             with away(production.worker, production.analytics) as outage:
                 check_accepted(production, keys["new"])
