@@ -35,6 +35,8 @@ def run_analytics(self: "Task[[int], None]", run_id: int) -> None:
 @shared_task
 def warm_up() -> None:
     """What a worker that does not rest sends to itself as it starts, and ends when it is ended itself."""
+    if services.active_run():
+        return  # The run that waits warms Spark up itself, and is done sooner.
     from analytics.warming import warm  # Spark is loaded only where it is used.
 
     try:

@@ -6,6 +6,8 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from analytics import runner
+from analytics.models import AnalyticsRun
+from analytics.tasks import warm_up
 from analytics.warming import warm
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("ends_java")]
@@ -40,6 +42,15 @@ def test_spark_is_warm_before_its_first_job(settings: Any) -> None:
     assert not runner.is_warm()
     warm()
     assert runner.is_warm()
+
+
+@pytest.mark.django_db
+def test_a_run_that_waits_does_not_wait_until_spark_is_warm(settings: Any) -> None:
+    settings.SPARK_MASTER = "local[1]"
+    runner.stop()
+    AnalyticsRun.objects.create(trigger=AnalyticsRun.Trigger.PAGE)
+    warm_up()
+    assert not runner.is_warm()
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -27,6 +27,8 @@ pytestmark = [
 ]
 
 BEGUN_S = 60.0
+WARM_S = 240.0
+"""A worker that has just started warms Spark up before its first run, here beside all the rest, and maybe from cold."""
 ENDED = "SELECT 1 FROM analytics_analyticsrun WHERE id = %s AND ended_at IS NOT NULL"
 LOST_S = limits.RUN_LOST_S + 10.0
 """A run whose process was lost is found to be so after RUN_LOST_S without a sign of life."""
@@ -70,7 +72,7 @@ def test_the_workers_are_killed_while_one_computes(
     with guests(production, keys) as others:
         with steady.undisturbed("The workers are away"):
             lost = ask(production, page)
-            run_is(production, lost, "running", within_s=BEGUN_S)  # Spark may be there before: it is kept warm.
+            run_is(production, lost, "running", within_s=WARM_S)  # Spark may be there before: it is kept warm.
             wait_for(lambda: java(production), timeout_s=BEGUN_S, what="Spark has started")
             with away(production.worker, production.analytics) as outage:
                 check_accepted(production, keys["new"])
@@ -105,7 +107,7 @@ def test_java_is_killed_again_and_again(
     with steady.undisturbed("Java is away"):
         run = ask(production, page)
         began = time.monotonic()
-        _, code, error = run_is(production, run, "failed", within_s=BEGUN_S, meanwhile=kill)
+        _, code, error = run_is(production, run, "failed", within_s=WARM_S, meanwhile=kill)
         assert killed
         assert code == "lost"
         assert error.startswith("Spark's Java process")
