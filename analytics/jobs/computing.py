@@ -7,6 +7,7 @@ each table and hour.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,8 +16,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.jobs import schemas
-from analytics.jobs.days import days as days_of
-from analytics.jobs.hours import hours as hours_of
+from analytics.jobs.arrow import spread
+from analytics.jobs.days import DayTask, of_day
+from analytics.jobs.dimensions import OF
+from analytics.jobs.events import happened_in_days, happened_in_hours
+from analytics.jobs.hours import HourTask, of_hour
+from analytics.jobs.rollups import rollups
 from analytics.jobs.scanning import Scanned, scan
 from analytics.jobs.sessions import TAIL_US, session_hours
 from analytics.tables import DAY, HOUR, SESSION_HOURS, figures_file
@@ -27,9 +32,14 @@ HOUR_LENGTH = timedelta(hours=1)
 COLUMNS = {SESSION_HOURS: schemas.SESSION_HOURS, HOUR: schemas.ROLLUPS, DAY: schemas.ROLLUPS}
 
 FEW_ROWS = 20_000
-"""Of fewer minutes, or hours, Spark takes longer to compile the transforms than to interpret them, and longer to divide
-them and to look at what came of each part than to do them in one.
+"""Of fewer rows Spark takes longer to compile the transforms than to interpret them, and longer to divide them and to
+look at what came of each part than to do them in one. This process merges so few rollups of hours itself;
 """
+FEW_MINUTES = 100_000
+"""and hours of so few minutes of sessions: some 1,500 streams for an hour."""
+
+DIMENSIONS = {dimension.value: of for dimension, of in OF.items()}
+"""By their names: to a worker of Spark no class of ours is known."""
 
 ROWS_TOGETHER = 500
 """Of a file, in a row group: rows are in order, so who looks for one stream reads these, not the hour."""
@@ -55,14 +65,25 @@ def compute_hours(session: SparkSession, lake: Path, hours: Sequence[HourInput],
 
 def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], out: Path) -> dict[datetime, Computed]:
     """Computes days from their hours as they are in the lake. Raises OSError."""
-    starts = {day: [day + number * HOUR_LENGTH for number in range(24)] for day in days}
-    rows = {day: _rows(figures_file(lake, HOUR, start) for start in starts[day]) for day in days}
+    hours, sessions = ({day: _files_of(lake, table, day) for day in days} for table in (HOUR, SESSION_HOURS))
+    rows = {day: _rows(hours[day]) for day in days}
+    few = sum(rows.values()) < FEW_ROWS
     _suit(session, sum(rows.values()))
-    hours, sessions = (
-        _parquet(session, (figures_file(lake, table, start) for day in days for start in starts[day]), COLUMNS[table])
-        for table in (HOUR, SESSION_HOURS)
-    )
-    _write(days_of(hours, sessions), DAY, days, out)
+    of_hours = _parquet(session, chain.from_iterable(hours.values()), schemas.HAPPENED_IN)
+    happened = _arrow(happened_in_days(of_hours), schemas.HAPPENED_IN)
+    tasks: list[DayTask] = [
+        {
+            "start_us": _micros(day),
+            "dimensions": dimensions,
+            "hours": [str(file) for file in hours[day]],
+            "session_hours": [str(file) for file in sessions[day]],
+        }
+        for day in days
+        for dimensions in ([DIMENSIONS] if few else [{name: of} for name, of in DIMENSIONS.items()])
+        if rows[day]
+    ]
+    groups = spread(session, tasks, of_day, schemas.GROUPS, here=few)
+    _write(rollups(groups, happened), DAY, days, out)
     return {day: _computed(out, DAY, day, Scanned(rows=rows[day], read=rows[day])) for day in days}
 
 
@@ -94,18 +115,31 @@ def _merge_hours(
 ) -> None:
     starts = list(scanned)
     folders = [folder for one in scanned.values() for folder in one.folders]
-    _suit(session, _rows(folder / "minutes.parquet" for folder in folders))
 
-    def read(table: str, columns: schemas.Columns) -> DataFrame:
-        return _parquet(session, (folder / f"{table}.parquet" for folder in folders), columns)
+    def files(table: str) -> list[Path]:
+        return [folder / f"{table}.parquet" for folder in folders]
 
-    minutes = read("minutes", schemas.MINUTES)
+    _suit(session, _rows(files("sessions")) + _rows(files("events")))
     before = session.createDataFrame(tail, schemas.ddl(schemas.TAIL))
     given = session.createDataFrame(_given(lake, starts), schemas.ddl(schemas.GIVEN))
-    _write(session_hours(read("sessions", schemas.SESSIONS), before, given), SESSION_HOURS, starts, out)
-    sessions = _parquet(session, (figures_file(out, SESSION_HOURS, start) for start in starts), schemas.SESSION_HOURS)
-    buckets, events = read("buckets", schemas.BUCKETS), read("events", schemas.EVENTS)
-    _write(hours_of(sessions, minutes, buckets, events, before, _micros(starts[0])), HOUR, starts, out)
+    sessions = _parquet(session, files("sessions"), schemas.SESSIONS)
+    _write(_arrow(session_hours(sessions, before, given), schemas.SESSION_HOURS), SESSION_HOURS, starts, out)
+    written = {start: figures_file(out, SESSION_HOURS, start) for start in starts}
+    sessions = _parquet(session, written.values(), schemas.SESSION_HOURS)
+    events = _parquet(session, files("events"), schemas.EVENTS)
+    happened = _arrow(happened_in_hours(sessions, events, before, _micros(starts[0])), schemas.HAPPENED_IN)
+    tasks: list[HourTask] = [
+        {
+            "start_us": _micros(start),
+            "dimensions": DIMENSIONS,
+            "session_hours": str(written[start]),
+            "partials": [str(folder) for folder in scanned[start].folders],
+        }
+        for start in starts
+        if written[start].exists()
+    ]
+    groups = spread(session, tasks, of_hour, schemas.GROUPS, here=_rows(files("minutes")) < FEW_MINUTES)
+    _write(rollups(groups, happened), HOUR, starts, out)
 
 
 def _given(lake: Path, starts: Sequence[datetime]) -> pa.Table:
@@ -152,9 +186,12 @@ def _parquet(session: SparkSession, files: Iterable[Path], columns: schemas.Colu
     return session.read.schema(schemas.ddl(columns)).parquet(*there)
 
 
-def _write(frame: DataFrame, table: str, starts: Sequence[datetime], out: Path) -> None:
+def _arrow(frame: DataFrame, columns: schemas.Columns) -> pa.Table:
+    return frame.toArrow().cast(schemas.arrow(columns))
+
+
+def _write(rows: pa.Table, table: str, starts: Sequence[datetime], out: Path) -> None:
     """One file for each start that has rows, in a fixed order."""
-    rows = frame.toArrow().cast(schemas.arrow(COLUMNS[table]))
     by = ["start_us", "session", "first_us"] if table == SESSION_HOURS else list(schemas.GROUP)
     rows = rows.sort_by([(name, "ascending") for name in by])
     for start in starts:
@@ -173,6 +210,12 @@ def _digest(tail: pa.Table) -> str:
     """ "" of none, as after an hour of which nothing was recorded."""
     lines = (repr(tuple(row.values())) for row in tail.to_pylist())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if tail.num_rows else ""
+
+
+def _files_of(lake: Path, table: str, day: datetime) -> list[Path]:
+    """Those of its hours that are there."""
+    starts = (day + number * HOUR_LENGTH for number in range(24))
+    return [file for start in starts if (file := figures_file(lake, table, start)).exists()]
 
 
 def _rows(files: Iterable[Path]) -> int:

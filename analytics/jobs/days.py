@@ -1,49 +1,81 @@
-"""The rollups of days (UTC), merged from their hours and from nothing else: what hours were made from may be gone."""
+"""Rollups of days (UTC), as far as they are merged from samples: from their hours' rollups and from nothing else, as
+what hours were made from may be gone.
 
-from pyspark.sql import DataFrame
-
-from analytics.jobs.dimensions import GROUP, GROUP_ID, of_each
-from analytics.jobs.minutes import HOUR_US
-from analytics.jobs.periods import start_of
-from analytics.jobs.rollups import added, columns, peak, rates
-from analytics.jobs.sql import listed, merged, named, query
-from analytics.metrics import BITRATES, COUNTED, METRICS
-
-DAY_US = 24 * HOUR_US
-
-
-def days(hours: DataFrame, session_hours: DataFrame) -> DataFrame:
-    """ROLLUPS of hours, and SESSION_HOURS of the same, to ROLLUPS of days."""
-    return query(_DAYS, hours=hours, session_hours=session_hours)
-
-
-_GROUP = listed(GROUP)
-_DAY = start_of("start_us", DAY_US)
-_OF_DAY = f"(SELECT * EXCEPT (start_us), {_DAY} AS start_us FROM {{}})"
-
-_FIGURES = {
-    "stream": "max(stream)",
-    **merged(METRICS),
-    **peak("peak_at_us", "start_us"),
-    **{metric.name: added(metric.name) for metric in COUNTED},
-    "players_sketch": "hll_union_agg(players_sketch)",
-}
-
-_KINDS = " UNION ALL ".join(
-    f"SELECT group_id, '{kind}' AS kind, explode({kind}_histogram) AS each FROM of_day" for kind in BITRATES
-)
-
-_DAYS = f"""
-    WITH
-    of_day AS (SELECT *, {GROUP_ID} AS group_id FROM {_OF_DAY.format("{hours}")}),
-    measured AS (SELECT {_GROUP}, group_id, {named(_FIGURES)} FROM of_day GROUP BY {_GROUP}, group_id),
-    counted AS (
-        SELECT {_GROUP}, count(*) AS sessions
-        FROM (SELECT DISTINCT {_GROUP}, session FROM ({of_each(_OF_DAY.format("{session_hours}"), ("session",))}))
-        GROUP BY {_GROUP}
-    ),
-    counts AS (SELECT group_id, kind, each.bucket AS bucket, each.count AS count FROM ({_KINDS})),
-    {rates("counts")}
-    SELECT {columns({"sessions": "coalesce(sessions, 0)"})}
-    FROM measured LEFT JOIN counted USING ({_GROUP}) LEFT JOIN rates USING (group_id)
+Whoever runs it, a worker of Spark or this process, has Arrow and numpy, and gets this module by value.
 """
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from analytics.jobs import schemas
+from analytics.jobs.groups import MERGED, NAMED, array, codes, columns_of, grouped, labels_of, peaks_of, places, summed
+from analytics.jobs.minutes import LABELS, concatenated
+from analytics.metrics import BITRATES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from analytics.jobs.dimensions import Of
+    from analytics.jobs.groups import Numbers
+
+READ_OF_HOURS = [
+    *schemas.GROUP,
+    "stream",
+    *(name for name, _ in MERGED),
+    *("peak_players", "peak_at_us", "peak_streams"),
+    *(f"{kind}_histogram" for kind in BITRATES),
+]
+
+
+class DayTask(TypedDict):
+    """`hours` and `session_hours`: the files of its hours."""
+
+    start_us: int
+    dimensions: Mapping[str, "Of"]
+    hours: Sequence[str]
+    session_hours: Sequence[str]
+
+
+def of_day(task: DayTask) -> "pa.Table":
+    """The same of a day."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = list(task["dimensions"])
+    every = _read(task["hours"], schemas.ROLLUPS, READ_OF_HOURS, pc.field("dimension").isin(names))
+    sessions = _read(task["session_hours"], schemas.SESSION_HOURS, [*LABELS, "broadcast_us"])
+    found = []
+    for name, of in task["dimensions"].items():
+        hours = every.filter(pc.equal(every["dimension"], name))
+        group, first = codes(hours.select(NAMED))
+        labels = hours.select(NAMED).take(first)
+        (place,) = places(labels, [labels_of(of, sessions)])
+        seen = pa.table({"group": place, "session": sessions["session"]}).filter(pa.array(place >= 0))
+        counted = seen.group_by("group", use_threads=False).aggregate([("session", "count_distinct")])
+        distinct = np.zeros(len(first), np.int64)
+        distinct[array(counted, "group")] = array(counted, "session_count_distinct")
+        sums = summed(hours, group).append_column("sessions", pa.array(distinct))
+        peaks = peaks_of(group, *(array(hours, each) for each in ("peak_players", "peak_at_us", "peak_streams")))
+        counts = {kind: _unnested(hours[f"{kind}_histogram"], group) for kind in BITRATES}
+        found.append(grouped(task["start_us"], name, of, labels, {**columns_of(sums), **peaks}, counts))
+    return concatenated(found, schemas.GROUPS)
+
+
+def _unnested(histograms: "pa.ChunkedArray", group: "Numbers") -> "tuple[Numbers, Numbers, Numbers]":
+    """(group, bucket, count) of each bucket of the groups' histograms."""
+    import numpy as np
+
+    rows = histograms.combine_chunks()
+    lengths = rows.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    flat = rows.flatten()
+    bucket, count = (flat.field(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in ("bucket", "count"))
+    return np.repeat(group, lengths), bucket, count
+
+
+def _read(files: Sequence[str], table: schemas.Columns, columns: Sequence[str], wanted: Any = None) -> "pa.Table":
+    """What older files lack is null."""
+    import pyarrow.dataset as ds
+
+    dataset = ds.dataset(list(files), schema=schemas.arrow(table), format="parquet")
+    return dataset.to_table(columns=list(columns), filter=wanted, use_threads=False)

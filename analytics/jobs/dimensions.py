@@ -1,27 +1,66 @@
-"""What a row counts for: a stream, key, application, encoder, node and broadcast."""
+"""What a row counts for: a stream, key, application, encoder, node and broadcast.
 
-from collections.abc import Iterable
+In SQL for what is counted from events, and in Arrow for what is merged from samples (analytics.jobs.groups).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from analytics.jobs import schemas
 from analytics.jobs.sql import listed
 from analytics.models import Dimension
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 GROUP = tuple(schemas.GROUP)
 
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """A dimension's rollups. `labels`: of app, name and stream, those that they have; the others are empty. `value`:
+    theirs, in SQL; `column`: the same of a table of Arrow.
+    """
+
+    labels: tuple[str, ...]
+    value: str
+    column: Callable[["pa.Table"], Any]
+
+
+def _path(rows: "pa.Table") -> Any:
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(rows["app"], rows["name"], "/")
+
+
+def _text(name: str) -> Callable[["pa.Table"], Any]:
+    def column(rows: "pa.Table") -> Any:
+        return rows[name].cast("string").fill_null("")
+
+    return column
+
+
+def _begin(rows: "pa.Table") -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    seconds = pc.divide(rows["broadcast_us"], 1_000_000).cast(pa.timestamp("s"))
+    return pc.strftime(seconds, "%Y-%m-%dT%H:%M:%SZ")
+
+
 OF = {
-    Dimension.STREAM: ("app", "name", "concat(app, '/', name)", "stream"),
-    Dimension.KEY: ("app", "name", "coalesce(cast(key as string), '')", "stream"),
-    Dimension.APP: ("app", "''", "app", "null"),
-    Dimension.ENCODER: ("''", "''", "coalesce(encoder, '')", "null"),
-    Dimension.NODE: ("''", "''", "node", "null"),
-    Dimension.BROADCAST: (
-        "app",
-        "name",
+    Dimension.STREAM: Of(("app", "name", "stream"), "concat(app, '/', name)", _path),
+    Dimension.KEY: Of(("app", "name", "stream"), "coalesce(cast(key as string), '')", _text("key")),
+    Dimension.APP: Of(("app",), "app", _text("app")),
+    Dimension.ENCODER: Of((), "coalesce(encoder, '')", _text("encoder")),
+    Dimension.NODE: Of((), "node", _text("node")),
+    Dimension.BROADCAST: Of(
+        ("app", "name", "stream"),
         "date_format(timestamp_micros(broadcast_us), \"yyyy-MM-dd'T'HH:mm:ss'Z'\")",
-        "stream",
+        _begin,
     ),
 }
-"""A rollup's app, name, value and stream, in SQL."""
 
 USED = ("app", "name", "stream", "key", "encoder", "node", "broadcast_us")
 
@@ -39,26 +78,11 @@ def of_each(rows: str, columns: Iterable[str], dimensions: Iterable[Dimension] =
     """
 
 
-def groups_of(dimensions: Iterable[Dimension] = Dimension) -> str:
-    """SQL of an array with the `group_id` of each dimension's group: what has many rows is grouped by a number.
-
-    Of two groups among a million one has the other's by a chance of 1 in 40 million.
-    """
-    return f"array({listed(_group_id(dimension) for dimension in dimensions)})"
-
-
-GROUP_ID = f"xxhash64({listed(GROUP)})"
-"""Of what has a rollup's columns."""
-
-
-def _group_id(dimension: Dimension) -> str:
-    app, name, value, _ = OF[dimension]
-    return f"xxhash64(start_us, '{dimension.value}', {app}, {name}, {value})"
-
-
 def _struct(dimension: Dimension) -> str:
-    app, name, value, stream = OF[dimension]
+    of = OF[dimension]
+    app, name = (label if label in of.labels else "''" for label in ("app", "name"))
+    stream = "stream" if "stream" in of.labels else "null"
     return (
-        f"named_struct('dimension', '{dimension.value}', 'app', {app}, 'name', {name}, 'value', {value}, "
+        f"named_struct('dimension', '{dimension.value}', 'app', {app}, 'name', {name}, 'value', {of.value}, "
         f"'stream', cast({stream} AS bigint))"
     )

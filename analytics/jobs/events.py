@@ -1,11 +1,16 @@
 """What happened to sessions, counted: publishes accepted and refused, ends by reason, players that began."""
 
+from pyspark.sql import DataFrame
+
 from analytics.jobs.dimensions import GROUP, PLAYERS_OF, of_each
 from analytics.jobs.minutes import HOUR_US
 from analytics.jobs.periods import start_of
+from analytics.jobs.schemas import COUNTS, HAPPENED_IN
 from analytics.jobs.sessions import TAIL_US
-from analytics.jobs.sql import listed, named, texts
-from analytics.metrics import SKETCH_BITS
+from analytics.jobs.sql import listed, merged, named, query, texts
+from analytics.metrics import COUNTED, HAPPENED, SKETCH_BITS
+
+DAY_US = 24 * HOUR_US
 
 PLANNED = (
     "client_unpublish",
@@ -32,6 +37,17 @@ KNOWN = """
 """What is no known stream's or application's name is masked, or a wrong one."""
 
 
+def happened_in_hours(session_hours: DataFrame, events: DataFrame, tail: DataFrame, first_us: int) -> DataFrame:
+    """SESSION_HOURS, their EVENTS, and the TAIL of the hour before the first (`first_us`), to HAPPENED_IN."""
+    text = _HOURS.replace("{first}", f"{first_us}L")
+    return query(text, session_hours=session_hours, events=events, tail=tail)
+
+
+def happened_in_days(hours: DataFrame) -> DataFrame:
+    """The same of days, from the HAPPENED_IN of their hours."""
+    return query(_DAYS, hours=hours)
+
+
 def _sum(condition: str) -> str:
     return f"sum(if({condition}, times, 0))"
 
@@ -44,7 +60,7 @@ _WHAT = " ".join(f"WHEN {condition} THEN '{what}'" for what, condition in KINDS.
 
 _COUNTED = named(
     {
-        "event_stream": "max(stream)",
+        "stream": "max(stream)",
         "accepted": _sum("what = 'accepted'"),
         "refused": _sum("what = 'refused'"),
         "plays": _sum("what = 'played'"),
@@ -57,9 +73,12 @@ _COUNTED = named(
     }
 )
 
+_HAPPENED_IN = named({name: name for name in HAPPENED_IN} | {"unique_players": "hll_sketch_estimate(players_sketch)"})
+
 _COLUMNS = ("what", "session", "reason", "address_hash")
 
-EVENTS = f"""
+_HOURS = f"""
+    WITH
     happened AS (
         SELECT *, {start_of("at_us", HOUR_US)} AS start_us, CASE {_WHAT} END AS what
         FROM (SELECT DISTINCT * FROM {{events}})
@@ -86,7 +105,7 @@ EVENTS = f"""
         WHERE what IN ('accepted', 'ended') AND (each.dimension != 'broadcast' OR broadcast_us IS NOT NULL)
     ),
     others AS ({of_each("told", _COLUMNS, PLAYERS_OF)} WHERE what IN ('refused', 'played')),
-    events_of AS (
+    counted AS (
         SELECT {listed(GROUP)}, {_COUNTED}
         FROM (
             SELECT {listed(GROUP)}, what, reason, count(*) AS times, max(stream) AS stream,
@@ -97,9 +116,37 @@ EVENTS = f"""
         )
         GROUP BY {listed(GROUP)}
     )
+    SELECT {_HAPPENED_IN} FROM counted
 """
-"""Common table expressions that end with `events_of`: the counts of each GROUP. A copy of an event equals its original
-in every column; attempts have nothing else to tell them by. An event counts for the broadcast of its session's hour,
-else, for what ends just after it, of the hour before; and for the encoder that the hour's samples name: a session
-begins before its metadata say more than flashVer.
+"""A copy of an event equals its original in every column; attempts have nothing else to tell them by. An event
+counts for the broadcast of its session's hour, else, for what ends just after it, of the hour before; and for the
+encoder that the hour's samples name: a session begins before its metadata say more than flashVer.
+"""
+
+
+def _added(counts: str) -> str:
+    """Maps of counts to one."""
+    total = f"""
+        aggregate(collect_list({counts}), cast(map() AS {COUNTS}), (sums, more) ->
+            map_zip_with(sums, more, (_, one, other) -> coalesce(one, 0) + coalesce(other, 0)))
+    """
+    return f"map_from_entries(sort_array(map_entries({total})))"
+
+
+_MERGED = {
+    "stream": "max(stream)",
+    **merged(HAPPENED),
+    **{metric.name: _added(metric.name) for metric in COUNTED},
+    "players_sketch": "hll_union_agg(players_sketch)",
+}
+
+_DAYS = f"""
+    WITH
+    counted AS (
+        SELECT {listed(GROUP)}, {named(_MERGED)}
+        FROM (SELECT * EXCEPT (start_us), {start_of("start_us", DAY_US)} AS start_us FROM {{hours}})
+        WHERE {" + ".join(metric.name for metric in HAPPENED)} > 0
+        GROUP BY {listed(GROUP)}
+    )
+    SELECT {_HAPPENED_IN} FROM counted
 """

@@ -1,78 +1,68 @@
-"""The rollups of hours: each dimension's groups of session hours, their peaks, and what happened in them."""
+"""Rollups of hours, as far as they are merged from samples: of session hours, and of partials' minutes and buckets.
 
-from pyspark.sql import DataFrame
+Whoever runs it, a worker of Spark or this process, has Arrow and numpy, and gets this module by value.
+"""
 
-from analytics.jobs.dimensions import GROUP, GROUP_ID, groups_of, of_each
-from analytics.jobs.events import EVENTS
-from analytics.jobs.minutes import HOUR_US
-from analytics.jobs.periods import start_of
-from analytics.jobs.rollups import columns, peak, rates
-from analytics.jobs.schemas import SUMS_OF_EVENTS, SUMS_OF_SESSIONS
-from analytics.jobs.sql import listed, merged, named, query
-from analytics.metrics import EXTREMES, MEASURED, STARTED
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from analytics.jobs import schemas
+from analytics.jobs.groups import array, codes, columns_of, grouped, labels_of, peaks_of, places, reduced, summed
+from analytics.jobs.minutes import HOUR_US, LABELS, MINUTE_US, concatenated
+from analytics.jobs.partials import read_part
+from analytics.metrics import BITRATES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from analytics.jobs.dimensions import Of
+
+MINUTES = HOUR_US // MINUTE_US
+
+READ_OF_MINUTES = [*LABELS, "minute_us", "peak_players", "live_ms"]
 
 
-def hours(
-    session_hours: DataFrame, minutes: DataFrame, buckets: DataFrame, events: DataFrame, tail: DataFrame, first_us: int
-) -> DataFrame:
-    """SESSION_HOURS, their MINUTES, BUCKETS and EVENTS, and the TAIL of the hour before the first (`first_us`), to
-    ROLLUPS.
+class HourTask(TypedDict):
+    """`session_hours`: the file of the hour's; `partials`: the folders of its partials."""
+
+    start_us: int
+    dimensions: Mapping[str, "Of"]
+    session_hours: str
+    partials: Sequence[str]
+
+
+def of_hour(task: HourTask) -> "pa.Table":
+    """schemas.GROUPS of an hour. Sessions are counted once in each group, whatever labels they had. All sessions of a
+    stream have the same players: of two in one minute, the one with more tells how many there were.
     """
-    text = _HOURS.replace("{first}", f"{first_us}L")
-    return query(text, session_hours=session_hours, minutes=minutes, buckets=buckets, events=events, tail=tail)
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-
-_GROUP = listed(GROUP)
-_HOUR = start_of("minute_us", HOUR_US)
-_MERGED = {name: how for name, how in merged((*MEASURED, *STARTED, *EXTREMES)).items() if name != "peak_players"}
-
-_HOURS = f"""
-    WITH
-    measured AS (
-        SELECT {_GROUP}, {GROUP_ID} AS group_id, max(stream) AS stream, count(*) AS sessions, {named(_MERGED)}
-        FROM (
-            SELECT {_GROUP}, session, max(stream) AS stream, {named(_MERGED)}
-            FROM ({of_each("{session_hours}", ("session", *_MERGED))})
-            GROUP BY {_GROUP}, session
+    start_us, folders = task["start_us"], [Path(folder) for folder in task["partials"]]
+    sessions = read_part(Path(task["session_hours"]))
+    minutes = pa.concat_tables([read_part(folder / "minutes.parquet", READ_OF_MINUTES) for folder in folders])
+    buckets = pa.concat_tables([read_part(folder / "buckets.parquet") for folder in folders])
+    of_minutes, of_buckets = places(sessions.select(list(LABELS)), [minutes, buckets])
+    path, _ = codes(sessions.select(["app", "name"]))
+    paths = sessions.num_rows
+    minute = (array(minutes, "minute_us") - start_us) // MINUTE_US
+    players, is_live = array(minutes, "peak_players"), (array(minutes, "live_ms") > 0).astype(np.int64)
+    bucket, count = array(buckets, "bucket").astype(np.int64), array(buckets, "count")
+    of_kinds = {kind: pc.equal(buckets["kind"], kind).to_numpy() for kind in BITRATES}
+    found = []
+    for name, of in task["dimensions"].items():
+        labels = labels_of(of, sessions)
+        group, first = codes(labels)
+        keys, (most, live) = reduced(
+            (group[of_minutes] * MINUTES + minute) * paths + path[of_minutes],
+            [(np.maximum, players), (np.maximum, is_live)],
         )
-        GROUP BY {_GROUP}
-    ),
-    broadcast_of AS (
-        SELECT start_us, session, min(broadcast_us) AS broadcast_us FROM {{session_hours}} GROUP BY start_us, session
-    ),
-    of_minute AS (
-        SELECT minute_us, explode({groups_of()}) AS group_id, xxhash64(app, name) AS path, peak_players,
-            cast(live_ms > 0 AS bigint) AS is_live
-        FROM (SELECT *, {_HOUR} AS start_us FROM {{minutes}}) JOIN broadcast_of USING (start_us, session)
-    ),
-    of_paths AS (
-        SELECT group_id, minute_us, path, max(peak_players) AS players, max(is_live) AS is_live
-        FROM of_minute GROUP BY group_id, minute_us, path
-    ),
-    of_minutes AS (
-        SELECT group_id, minute_us, sum(players) AS peak_players, sum(is_live) AS peak_streams
-        FROM of_paths GROUP BY group_id, minute_us
-    ),
-    peaks AS (SELECT group_id, {named(peak("minute_us", _HOUR))} FROM of_minutes GROUP BY group_id),
-    counts AS (
-        SELECT explode({groups_of()}) AS group_id, kind, bucket, count
-        FROM {{buckets}} JOIN broadcast_of USING (start_us, session)
-    ),
-    {rates("counts")},
-    {EVENTS}
-    SELECT {
-    columns(
-        {
-            "stream": "coalesce(stream, event_stream)",
-            "sessions": "coalesce(sessions, 0)",
-            **{name: f"coalesce({name}, 0)" for name in (*SUMS_OF_SESSIONS, *SUMS_OF_EVENTS)},
-            **{name: f"coalesce({name}, map())" for name in ("refusals", "end_reasons")},
-            **{name: f"coalesce({name}, 0)" for name in ("peak_players", "peak_streams")},
-        }
-    )
-}
-    FROM measured JOIN peaks USING (group_id) JOIN rates USING (group_id) FULL JOIN events_of USING ({_GROUP})
-"""
-"""Sessions are counted once in each group, whatever labels they had. All sessions of a stream have the same players: of
-two in one minute, the one with more tells how many there were.
-"""
+        keys, (most, live) = reduced(keys // paths, [(np.add, most), (np.add, live)])
+        peaks = peaks_of(keys // MINUTES, most, start_us + keys % MINUTES * MINUTE_US, live)
+        counts = {kind: (group[of_buckets[own]], bucket[own], count[own]) for kind, own in of_kinds.items()}
+        sums = summed(sessions, group, [("session", "count_distinct")])
+        figures = {**columns_of(sums), "sessions": sums["session"], **peaks}
+        found.append(grouped(start_us, name, of, labels.take(first), figures, counts))
+    return concatenated(found, schemas.GROUPS)

@@ -84,6 +84,13 @@ def make(task: Task) -> Made:
     return {"folder": task["folder"], "rows": rows, "damaged": damaged}
 
 
+def told(task: Task) -> "pa.Table":
+    """What came of it, in JSON: as a worker of Spark answers."""
+    import pyarrow as pa
+
+    return pa.table({"made": [json.dumps(make(task))]})
+
+
 def _made(task: Task, files: Sequence[LakeFile]) -> int:
     """How many rows its files have."""
     lake, folder, hour_us = Path(task["lake"]), Path(task["folder"]), task["hour_us"]

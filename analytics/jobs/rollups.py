@@ -1,86 +1,44 @@
-"""What hours and days of rollups have in common: bitrates from histograms, peaks, and the columns in their order."""
+"""Rollups of hours and of days: what was merged from samples (analytics.jobs.groups), and what happened in a group."""
 
-from analytics.histograms import DECIMALS, RATIO, ZERO
-from analytics.jobs.dimensions import PLAYERS_OF
-from analytics.jobs.minutes import MINUTE_US
-from analytics.jobs.schemas import COUNTS, HISTOGRAM, ROLLUPS
-from analytics.jobs.sql import named, texts
-from analytics.metrics import BITRATES, PERCENTILES
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-
-def rates(counts: str) -> str:
-    """Common table expressions that end with `rates`: each group's histograms and percentiles of bitrates. `counts`: a
-    table of `group_id`, `kind`, `bucket` and `count`.
-    """
-    found: dict[str, str] = {}
-    for kind in BITRATES:
-        found[f"{kind}_histogram"] = (
-            f"sort_array(collect_list(if(kind = '{kind}', named_struct('bucket', bucket, 'count', count), NULL)))"
-        )
-        for figure, percent in PERCENTILES.items():
-            reaches = f"kind = '{kind}' AND 100 * upto >= {percent} * total"
-            found[f"{kind}_{figure}_bucket"] = f"min(if({reaches}, bucket, NULL))"
-    return f"""
-        summed AS (
-            SELECT group_id, kind, bucket, sum(count) AS count FROM {counts} GROUP BY group_id, kind, bucket
-        ),
-        ranked AS (
-            SELECT *, sum(count) OVER (PARTITION BY group_id, kind ORDER BY bucket) AS upto,
-                sum(count) OVER (PARTITION BY group_id, kind) AS total
-            FROM summed
-        ),
-        rates AS (SELECT group_id, {named(found)} FROM ranked GROUP BY group_id)
-    """
+from analytics.jobs import schemas
+from analytics.jobs.dimensions import GROUP, PLAYERS_OF
+from analytics.jobs.groups import places
 
 
-PEAK_MINUTES = 10_000
-"""More than a day has."""
+def rollups(groups: pa.Table, happened: pa.Table) -> pa.Table:
+    """schemas.GROUPS and HAPPENED_IN to ROLLUPS: of each group that is in one of them."""
+    (place,) = places(happened.select(GROUP), [groups])
+    alone = np.setdiff1d(np.arange(happened.num_rows), place)
+    of_groups = np.concatenate((np.arange(groups.num_rows), np.full(len(alone), groups.num_rows)))
+    of_events = np.concatenate((np.where(place < 0, happened.num_rows, place), alone))
+    found = _or_none(groups, schemas.GROUPS).take(pa.array(of_groups))
+    told = _or_none(happened, schemas.HAPPENED_IN).take(pa.array(of_events))
+    tells_apart = pc.is_in(_either(found, told, "dimension"), pa.array([each.value for each in PLAYERS_OF]))
+    columns = {name: _either(found, told, name) for name in (*GROUP, "stream")}
+    for name in schemas.ROLLUPS:
+        if name not in columns:
+            columns[name] = (told if name in schemas.HAPPENED_IN else found)[name]
+    for name in ("unique_players", "players_sketch"):
+        columns[name] = pc.if_else(tells_apart, columns[name], None)
+    schema = schemas.arrow(schemas.ROLLUPS)
+    return pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
 
-def peak(time: str, start: str) -> dict[str, str]:
-    """The greatest `peak_players` and the first minute (`time`) of it, none if it is 0; the greatest `peak_streams`."""
-    # As one number, of which the greatest is the earliest of the greatest: Spark would sort to compare pairs.
-    minute = f"coalesce(({time} - {start}) div {MINUTE_US}, 0)"
-    best = f"max(peak_players * {PEAK_MINUTES} + {PEAK_MINUTES - 1} - {minute})"
-    at = f"max({start}) + ({PEAK_MINUTES - 1} - {best} % {PEAK_MINUTES}) * {MINUTE_US}"
-    return {
-        "peak_players": f"coalesce({best} div {PEAK_MINUTES}, 0)",
-        "peak_at_us": f"CASE WHEN {best} >= {PEAK_MINUTES} THEN {at} END",
-        "peak_streams": "coalesce(max(peak_streams), 0)",
-    }
+def _either(one: pa.Table, other: pa.Table, name: str) -> pa.ChunkedArray:
+    return pc.coalesce(one[name], other[name])
 
 
-def added(counts: str) -> str:
-    """Maps of counts to one."""
-    total = f"""
-        aggregate(collect_list({counts}), cast(map() AS {COUNTS}), (sums, more) ->
-            map_zip_with(sums, more, (_, one, other) -> coalesce(one, 0) + coalesce(other, 0)))
-    """
-    return f"map_from_entries(sort_array(map_entries({total})))"
+def _or_none(rows: pa.Table, columns: schemas.Columns) -> pa.Table:
+    """With a last row of a group that has nothing."""
+    nothing = {name: NOTHING.get(kind) for name, kind in columns.items() if name not in UNDEFINED}
+    schema = schemas.arrow(columns)
+    return pa.concat_tables([rows.select(schema.names).cast(schema), pa.Table.from_pylist([nothing], schema)])
 
 
-def columns(missing: dict[str, str]) -> str:
-    """ROLLUPS, in their order, of a row that has their sums and `rates`. `missing`: {column: expression} in place of
-    what the row has under that name.
-    """
-    derived = {f"{kind}_kbps_mean": _mean(kind) for kind in BITRATES}
-    derived |= {f"{kind}_kbps_{figure}": _percentile(kind, figure) for kind in BITRATES for figure in PERCENTILES}
-    derived |= {f"{kind}_histogram": f"coalesce({kind}_histogram, cast(array() AS {HISTOGRAM}))" for kind in BITRATES}
-    tells_apart = f"dimension IN {texts(dimension.value for dimension in PLAYERS_OF)}"
-    derived |= {
-        "unique_players": f"if({tells_apart}, coalesce(hll_sketch_estimate(players_sketch), 0), NULL)",
-        "players_sketch": f"if({tells_apart}, players_sketch, NULL)",
-    }
-    return named({name: {**derived, **missing}.get(name, name) for name in ROLLUPS})
-
-
-def _mean(kind: str) -> str:
-    """In kbit/s, which are 8 bytes / ms. nullif: a group without elapsed time has none."""
-    return f"8.0D * {kind}_bytes / nullif(elapsed_ms, 0)"
-
-
-def _percentile(kind: str, figure: str) -> str:
-    """What its bucket stands for, as far as there were such values."""
-    bucket = f"{kind}_{figure}_bucket"
-    value = f"if({bucket} = {ZERO}, 0D, round(2 * power({RATIO}D, {bucket}) / {RATIO + 1}D, {DECIMALS}))"
-    return f"if({bucket} IS NULL, NULL, greatest({kind}_kbps_min, least({kind}_kbps_max, {value})))"
+NOTHING = {schemas.WHOLE: 0, schemas.COUNTS: [], schemas.HISTOGRAM: []}
+UNDEFINED = {*schemas.GROUP, "stream", "peak_at_us", "players_sketch"}
+"""Are null where there is nothing."""

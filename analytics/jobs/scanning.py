@@ -2,28 +2,19 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from analytics import histograms, metrics, tables
-from analytics.jobs import minutes, partials, schemas
+from analytics import tables
+from analytics.jobs import partials, schemas
+from analytics.jobs.arrow import spread
 from analytics.jobs.minutes import NUMBERS, overlapping
 from analytics.jobs.partials import Made, Task
 from analytics.work import HourInput, LakeFile
-from ingest import fsync
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-# A cluster's workers have Python and Arrow, and none of our code.
-for module in (fsync, histograms, metrics, minutes, partials, schemas):
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 TASK_BYTES = 16_000_000
 """How much of the lake one task reads: some 300,000 samples."""
@@ -105,29 +96,11 @@ def _task(lake: Path, start: datetime, *, files: Sequence[LakeFile] = (), merge:
 
 
 def _carried_out(session: SparkSession, tasks: Sequence[Task]) -> list[Made]:
-    if not tasks:
-        return []
     sizes = (size for task in tasks for _, size, _ in (*task["files"], *_merged(task)))
-    if sum(sizes) <= FEW_BYTES:
-        return [partials.make(task) for task in tasks]
-    numbers = session.range(0, len(tasks), 1, len(tasks))
-    told = numbers.mapInArrow(_maker(tasks), "made string").toArrow()
+    told = spread(session, tasks, partials.told, {"made": schemas.TEXT}, here=sum(sizes) <= FEW_BYTES)
     return [json.loads(made) for made in told["made"].to_pylist()]
 
 
 def _merged(task: Task) -> Iterator[LakeFile]:
     for name in task["merge"]:
         yield from partials.read_manifest(Path(task["folder"]) / name)["files"]
-
-
-def _maker(tasks: Sequence[Task]) -> Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]:
-    """For mapInArrow: numbers of tasks to what came of them."""
-
-    def made(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        for batch in batches:
-            done = [json.dumps(partials.make(tasks[number])) for number in batch["id"].to_pylist()]
-            yield pa.RecordBatch.from_pydict({"made": done})
-
-    return made

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from analytics.metrics import (
     BITRATES,
+    COUNTED,
     EXTREMES,
     HAPPENED,
     MEASURED,
@@ -118,17 +119,22 @@ GIVEN = {"start_us": WHOLE, "session": TEXT, "broadcast_us": WHOLE}
 GROUP = {"start_us": WHOLE, "dimension": TEXT, "app": TEXT, "name": TEXT, "value": TEXT}
 """What makes a rollup this one, besides its grain."""
 
-ROLLUPS = {
-    **GROUP,
-    "stream": WHOLE,
-    **_of(METRICS),
-    "players_sketch": BINARY,
-    **{f"{kind}_histogram": HISTOGRAM for kind in BITRATES},
-}
+_HISTOGRAMS = {f"{kind}_histogram": HISTOGRAM for kind in BITRATES}
+
+ROLLUPS = {**GROUP, "stream": WHOLE, **_of(METRICS), "players_sketch": BINARY, **_HISTOGRAMS}
 """Of hours and of days alike: see analytics.models.Rollup."""
 
-SUMS_OF_SESSIONS = tuple(metric.name for metric in (*MEASURED, *STARTED))
-SUMS_OF_EVENTS = tuple(metric.name for metric in HAPPENED)
+HAPPENED_IN = {
+    **GROUP,
+    "stream": WHOLE,
+    **_of((*HAPPENED, *COUNTED)),
+    "unique_players": WHOLE,
+    "players_sketch": BINARY,
+}
+"""What of them is counted from events."""
+
+GROUPS = {name: kind for name, kind in ROLLUPS.items() if name in {*GROUP, "stream"} or name not in HAPPENED_IN}
+"""What is merged from samples."""
 
 
 def ddl(columns: Columns) -> str:
