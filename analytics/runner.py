@@ -36,6 +36,8 @@ COMMON = {
     # Of more groups than 128 it would sort what it gathers.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # What it merges is little: it would take longer to look at each stage before the next than to do it.
+    "spark.sql.adaptive.enabled": "false",
 }
 """Any Spark: settings of a session."""
 

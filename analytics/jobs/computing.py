@@ -48,7 +48,6 @@ SUITED = {
     "spark.sql.codegen.wholeStage": ("false", "true"),
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
     "spark.sql.shuffle.partitions": ("1", "4"),
-    "spark.sql.adaptive.enabled": ("false", "true"),
 }
 """Settings of a session: for few rows, and for many."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics import ledger
-from analytics.jobs import schemas
+from analytics.jobs import computing, scanning, schemas
 from analytics.jobs.computing import compute_hours, tail_of
 from analytics.jobs.minutes import minutes, once, overlapping
 from analytics.jobs.partials import TABLES
+from analytics.synthetic import World, generate
 from analytics.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry import TelemetryWriter, schema
@@ -24,6 +26,7 @@ from tests.ingest.telemetry.records import NOON, event, sample
 pytestmark = [pytest.mark.spark, pytest.mark.slow("Spark plans and computes")]
 
 SECOND_US = 1_000_000
+START = datetime(2026, 3, 2, 23, tzinfo=UTC)
 
 
 def table_of(samples: Sequence[Sample]) -> pa.Table:
@@ -190,3 +193,21 @@ def test_an_hour_at_whose_end_nothing_is_on_air_hands_on_as_much_as_none(spark: 
     tails = compute_hours(spark, lake, [early.input, late.input], lake.parent / "out")
     assert tails[early.start].tail == "" == ledger.tail_before(early.start), "no hour is made anew on its account"
     assert tails[late.start].tail
+
+
+def test_spark_s_workers_come_to_what_this_process_does(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakes = [tmp_path / where for where in ("here", "workers")]
+    for lake in lakes:
+        generate(lake, streams=3, start=START, hours=2, world=World(always_on=1.0, twice=0.1))
+        compute(spark, lake)
+        monkeypatch.setattr(scanning, "FEW_BYTES", 0)
+        for few in ("FEW_ROWS", "FEW_MINUTES"):
+            monkeypatch.setattr(computing, few, 0)
+    for table in (SESSION_HOURS, HOUR, DAY):
+        here, workers = (rows(lake, table) for lake in lakes)
+        for row in (*here, *workers):
+            row.pop("players_sketch", None)  # It has the same players in the order in which they came.
+        assert here
+        assert here == workers
