@@ -15,7 +15,6 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset as ds
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
@@ -78,6 +77,8 @@ def _replace(grain: Grain, start: datetime, still_ours: Callable[[], bool]) -> N
 
 def _read(file: Path, grain: Grain) -> Iterator[list[Row]]:
     """The rows as the database takes them, with the values of COLUMNS."""
+    import pyarrow.dataset as ds  # With it comes pandas: a run that finds nothing to do goes without.
+
     of_all: dict[str, object] = {"grain": str(grain), "metric_version": METRIC_VERSION}
     read = [field for field in FIELDS if field not in of_all]
     if not file.exists():

@@ -10,8 +10,6 @@ Below it a file has the path that it had in the lake; whoever has repaired one m
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from django.db.models import F
 
 from analytics import ledger, tables
@@ -72,6 +70,9 @@ def set_aside_late(lake: Path) -> int:
 
 
 def _rows(lake: Path, file: LakeFile) -> int:
+    import pyarrow as pa  # Loaded only where it is used: seldom.
+    import pyarrow.parquet as pq
+
     try:
         rows: int = pq.read_metadata(lake / file[0]).num_rows
     except (OSError, pa.ArrowException):

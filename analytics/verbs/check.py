@@ -5,12 +5,10 @@ from argparse import ArgumentParser
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
 from django.conf import settings
 from django.core.management.base import CommandError
 
 from analytics import incomplete
-from analytics.keeping.checking import check
 from analytics.verbs.arguments import add_json, add_period
 from analytics.verbs.verb import Say
 
@@ -28,9 +26,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def perform(options: dict[str, Any], say: Say) -> None:
+    from pyarrow import ArrowException  # Arrow is loaded only where it is used.
+
+    from analytics.keeping.checking import check
+
     try:
         found = check(settings.LAKE_DIR, options["since"], options["until"])
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ArrowException) as error:
         raise CommandError(f"The lake can't be read: {error}") from None
     if options["json"]:
         figures = {"hours": found.hours, "days": found.days, "samples": found.samples, "undone": found.undone}

@@ -6,7 +6,6 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from analytics.keeping.keeping import compact_closed
 from analytics.verbs.verb import Say
 
 HELP = "make one file of each node's many in the hours that are closed and computed"
@@ -17,5 +16,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def perform(options: dict[str, Any], say: Say) -> None:
+    from analytics.keeping.keeping import compact_closed  # Arrow is loaded only where it is used.
+
     hours, files = compact_closed(settings.LAKE_DIR, timezone.now(), run_s=float("inf"))
     say(f"Compacted {hours:,} hours: {files:,} files less.")

@@ -2,6 +2,7 @@
 
     make bench ARGS="analytics"             # 3 hours of 1000 streams: 10.8 million samples
     make bench ARGS="analytics --full"      # also the whole day: 86 million
+    make bench ARGS="analytics --waits"     # in place of these, how long somebody waits for figures
     make bench ARGS="analytics --sizes"     # the first table of docs/operations/sizing.md in place of these
 
 All of it is made up by `analytics.synthetic` in a folder of its own, which is removed.
@@ -20,6 +21,7 @@ def add_arguments(act: argparse.ArgumentParser) -> None:
     act.add_argument("--memory", default="2g", help="Spark's heap (2g)")
     act.add_argument("--full", action="store_true", help="also a day: that the time grows as the samples do")
     act.add_argument("--sizes", action="store_true", help="bytes, rows and CPU of an hour's history for each stream")
+    act.add_argument("--waits", action="store_true", help="how long somebody waits for figures that are few or new")
     act.add_argument("--folder", type=Path, help="where the lake is made, about 60 bytes a sample")
     act.set_defaults(run=analytics)
 
@@ -39,7 +41,10 @@ def analytics(options: argparse.Namespace) -> int:
 
         if Path(folder).resolve() != settings.DATA_DIR:
             raise RuntimeError(f"The settings were read too early: the database would be in {settings.DATA_DIR}.")
-        from bench.analytics import history, sizes  # Models: only now can they be imported.
+        from bench.analytics import history, sizes, waits  # Models: only now can they be imported.
 
-        measure = sizes.measure if options.sizes else history.measure
-        return measure(options, Path(folder))
+        if options.sizes:
+            return sizes.measure(options, Path(folder))
+        if options.waits:
+            return waits.measure(options, Path(folder))
+        return history.measure(options, Path(folder))

@@ -64,6 +64,7 @@ class Kind(NamedTuple):
 
 SERVE, WEB = (COMMAND.format(app="rtmpweb", name=name) for name in ("serve", "runweb"))
 NODE = COMMAND.format(app="ingest", name="runrtmp")
+RUN = COMMAND.format(app="analytics", name="analytics") + "import analytics.pipeline\n"
 KINDS = {
     "serve": Kind(SERVE, {}, PAGES | HTTP, 110),
     "its worker, with the schedule": Kind(WORKER + BEAT, {}, set(), 74),
@@ -71,6 +72,7 @@ KINDS = {
     "node": Kind(NODE, STORES, POSTGRESQL | REDIS, 75),
     "node that has told what it saw": Kind(NODE + RECORD, STORES, POSTGRESQL | REDIS | ARROW, 135),
     "worker": Kind(WORKER, STORES, POSTGRESQL | REDIS, 80),
+    "run of the analytics that finds nothing to do": Kind(RUN, {}, set(), 80),
     "schedule": Kind(BEAT, STORES, POSTGRESQL | REDIS, 80),
 }
 

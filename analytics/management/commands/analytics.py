@@ -3,6 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from django.core.checks import Tags
 from django.core.management.base import BaseCommand
 
 from analytics.verbs import VERBS
@@ -10,6 +11,7 @@ from analytics.verbs import VERBS
 
 class Command(BaseCommand):
     help = "Runs the analytics on what the lake holds, and looks after what they have made."
+    requires_system_checks = (Tags.compatibility, Tags.security)  # The others load pages and API, which it has not.
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
