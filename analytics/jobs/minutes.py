@@ -6,6 +6,7 @@ Whoever runs it, a worker of Spark or this process, has pyarrow and numpy, and g
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from analytics.histograms import ZERO
 from analytics.histograms import buckets as buckets_of
 from analytics.jobs import schemas
 from analytics.metrics import BITRATES, EXTREMES, MEASURED
@@ -32,44 +33,97 @@ MERGED: tuple[tuple[str, Any, str], ...] = (
 SEQUENCE_BITS = 40
 """Room for a sample's number beside its session's: a second each for 34,000 years."""
 
+BUCKET_BITS = 16
+"""A bucket has room in them, counted from the least."""
 
 NUMBERS = ["session", "first_sequence", "last_sequence"]
 """The columns of minutes that tell whether samples came twice."""
 
 
 class Samples:
-    """Samples (schemas.SAMPLES), in one chunk, as what analytics.metrics has its expressions over."""
+    """Samples (schemas.SAMPLES), in one chunk, as analytics.metrics has its expressions over them; and whose they are.
+
+    They may have texts as dictionaries.
+    """
 
     def __init__(self, rows: "pa.Table") -> None:
-        self._rows = rows
+        self.rows = rows
+        self._labelled: tuple[NDArray[np.int64], pa.Table] | None = None
 
     def __getattr__(self, name: str) -> "NDArray[Any]":
-        column = self._rows[name]
+        """Made once: from then on it is an attribute."""
+        column = self.rows[name]
         if column.null_count:
             column = column.cast("float64") if name in schemas.UNKNOWN else column.fill_null(0)
         array: NDArray[Any] = column.to_numpy()
+        setattr(self, name, array)
         return array
 
     def is_(self, name: str, text: str) -> "NDArray[np.bool]":
-        import pyarrow.compute as pc
+        column = _encoded(self.rows[name])
+        place = column.dictionary.index(text).as_py()
+        found: NDArray[np.bool] = (_indices(column) == place) & (place >= 0)
+        return found
 
-        array: NDArray[np.bool] = pc.equal(self._rows[name], text).to_numpy()
-        return array
+    @property
+    def labelled(self) -> "tuple[NDArray[np.int64], pa.Table]":
+        """The number of each sample's labels, and the LABELS of each number."""
+        if self._labelled is None:  # No cached_property: it can't go to a worker of Spark.
+            self._labelled = self._find_labels()
+        return self._labelled
+
+    def _find_labels(self) -> "tuple[NDArray[np.int64], pa.Table]":
+        import numpy as np
+
+        numbers, count = _numbers(self.rows["session"])
+        for name in LABELS[1:]:
+            other, others = _numbers(self.rows[name])
+            of_session = np.zeros(count, np.int64)
+            of_session[numbers] = other
+            if not np.array_equal(of_session[numbers], other):  # A session with two labels: they are seldom.
+                known, numbers = np.unique(numbers * others + other, return_inverse=True)
+                count = len(known)
+        place = np.zeros(count, np.int64)
+        place[numbers] = np.arange(len(numbers))
+        return numbers, self.rows.select(list(LABELS)).take(place).cast(schemas.arrow(schemas.PUBLISH))
 
 
-def minutes(rows: "pa.Table") -> "pa.Table":
+def _encoded(column: "pa.ChunkedArray") -> "pa.DictionaryArray":
+    array = column.combine_chunks()
+    return array if hasattr(array, "dictionary") else array.dictionary_encode()
+
+
+def _indices(column: "pa.DictionaryArray") -> "NDArray[np.int64]":
+    """-1: it is null."""
+    found: NDArray[np.int64] = column.indices.fill_null(-1).to_numpy().astype("int64")
+    return found
+
+
+def _numbers(column: "pa.ChunkedArray") -> "tuple[NDArray[np.int64], int]":
+    """A number for each row, the same where the column is, nulls too; and how many numbers there may be."""
+    encoded = _encoded(column)
+    return _indices(encoded) + 1, len(encoded.dictionary) + 1
+
+
+def minutes(s: Samples) -> "pa.Table":
     """Samples, each once, to schemas.MINUTES."""
+    import numpy as np
     import pyarrow as pa
 
-    s = Samples(rows)
-    labels = {"minute_us": s.at_us - s.at_us % MINUTE_US, **{name: rows[name] for name in LABELS}}
+    numbers, labels = s.labelled
+    minute = s.at_us // MINUTE_US
+    first, last = (int(minute.min()), int(minute.max())) if len(minute) else (0, 0)
+    span = last - first + 1
     grouped = (
-        pa.table(labels | {name: _over(s, rows, over) for name, over, _ in MERGED})
-        .group_by(list(labels), use_threads=False)
+        pa.table({"key": numbers * span + (minute - first), **{name: _over(s, over) for name, over, _ in MERGED}})
+        .group_by("key", use_threads=False)
         .aggregate([(name, merge) for name, _, merge in MERGED])
-        .rename_columns([*labels, *(name for name, _, _ in MERGED)])
+        .rename_columns(["key", *(name for name, _, _ in MERGED)])
     )
-    return _as(grouped, schemas.MINUTES)
+    key = grouped["key"].to_numpy()
+    named = labels.take(pa.array(key // span))
+    of = {name: named[name] for name in LABELS} | {"minute_us": (first + key % span) * np.int64(MINUTE_US)}
+    return _as(pa.table(of | {name: grouped[name] for name, _, _ in MERGED}), schemas.MINUTES)
 
 
 def sessions(minutes: "pa.Table", hour_us: int) -> "pa.Table":
@@ -82,21 +136,25 @@ def sessions(minutes: "pa.Table", hour_us: int) -> "pa.Table":
     return _as(grouped.append_column("start_us", pa.repeat(hour_us, grouped.num_rows)), schemas.SESSIONS)
 
 
-def buckets(rows: "pa.Table", hour_us: int) -> "pa.Table":
+def buckets(s: Samples, hour_us: int) -> "pa.Table":
     """Samples of an hour, each once, to schemas.BUCKETS."""
+    import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
+    numbers, labels = s.labelled
     found = []
     for kind in BITRATES:
-        bucket = buckets_of(rows[f"{kind}_kbps"].to_numpy())
-        counted = (
-            pa.table({**{name: rows[name] for name in LABELS}, "bucket": bucket})
-            .group_by([*LABELS, "bucket"], use_threads=False)
-            .aggregate([([], "count_all")])
-            .rename_columns([*LABELS, "bucket", "count"])
-        )
-        own = {"start_us": pa.repeat(hour_us, counted.num_rows), "kind": pa.repeat(kind, counted.num_rows)}
-        found.append(_as(pa.table({**{name: counted[name] for name in counted.column_names}, **own}), schemas.BUCKETS))
+        counted = pc.value_counts(pa.array((numbers << BUCKET_BITS) | (buckets_of(getattr(s, f"{kind}_kbps")) - ZERO)))
+        key, size = counted.field("values").to_numpy(), len(counted)
+        named = labels.take(pa.array(key >> BUCKET_BITS))
+        own = {
+            "start_us": pa.repeat(hour_us, size),
+            "kind": pa.repeat(kind, size),
+            "bucket": (key & np.int64((1 << BUCKET_BITS) - 1)) + ZERO,
+            "count": counted.field("counts"),
+        }
+        found.append(_as(pa.table({name: named[name] for name in LABELS} | own), schemas.BUCKETS))
     return pa.concat_tables(found)
 
 
@@ -108,21 +166,20 @@ def once(rows: "pa.Table") -> "pa.Table":
 
     if not rows.num_rows:
         return rows
-    session = rows["session"].combine_chunks().dictionary_encode()
-    codes = session.indices.to_numpy().astype(np.int64)
-    numbers = (codes << SEQUENCE_BITS) | rows["sequence"].to_numpy()
+    numbers = (_numbers(rows["session"])[0] << SEQUENCE_BITS) | rows["sequence"].to_numpy()
     ordered = np.sort(numbers)
     copies = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(copies):
         return rows
     come_twice = np.isin(numbers, copies)
-    doubled = rows.filter(pa.array(come_twice)).sort_by([(name, "ascending") for name in _by_number(rows)])
+    doubled = rows.filter(pa.array(come_twice)).cast(schemas.arrow(schemas.SAMPLES))
+    doubled = doubled.sort_by([(name, "ascending") for name in _by_number(rows)])
     follows = pa.array(np.ones(doubled.num_rows - 1, np.bool))
     for name in ("session", "sequence"):
         column = doubled[name].combine_chunks()
         follows = pc.and_(follows, pc.equal(column[1:], column[:-1]))
-    last = np.append(~follows.to_numpy(zero_copy_only=False), True)
-    return pa.concat_tables([rows.filter(pa.array(~come_twice)), doubled.filter(pa.array(last))]).combine_chunks()
+    last = doubled.filter(pa.array(np.append(~follows.to_numpy(zero_copy_only=False), True)))
+    return pa.concat_tables([rows.filter(pa.array(~come_twice)), last.cast(rows.schema)]).combine_chunks()
 
 
 def overlapping(parts: Sequence["pa.Table"]) -> set[str]:
@@ -160,12 +217,13 @@ def _by_number(rows: "pa.Table") -> list[str]:
     return [*first, *(name for name in rows.column_names if name not in first)]
 
 
-def _over(s: Samples, rows: "pa.Table", over: Any) -> Any:
+def _over(s: Samples, over: Any) -> Any:
+    import numpy as np
     import pyarrow as pa
 
     if callable(over):
-        return pa.array(over(s)).cast("int64")
-    column = rows[over]
+        return pa.array(np.asarray(over(s)).astype(np.int64, copy=False))
+    column = s.rows[over]
     return column if over in schemas.UNKNOWN or not column.null_count else column.fill_null(0)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from analytics.jobs import schemas
-from analytics.jobs.minutes import HOUR_US, buckets, concatenated, minutes, once, overlapping, sessions
+from analytics.jobs.minutes import HOUR_US, Samples, buckets, concatenated, minutes, once, overlapping, sessions
 from analytics.work import LakeFile
 from ingest.fsync import sync
 
@@ -107,8 +107,7 @@ def _made(task: Task, files: Sequence[LakeFile]) -> int:
     for piece in _pieces(lake, [file for file in files if _is_of_samples(file)], schemas.SAMPLES):
         within = _within(piece, hour_us)
         rows, strays = rows + piece.num_rows, strays + piece.num_rows - within.num_rows
-        single = once(within)
-        parts.append({"minutes": minutes(single), "buckets": buckets(single, hour_us)})
+        parts.append(_measured(once(within), hour_us))
     for piece in _pieces(lake, [file for file in files if not _is_of_samples(file)], schemas.EVENTS):
         within = _within(piece, hour_us)
         rows, strays = rows + piece.num_rows, strays + piece.num_rows - within.num_rows
@@ -202,9 +201,13 @@ def _once_together(
     ]
     for few in portions(sorted(counts.items()), PIECE_ROWS):  # Their samples fit into memory together.
         read = (_read(lake, file, schemas.SAMPLES, [("session", "in", few)]) for file in files)
-        single = once(_within(pa.concat_tables(read).combine_chunks(), hour_us))
-        kept.append({"minutes": minutes(single), "buckets": buckets(single, hour_us)})
+        kept.append(_measured(once(_within(pa.concat_tables(read).combine_chunks(), hour_us)), hour_us))
     return kept
+
+
+def _measured(rows: "pa.Table", hour_us: int) -> dict[str, "pa.Table"]:
+    samples = Samples(rows)
+    return {"minutes": minutes(samples), "buckets": buckets(samples, hour_us)}
 
 
 def portions(sized: Iterable[tuple[Item, int]], most: int) -> Iterator[list[Item]]:
@@ -246,17 +249,18 @@ def _batches(lake: Path, file: LakeFile, columns: schemas.Columns) -> Iterator["
     """The file's rows, several row groups at a time. Raises Damaged; OSError where the disk fails."""
     import pyarrow.parquet as pq
 
-    with _told(file), pq.ParquetFile(lake / file[0]) as parquet:
-        names = parquet.schema_arrow.names
-        wanted = [name for name in columns if name in names]
-        groups: list[int] = []
-        rows = 0
-        for group in range(parquet.num_row_groups):
-            groups.append(group)
-            rows += parquet.metadata.row_group(group).num_rows
-            if rows >= PIECE_ROWS or group == parquet.num_row_groups - 1:
-                yield _fitting(parquet.read_row_groups(groups, columns=wanted, use_threads=False), columns)
-                groups, rows = [], 0
+    with _told(file):
+        known = pq.read_metadata(lake / file[0])
+        wanted = [name for name in columns if name in known.schema.names]
+        with pq.ParquetFile(lake / file[0], metadata=known, read_dictionary=_texts(columns, wanted)) as parquet:
+            groups: list[int] = []
+            rows = 0
+            for group in range(known.num_row_groups):
+                groups.append(group)
+                rows += known.row_group(group).num_rows
+                if rows >= PIECE_ROWS or group == known.num_row_groups - 1:
+                    yield _fitting(parquet.read_row_groups(groups, columns=wanted, use_threads=False), columns)
+                    groups, rows = [], 0
 
 
 def _read(lake: Path, file: LakeFile, columns: schemas.Columns, filters: Any) -> "pa.Table":
@@ -265,7 +269,14 @@ def _read(lake: Path, file: LakeFile, columns: schemas.Columns, filters: Any) ->
     with _told(file):
         names = pq.read_schema(lake / file[0]).names
         wanted = [name for name in columns if name in names]
-        rows = pq.read_table(lake / file[0], columns=wanted, filters=filters, partitioning=None, use_threads=False)
+        rows = pq.read_table(
+            lake / file[0],
+            columns=wanted,
+            filters=filters,
+            partitioning=None,
+            use_threads=False,
+            read_dictionary=_texts(columns, wanted),
+        )
         return _fitting(rows, columns)
 
 
@@ -293,11 +304,23 @@ def _fitting(rows: "pa.Table", columns: schemas.Columns) -> "pa.Table":
     if missing:
         raise pa.ArrowInvalid(f"It has no column {', '.join(sorted(missing))}.")
     schema = schemas.arrow(columns)
+    for name in _texts(columns, columns):
+        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.dictionary(pa.int32(), pa.string())))
+    there = {field.name: field.type for field in rows.schema}
     found = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        pa.nulls(rows.num_rows, field.type)
+        if field.name not in there
+        else rows[field.name]
+        if there[field.name] == field.type
+        else rows[field.name].cast(field.type)
         for field in schema
     ]
     return pa.table(found, schema=schema)
+
+
+def _texts(columns: schemas.Columns, among: Iterable[str]) -> list[str]:
+    """Those of samples are read as dictionaries: each text is many rows'."""
+    return [name for name in among if columns[name] == schemas.TEXT] if columns == schemas.SAMPLES else []
 
 
 def _within(rows: "pa.Table", hour_us: int) -> "pa.Table":
@@ -305,6 +328,9 @@ def _within(rows: "pa.Table", hour_us: int) -> "pa.Table":
     import pyarrow.compute as pc
 
     at = rows["at_us"]
+    bounds = pc.min_max(at).as_py()
+    if rows.num_rows and hour_us <= bounds["min"] and bounds["max"] < hour_us + HOUR_US:
+        return rows
     return rows.filter(pc.and_(pc.greater_equal(at, hour_us), pc.less(at, hour_us + HOUR_US)))
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from analytics import ledger
 from analytics.jobs import computing, scanning, schemas
 from analytics.jobs.computing import compute_hours, tail_of
-from analytics.jobs.minutes import minutes, once, overlapping
+from analytics.jobs.minutes import Samples, minutes, once, overlapping
 from analytics.jobs.partials import TABLES
 from analytics.synthetic import World, generate
 from analytics.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
@@ -79,7 +79,9 @@ def test_copies_are_found_and_lost_samples_are_none() -> None:
     samples = table_of([*whole, *lossy[::3], *twice, twice[70]])
     assert once(samples).num_rows == 150 + 50 + 150
     assert once(samples.slice(0, 200)).num_rows == 200
-    parts = [minutes(table_of(part)) for part in ([*whole[:70], *lossy[::2], *twice], [*whole[70:], twice[70]])]
+    parts = [
+        minutes(Samples(table_of(part))) for part in ([*whole[:70], *lossy[::2], *twice], [*whole[70:], twice[70]])
+    ]
     assert overlapping(parts) == {"twice"}
     assert overlapping(parts[:1]) == set()
 
