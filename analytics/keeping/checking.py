@@ -4,6 +4,7 @@ The sums are added up again from the samples, with Arrow alone: none of what mad
 computed yet, or is being computed, is told apart from what is wrong.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 from analytics import incomplete, ledger
 from analytics.metrics import MEASURED
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
+from analytics.players import united
 from analytics.rollups import Rollups, hours_in_lake
 from analytics.tables import figures_file
 from ingest.telemetry.schema import SAMPLES
@@ -98,6 +100,7 @@ def _check_days(lake: Path, found: Findings, since: datetime | None, until: date
             Difference(Grain.DAY, day, text)
             for text in _compare(hours, _of_parquet(lake, Grain.DAY, day), "the day's Parquet")
         )
+        found.differences += (Difference(Grain.DAY, day, text) for text in _players(day))
         found.differences += (Difference(Grain.DAY, day, text) for text in _dimensions(Grain.DAY, day))
 
 
@@ -132,6 +135,21 @@ def _of_hours(day: datetime) -> Sums:
     """The sums of a day's hours."""
     hours = Rollups(Dimension.STREAM, Grain.HOUR, day, day + ledger.DAY)
     return {value: _figures(sums) for (value,), sums in hours.sums("value").items()}
+
+
+def _players(day: datetime) -> Iterator[str]:
+    """Of whose players the day's row has not as many as its hours have together."""
+    sketches: dict[str, list[bytes]] = defaultdict(list)
+    hours = Rollups(Dimension.STREAM, Grain.HOUR, day, day + ledger.DAY)
+    for row in hours.values("start", "value", "unique_players", "players_sketch"):
+        if row["unique_players"]:
+            sketches[row["value"]].append(bytes(row["players_sketch"]))
+    rows = Rollup.objects.filter(grain=Grain.DAY, start=day, dimension=Dimension.STREAM)
+    found = dict(rows.values_list("value", "unique_players"))
+    for path in sorted(found.keys() | sketches.keys()):
+        want, got = united(sketches.get(path, [])), found.get(path) or 0
+        if want != got:
+            yield f"{path} in the day's row: unique_players {got:,} instead of {want:,}"
 
 
 def _of_parquet(lake: Path, grain: Grain, start: datetime) -> Sums:

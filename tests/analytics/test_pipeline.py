@@ -18,10 +18,11 @@ from pytest_django.fixtures import Settings
 from analytics import pipeline, runner, services
 from analytics.models import AnalyticsRun, Dimension, Grain, Partition, Rollup
 from analytics.tables import HOUR, PARTIALS, partition_folder
+from ingest.contracts import Sample
 from ingest.models import Application, Stream
 from ingest.telemetry.lake import hour_folder
 from tests.analytics.lakes import HOUR_US, broadcast, fill
-from tests.ingest.telemetry.records import NOON, sample
+from tests.ingest.telemetry.records import NOON, SAMPLE, sample
 
 pytestmark = [
     pytest.mark.spark,
@@ -296,23 +297,30 @@ def test_an_hour_that_comes_before_others_takes_their_broadcasts_name(lake: Path
     assert set(Rollup.objects.filter(dimension=Dimension.BROADCAST).values_list("value", flat=True)) == {name}
 
 
-def test_a_session_with_two_encoders_is_one_and_each_has_its_own_bitrates(lake: Path) -> None:
-    one = [sample(1 + n, session="a", at_us=NOON + n * 1_000_000, encoder="FMLE", video_kbps=1000.0) for n in range(9)]
-    other = [
-        sample(10 + n, session="a", at_us=NOON + (9 + n) * 1_000_000, encoder="obs", video_kbps=3000.0)
-        for n in range(9)
-    ]
-    fill(lake, [*one, *other])
+def test_a_session_with_two_labels_is_one_and_each_has_its_own_bitrates(lake: Path) -> None:
+    """Its encoder is known better after a while; its key is made anew."""
+
+    def nine(first: int, session: str, kbps: float, **labels: Any) -> list[Sample]:
+        of_session: dict[str, Any] = {"session": session, "name": session, "video_kbps": kbps, **labels}
+        return [sample(n, at_us=NOON + n * 1_000_000, **of_session) for n in range(first, first + 9)]
+
+    fill(lake, nine(1, "a", 1000.0, encoder="FMLE") + nine(10, "a", 3000.0, encoder="obs"))
+    fill(lake, nine(1, "b", 1000.0, key=7) + nine(10, "b", 3000.0, key=8))
     run(lake)
     for grain in Grain:
         found = {
-            (row.dimension, row.value): (row.sessions, row.samples, row.video_kbps_p50)
-            for row in Rollup.objects.filter(grain=grain, dimension__in=("stream", "encoder"))
+            (row.dimension, row.name, row.value): (row.sessions, row.samples, row.video_kbps_p50)
+            for row in Rollup.objects.filter(grain=grain, dimension__in=("stream", "encoder", "key"))
         }
         assert found == {
-            ("stream", "live/demo"): (1, 18, 1000.0),
-            ("encoder", "FMLE"): (1, 9, 1000.0),
-            ("encoder", "obs"): (1, 9, 3000.0),
+            ("stream", "a", "live/a"): (1, 18, 1000.0),
+            ("key", "a", ""): (1, 18, 1000.0),
+            ("encoder", "", "FMLE"): (1, 9, 1000.0),
+            ("encoder", "", "obs"): (1, 9, 3000.0),
+            ("stream", "b", "live/b"): (1, 18, 1000.0),
+            ("key", "b", "7"): (1, 9, 1000.0),
+            ("key", "b", "8"): (1, 9, 3000.0),
+            ("encoder", "", SAMPLE.encoder): (1, 18, 1000.0),
         }
 
 

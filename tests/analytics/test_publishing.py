@@ -1,7 +1,10 @@
 """What a run has computed gets into the lake whole, while its lock is held, and what it leaves behind goes."""
 
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -53,6 +56,31 @@ def test_what_is_new_replaces_what_was_there(lake: Path, lock: Lock) -> None:
     publish(lake, lock, "first")
     publish(lake, lock, "second")
     assert files(lake) == of("second")
+
+
+def test_a_reader_finds_a_whole_hour_between_any_two_steps(
+    lake: Path, lock: Lock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def look() -> None:
+        seen.extend(figures_file(lake, table, HOUR).read_text() for table in tables.OF_HOURS)
+
+    def watched(step: Callable[..., object]) -> Callable[..., object]:
+        def taken(*paths: Any, **options: Any) -> object:
+            look()
+            done = step(*paths, **options)
+            look()
+            return done
+
+        return taken
+
+    publish(lake, lock, "first")
+    with monkeypatch.context() as patch:
+        for name in ("rename", "replace", "unlink"):
+            patch.setattr(os, name, watched(getattr(os, name)))
+        publish(lake, lock, "second")
+    assert set(seen) == {"first", "second"}
 
 
 @pytest.mark.both_forms
