@@ -45,9 +45,12 @@ def buckets(values: "NDArray[np.floating]") -> "NDArray[np.int32]":
     import numpy as np
 
     is_none = ~(values >= LEAST)
-    logs = np.ceil(np.log(np.where(is_none, 1.0, values)) / math.log(RATIO))
-    found: NDArray[np.int32] = np.where(is_none, ZERO, np.clip(logs, ZERO + 1, MOST)).astype(np.int32)
-    return found
+    found = np.log(np.where(is_none, 1.0, values))
+    found /= math.log(RATIO)
+    np.ceil(found, out=found)
+    np.clip(found, ZERO + 1, MOST, out=found)
+    found[is_none] = ZERO
+    return found.astype(np.int32)
 
 
 def value(bucket: int) -> float:

@@ -6,7 +6,7 @@ Whoever runs it, a worker of Spark or this process, has pyarrow and numpy, and g
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from analytics.histograms import ZERO
+from analytics.histograms import MOST, ZERO
 from analytics.histograms import buckets as buckets_of
 from analytics.jobs import schemas
 from analytics.metrics import BITRATES, EXTREMES, MEASURED
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MINUTE_US = 60_000_000
-HOUR_US = 60 * MINUTE_US
+MINUTES = 60
+HOUR_US = MINUTES * MINUTE_US
 
 LABELS = tuple(schemas.PUBLISH)
 
@@ -33,76 +34,75 @@ MERGED: tuple[tuple[str, Any, str], ...] = (
 SEQUENCE_BITS = 40
 """Room for a sample's number beside its session's: a second each for 34,000 years."""
 
-BUCKET_BITS = 16
-"""A bucket has room in them, counted from the least."""
+DENSE = 8
+"""Up to so many numbers for each sample, how often each of them is there is counted in an array of all of them."""
 
 NUMBERS = ["session", "first_sequence", "last_sequence"]
 """The columns of minutes that tell whether samples came twice."""
 
 
 class Samples:
-    """Samples (schemas.SAMPLES), in one chunk, as analytics.metrics has its expressions over them; and whose they are.
+    """Samples (schemas.SAMPLES, texts encoded or not) of an hour, in one chunk, as what analytics.metrics has its
+    expressions over: arrays, each made when it is first asked for.
 
-    They may have texts as dictionaries.
+    They are in the order of their sessions, labels and minutes. `starts`: where each minute of the same labels begins;
+    `labels`: where the first of these does.
     """
 
     def __init__(self, rows: "pa.Table") -> None:
-        self.rows = rows
-        self._labelled: tuple[NDArray[np.int64], pa.Table] | None = None
+        import numpy as np
+
+        self._rows = rows
+        numbers = _labelled(rows) * MINUTES + rows["at_us"].to_numpy() // MINUTE_US % MINUTES
+        self._order = None
+        if (numbers[1:] < numbers[:-1]).any():
+            bits = len(numbers).bit_length()  # Sorting whole numbers that have their places takes a third of argsort.
+            numbers = np.sort(numbers << bits | np.arange(len(numbers)))
+            self._order = numbers & ((1 << bits) - 1)
+            numbers >>= bits
+        self.starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        self.labels = np.flatnonzero(np.diff(numbers // MINUTES, prepend=-1))
 
     def __getattr__(self, name: str) -> "NDArray[Any]":
-        """Made once: from then on it is an attribute."""
-        column = self.rows[name]
-        if column.null_count:
-            column = column.cast("float64") if name in schemas.UNKNOWN else column.fill_null(0)
-        array: NDArray[Any] = column.to_numpy()
-        setattr(self, name, array)
+        column = self._rows[name]
+        if _is_text(column):
+            array = _codes(column)
+        elif not column.null_count:
+            array = column.to_numpy()
+        else:
+            array = (column.cast("float64") if name in schemas.UNKNOWN else column.fill_null(0)).to_numpy()
+        if self._order is not None:
+            array = array[self._order]
+        self.__dict__[name] = array
         return array
 
     def is_(self, name: str, text: str) -> "NDArray[np.bool]":
-        column = _encoded(self.rows[name])
-        place = column.dictionary.index(text).as_py()
-        found: NDArray[np.bool] = (_indices(column) == place) & (place >= 0)
+        import pyarrow.compute as pc
+
+        place = pc.index(_encoded(self._rows[name]).dictionary, text).as_py()
+        found: NDArray[np.bool] = getattr(self, name) == (place + 1 if place >= 0 else -1)
         return found
 
+    def labels_at(self, places: "NDArray[np.intp]") -> dict[str, "pa.ChunkedArray"]:
+        """The LABELS of the samples at these places."""
+        if self._order is not None:
+            places = self._order[places]
+        return {name: self._rows[name].take(places) for name in LABELS}
+
     @property
-    def labelled(self) -> "tuple[NDArray[np.int64], pa.Table]":
-        """The number of each sample's labels, and the LABELS of each number."""
-        if self._labelled is None:  # No cached_property: it can't go to a worker of Spark.
-            self._labelled = self._find_labels()
-        return self._labelled
-
-    def _find_labels(self) -> "tuple[NDArray[np.int64], pa.Table]":
-        import numpy as np
-
-        numbers, count = _numbers(self.rows["session"])
-        for name in LABELS[1:]:
-            other, others = _numbers(self.rows[name])
-            of_session = np.zeros(count, np.int64)
-            of_session[numbers] = other
-            if not np.array_equal(of_session[numbers], other):  # A session with two labels: they are seldom.
-                known, numbers = np.unique(numbers * others + other, return_inverse=True)
-                count = len(known)
-        place = np.zeros(count, np.int64)
-        place[numbers] = np.arange(len(numbers))
-        return numbers, self.rows.select(list(LABELS)).take(place).cast(schemas.arrow(schemas.PUBLISH))
+    def rise(self) -> bool:
+        """Whether each session's numbers do, so that no sample came twice. They may not where labels changed."""
+        numbers = self.session << SEQUENCE_BITS | self.sequence
+        return bool((numbers[1:] > numbers[:-1]).all())
 
 
-def _encoded(column: "pa.ChunkedArray") -> "pa.DictionaryArray":
-    array = column.combine_chunks()
-    return array if hasattr(array, "dictionary") else array.dictionary_encode()
-
-
-def _indices(column: "pa.DictionaryArray") -> "NDArray[np.int64]":
-    """-1: it is null."""
-    found: NDArray[np.int64] = column.indices.fill_null(-1).to_numpy().astype("int64")
-    return found
-
-
-def _numbers(column: "pa.ChunkedArray") -> "tuple[NDArray[np.int64], int]":
-    """A number for each row, the same where the column is, nulls too; and how many numbers there may be."""
-    encoded = _encoded(column)
-    return _indices(encoded) + 1, len(encoded.dictionary) + 1
+def single(rows: "pa.Table") -> Samples:
+    """Samples, each once."""
+    samples = Samples(rows)
+    if samples.rise:
+        return samples
+    left = once(rows)
+    return samples if left is rows else Samples(left)
 
 
 def minutes(s: Samples) -> "pa.Table":
@@ -110,20 +110,13 @@ def minutes(s: Samples) -> "pa.Table":
     import numpy as np
     import pyarrow as pa
 
-    numbers, labels = s.labelled
-    minute = s.at_us // MINUTE_US
-    first, last = (int(minute.min()), int(minute.max())) if len(minute) else (0, 0)
-    span = last - first + 1
-    grouped = (
-        pa.table({"key": numbers * span + (minute - first), **{name: _over(s, over) for name, over, _ in MERGED}})
-        .group_by("key", use_threads=False)
-        .aggregate([(name, merge) for name, _, merge in MERGED])
-        .rename_columns(["key", *(name for name, _, _ in MERGED)])
-    )
-    key = grouped["key"].to_numpy()
-    named = labels.take(pa.array(key // span))
-    of = {name: named[name] for name in LABELS} | {"minute_us": (first + key % span) * np.int64(MINUTE_US)}
-    return _as(pa.table(of | {name: grouped[name] for name, _, _ in MERGED}), schemas.MINUTES)
+    merging = {"sum": np.add, "min": np.fmin, "max": np.fmax}
+    merged = {name: merging[merge].reduceat(_over(s, over), s.starts) for name, over, merge in MERGED}
+    begin = s.at_us[s.starts]
+    columns = {"minute_us": begin - begin % MINUTE_US, **s.labels_at(s.starts), **merged}
+    # Where nothing was known NaN is the greatest.
+    unknown = {name: pa.array(merged[name], from_pandas=True) for name, over, _ in MERGED if over in schemas.UNKNOWN}
+    return _as(pa.table(columns | unknown), schemas.MINUTES)
 
 
 def sessions(minutes: "pa.Table", hour_us: int) -> "pa.Table":
@@ -140,21 +133,26 @@ def buckets(s: Samples, hour_us: int) -> "pa.Table":
     """Samples of an hour, each once, to schemas.BUCKETS."""
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    numbers, labels = s.labelled
+    samples = len(s.at_us)
+    of = np.repeat(np.arange(len(s.labels)), np.diff(s.labels, append=samples))
     found = []
     for kind in BITRATES:
-        counted = pc.value_counts(pa.array((numbers << BUCKET_BITS) | (buckets_of(getattr(s, f"{kind}_kbps")) - ZERO)))
-        key, size = counted.field("values").to_numpy(), len(counted)
-        named = labels.take(pa.array(key >> BUCKET_BITS))
-        own = {
-            "start_us": pa.repeat(hour_us, size),
-            "kind": pa.repeat(kind, size),
-            "bucket": (key & np.int64((1 << BUCKET_BITS) - 1)) + ZERO,
-            "count": counted.field("counts"),
+        bucket = buckets_of(getattr(s, f"{kind}_kbps"))
+        is_none = bucket == ZERO
+        before = bucket.min(initial=MOST, where=~is_none) - 1
+        bucket[is_none] = before  # Next to the others, so that few numbers lie between them.
+        width = bucket.max(initial=before) - before + 1
+        numbers, counts = _counted(of * width + (bucket - before))
+        label, bucket = np.divmod(numbers, width)
+        columns = {
+            "start_us": pa.repeat(hour_us, len(numbers)),
+            **s.labels_at(s.labels[label]),
+            "kind": pa.repeat(kind, len(numbers)),
+            "bucket": np.where(bucket == 0, ZERO, bucket + before),
+            "count": counts,
         }
-        found.append(_as(pa.table({name: named[name] for name in LABELS} | own), schemas.BUCKETS))
+        found.append(_as(pa.table(columns), schemas.BUCKETS))
     return pa.concat_tables(found)
 
 
@@ -164,22 +162,19 @@ def once(rows: "pa.Table") -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not rows.num_rows:
-        return rows
-    numbers = (_numbers(rows["session"])[0] << SEQUENCE_BITS) | rows["sequence"].to_numpy()
+    numbers = _codes(rows["session"]) << SEQUENCE_BITS | rows["sequence"].to_numpy()
     ordered = np.sort(numbers)
     copies = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(copies):
         return rows
     come_twice = np.isin(numbers, copies)
-    doubled = rows.filter(pa.array(come_twice)).cast(schemas.arrow(schemas.SAMPLES))
-    doubled = doubled.sort_by([(name, "ascending") for name in _by_number(rows)])
-    follows = pa.array(np.ones(doubled.num_rows - 1, np.bool))
-    for name in ("session", "sequence"):
-        column = doubled[name].combine_chunks()
-        follows = pc.and_(follows, pc.equal(column[1:], column[:-1]))
-    last = doubled.filter(pa.array(np.append(~follows.to_numpy(zero_copy_only=False), True)))
-    return pa.concat_tables([rows.filter(pa.array(~come_twice)), last.cast(rows.schema)]).combine_chunks()
+    doubled = rows.filter(pa.array(come_twice))
+    read = _as(doubled, schemas.SAMPLES)  # Dictionaries can't be sorted by, and have their texts in any order.
+    order = pc.sort_indices(read, [(name, "ascending") for name in _by_number(rows)])
+    numbers = numbers[come_twice][order.to_numpy()]
+    last = np.append(numbers[1:] != numbers[:-1], True)
+    left = doubled.take(order.filter(pa.array(last)))
+    return pa.concat_tables([rows.filter(pa.array(~come_twice)), left]).combine_chunks()
 
 
 def overlapping(parts: Sequence["pa.Table"]) -> set[str]:
@@ -217,14 +212,71 @@ def _by_number(rows: "pa.Table") -> list[str]:
     return [*first, *(name for name in rows.column_names if name not in first)]
 
 
-def _over(s: Samples, over: Any) -> Any:
+def _labelled(rows: "pa.Table") -> "NDArray[np.int64]":
+    """A number for each sample: the same for the same labels, and those of a session next to one another."""
+    numbers = _codes(rows["session"])
+    for name in LABELS[1:]:
+        column = rows[name]
+        if _is_text(column):
+            numbers = _told_apart(numbers, _codes(column))
+            continue
+        numbers = _told_apart(numbers, column.fill_null(0).to_numpy())
+        if column.null_count:
+            numbers = _told_apart(numbers, column.is_valid().to_numpy())
+    return numbers
+
+
+def _told_apart(numbers: "NDArray[np.int64]", values: "NDArray[Any]") -> "NDArray[np.int64]":
+    """The numbers, or others in the same order that have one number for each value."""
     import numpy as np
+
+    one = np.empty(numbers.max(initial=0) + 1, values.dtype)
+    one[numbers] = values
+    if (one[numbers] == values).all():  # As nearly always: a label is its session's.
+        return numbers
+    found, places = np.unique(values, return_inverse=True)
+    told_apart: NDArray[np.int64] = np.unique(numbers * len(found) + places, return_inverse=True)[1]
+    return told_apart
+
+
+def _counted(numbers: "NDArray[np.int64]") -> tuple["NDArray[np.int64]", "NDArray[np.int64]"]:
+    """Those that are there, from 0 on, and how often each is."""
+    import numpy as np
+
+    if numbers.max(initial=0) > DENSE * len(numbers):
+        found, counts = np.unique(numbers, return_counts=True)
+        return found, counts
+    counts = np.bincount(numbers)
+    found = np.flatnonzero(counts)
+    return found, counts[found]
+
+
+def _is_text(column: "pa.ChunkedArray") -> bool:
     import pyarrow as pa
 
-    if callable(over):
-        return pa.array(np.asarray(over(s)).astype(np.int64, copy=False))
-    column = s.rows[over]
-    return column if over in schemas.UNKNOWN or not column.null_count else column.fill_null(0)
+    return bool(pa.types.is_dictionary(column.type) or pa.types.is_string(column.type))
+
+
+def _encoded(column: "pa.ChunkedArray") -> "pa.DictionaryArray":
+    import pyarrow as pa
+
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # Which copies even one.
+    return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+
+
+def _codes(column: "pa.ChunkedArray") -> "NDArray[np.int64]":
+    """A number for each text: 1 + its place in the dictionary. 0 for null."""
+    import numpy as np
+
+    codes: NDArray[np.int64] = _encoded(column).indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+    return codes
+
+
+def _over(s: Samples, over: Any) -> "NDArray[Any]":
+    import numpy as np
+
+    values: NDArray[Any] = over(s).astype(np.int64, copy=False) if callable(over) else getattr(s, over)
+    return values
 
 
 def _as(table: "pa.Table", columns: schemas.Columns) -> "pa.Table":

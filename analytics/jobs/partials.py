@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from analytics.jobs import schemas
-from analytics.jobs.minutes import HOUR_US, Samples, buckets, concatenated, minutes, once, overlapping, sessions
+from analytics.jobs.minutes import HOUR_US, buckets, concatenated, minutes, overlapping, sessions, single
 from analytics.work import LakeFile
 from ingest.fsync import sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
 
 TABLES = {
     "minutes": schemas.MINUTES,
@@ -104,11 +105,11 @@ def _made(task: Task, files: Sequence[LakeFile]) -> int:
         for name in task["merge"]
     ]
     events = [read_part(folder / name / "events.parquet") for name in task["merge"]]
-    for piece in _pieces(lake, [file for file in files if _is_of_samples(file)], schemas.SAMPLES):
+    for piece in _pieces(lake, [file for file in files if _is_of_samples(file)], schemas.encoded(schemas.SAMPLES)):
         within = _within(piece, hour_us)
         rows, strays = rows + piece.num_rows, strays + piece.num_rows - within.num_rows
-        parts.append(_measured(once(within), hour_us))
-    for piece in _pieces(lake, [file for file in files if not _is_of_samples(file)], schemas.EVENTS):
+        parts.append(_part(within, hour_us))
+    for piece in _pieces(lake, [file for file in files if not _is_of_samples(file)], schemas.arrow(schemas.EVENTS)):
         within = _within(piece, hour_us)
         rows, strays = rows + piece.num_rows, strays + piece.num_rows - within.num_rows
         events.append(_counted(within))
@@ -199,14 +200,15 @@ def _once_together(
         {table: rows.filter(pc.invert(pc.is_in(rows["session"], doubted))) for table, rows in part.items()}
         for part in parts
     ]
+    schema = schemas.encoded(schemas.SAMPLES)
     for few in portions(sorted(counts.items()), PIECE_ROWS):  # Their samples fit into memory together.
-        read = (_read(lake, file, schemas.SAMPLES, [("session", "in", few)]) for file in files)
-        kept.append(_measured(once(_within(pa.concat_tables(read).combine_chunks(), hour_us)), hour_us))
+        read = (_read(lake, file, schema, [("session", "in", few)]) for file in files)
+        kept.append(_part(_within(pa.concat_tables(read).combine_chunks(), hour_us), hour_us))
     return kept
 
 
-def _measured(rows: "pa.Table", hour_us: int) -> dict[str, "pa.Table"]:
-    samples = Samples(rows)
+def _part(rows: "pa.Table", hour_us: int) -> dict[str, "pa.Table"]:
+    samples = single(rows)
     return {"minutes": minutes(samples), "buckets": buckets(samples, hour_us)}
 
 
@@ -228,14 +230,14 @@ def _is_of_samples(file: LakeFile) -> bool:
     return file[0].startswith("samples/")
 
 
-def _pieces(lake: Path, files: Sequence[LakeFile], columns: schemas.Columns) -> Iterator["pa.Table"]:
-    """What the files hold, in pieces that fit into memory. Raises Damaged."""
+def _pieces(lake: Path, files: Sequence[LakeFile], schema: "pa.Schema") -> Iterator["pa.Table"]:
+    """What the files hold, in pieces that fit into memory, each in one chunk. Raises Damaged."""
     import pyarrow as pa
 
     gathered: list[pa.Table] = []
     rows = 0
     for file in files:
-        for piece in _batches(lake, file, columns):
+        for piece in _batches(lake, file, schema):
             gathered.append(piece)
             rows += piece.num_rows
             if rows >= PIECE_ROWS:
@@ -245,39 +247,39 @@ def _pieces(lake: Path, files: Sequence[LakeFile], columns: schemas.Columns) -> 
         yield pa.concat_tables(gathered).combine_chunks()
 
 
-def _batches(lake: Path, file: LakeFile, columns: schemas.Columns) -> Iterator["pa.Table"]:
+def _batches(lake: Path, file: LakeFile, schema: "pa.Schema") -> Iterator["pa.Table"]:
     """The file's rows, several row groups at a time. Raises Damaged; OSError where the disk fails."""
+    with _told(file), _opened(lake / file[0], schema) as parquet:
+        names = set(parquet.schema_arrow.names)
+        wanted = [name for name in schema.names if name in names]
+        groups: list[int] = []
+        rows = 0
+        for group in range(parquet.num_row_groups):
+            groups.append(group)
+            rows += parquet.metadata.row_group(group).num_rows
+            if rows >= PIECE_ROWS or group == parquet.num_row_groups - 1:
+                yield _fitting(parquet.read_row_groups(groups, columns=wanted, use_threads=False), schema)
+                groups, rows = [], 0
+
+
+def _opened(path: Path, schema: "pa.Schema") -> "ParquetFile":
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with _told(file):
-        known = pq.read_metadata(lake / file[0])
-        wanted = [name for name in columns if name in known.schema.names]
-        with pq.ParquetFile(lake / file[0], metadata=known, read_dictionary=_texts(columns, wanted)) as parquet:
-            groups: list[int] = []
-            rows = 0
-            for group in range(known.num_row_groups):
-                groups.append(group)
-                rows += known.row_group(group).num_rows
-                if rows >= PIECE_ROWS or group == known.num_row_groups - 1:
-                    yield _fitting(parquet.read_row_groups(groups, columns=wanted, use_threads=False), columns)
-                    groups, rows = [], 0
+    try:
+        return pq.ParquetFile(path, read_dictionary=[each.name for each in schema if pa.types.is_dictionary(each.type)])
+    except KeyError:  # An older file lacks one of them; what it has is encoded once it is read.
+        return pq.ParquetFile(path)
 
 
-def _read(lake: Path, file: LakeFile, columns: schemas.Columns, filters: Any) -> "pa.Table":
+def _read(lake: Path, file: LakeFile, schema: "pa.Schema", filters: Any) -> "pa.Table":
     import pyarrow.parquet as pq
 
     with _told(file):
         names = pq.read_schema(lake / file[0]).names
-        wanted = [name for name in columns if name in names]
-        rows = pq.read_table(
-            lake / file[0],
-            columns=wanted,
-            filters=filters,
-            partitioning=None,
-            use_threads=False,
-            read_dictionary=_texts(columns, wanted),
-        )
-        return _fitting(rows, columns)
+        wanted = [name for name in schema.names if name in names]
+        rows = pq.read_table(lake / file[0], columns=wanted, filters=filters, partitioning=None, use_threads=False)
+        return _fitting(rows, schema)
 
 
 class _told:  # noqa: N801
@@ -296,31 +298,29 @@ class _told:  # noqa: N801
             raise Damaged(self._file, error) from error
 
 
-def _fitting(rows: "pa.Table", columns: schemas.Columns) -> "pa.Table":
-    """With all of the columns: older files lack the newer ones. Raises ArrowInvalid where it is another table's."""
+def _fitting(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+    """With the schema's columns: older files lack the newer ones. Raises ArrowInvalid where it is another table's."""
     import pyarrow as pa
 
-    missing = {"session", "sequence", "at_us", "node", "app", "name"} - set(rows.column_names)
+    names = set(rows.column_names)
+    missing = {"session", "sequence", "at_us", "node", "app", "name"} - names
     if missing:
         raise pa.ArrowInvalid(f"It has no column {', '.join(sorted(missing))}.")
-    schema = schemas.arrow(columns)
-    for name in _texts(columns, columns):
-        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.dictionary(pa.int32(), pa.string())))
-    there = {field.name: field.type for field in rows.schema}
     found = [
-        pa.nulls(rows.num_rows, field.type)
-        if field.name not in there
-        else rows[field.name]
-        if there[field.name] == field.type
-        else rows[field.name].cast(field.type)
+        _as(rows[field.name], field.type) if field.name in names else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
     return pa.table(found, schema=schema)
 
 
-def _texts(columns: schemas.Columns, among: Iterable[str]) -> list[str]:
-    """Those of samples are read as dictionaries: each text is many rows'."""
-    return [name for name in among if columns[name] == schemas.TEXT] if columns == schemas.SAMPLES else []
+def _as(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
+    import pyarrow as pa
+
+    if column.type == kind:
+        return column
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type).dictionary_encode()
+    return column.cast(kind)
 
 
 def _within(rows: "pa.Table", hour_us: int) -> "pa.Table":
@@ -328,10 +328,8 @@ def _within(rows: "pa.Table", hour_us: int) -> "pa.Table":
     import pyarrow.compute as pc
 
     at = rows["at_us"]
-    bounds = pc.min_max(at).as_py()
-    if rows.num_rows and hour_us <= bounds["min"] and bounds["max"] < hour_us + HOUR_US:
-        return rows
-    return rows.filter(pc.and_(pc.greater_equal(at, hour_us), pc.less(at, hour_us + HOUR_US)))
+    is_within = pc.and_(pc.greater_equal(at, hour_us), pc.less(at, hour_us + HOUR_US))
+    return rows if pc.all(is_within, skip_nulls=False).as_py() else rows.filter(is_within)
 
 
 def _counted(events: "pa.Table") -> "pa.Table":

@@ -156,3 +156,11 @@ def arrow(columns: Columns) -> "pa.Schema":
         HISTOGRAM: pa.list_(bucket),
     }
     return pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+
+
+def encoded(columns: Columns) -> "pa.Schema":
+    """The same with texts as dictionaries: a text that is in many rows is in memory once."""
+    import pyarrow as pa
+
+    kinds = {pa.string(): pa.dictionary(pa.int32(), pa.string())}
+    return pa.schema([field.with_type(kinds.get(field.type, field.type)) for field in arrow(columns)])

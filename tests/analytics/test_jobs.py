@@ -79,9 +79,8 @@ def test_copies_are_found_and_lost_samples_are_none() -> None:
     samples = table_of([*whole, *lossy[::3], *twice, twice[70]])
     assert once(samples).num_rows == 150 + 50 + 150
     assert once(samples.slice(0, 200)).num_rows == 200
-    parts = [
-        minutes(Samples(table_of(part))) for part in ([*whole[:70], *lossy[::2], *twice], [*whole[70:], twice[70]])
-    ]
+    halves = [*whole[:70], *lossy[::2], *twice], [*whole[70:], twice[70]]
+    parts = [minutes(Samples(table_of(half))) for half in halves]
     assert overlapping(parts) == {"twice"}
     assert overlapping(parts[:1]) == set()
 
