@@ -21,6 +21,7 @@ from tests.background import Background
 from tests.ingest.telemetry.records import NOON
 from tests.production.installation import Production
 from tests.production.parts import SPARK, SparkConnect, SparkMaster, SparkWorker, Worker
+from tests.production.spread import SPREAD
 from tests.server_process import wait_for
 
 pytestmark = [
@@ -88,7 +89,7 @@ def cluster_worker(production: Production, cluster: SparkMaster, tmp_path: Path,
     """The analytics worker, which gives Spark's work to the cluster; in place of the form's own."""
     production.analytics.stop()
     # An empty SPARK_REMOTE, as docker-compose.yml has it.
-    where = {**SPARK, "SPARK_MASTER": cluster.url, "SPARK_REMOTE": "", "RTMPWEB_LAKE": str(lake)}
+    where = {**SPARK, **SPREAD, "SPARK_MASTER": cluster.url, "SPARK_REMOTE": "", "RTMPWEB_LAKE": str(lake)}
     worker = Worker("analytics", tmp_path, {**production.environment, **where})
     worker.nice = 0  # There is nothing beside it that has to go on in real time, and all wait for it.
     try:
@@ -141,7 +142,7 @@ def test_every_spark_computes_the_same(
     cluster_worker: Background,
     tmp_path: Path,
 ) -> None:
-    """In a command's own process, on a cluster for the worker, and on Spark Connect."""
+    """By a command itself; and by Python workers of Spark, on a cluster for the worker and on Spark Connect."""
     expected = computed(production, tmp_path / "here")
     hours = [value for grain, _, dimension, value, _ in expected if (grain, dimension) == ("hour", "stream")]
     assert hours == ["live/camera", "live/demo", "live/demo"]
@@ -152,7 +153,7 @@ def test_every_spark_computes_the_same(
     asked = production.items("/api/v1/rollups?grain=hour&stream=live/demo")
     assert [rollup["samples"] for rollup in asked] == [40, 40]
     connect.wait_ready()
-    assert computed(production, tmp_path / "connect", SPARK_REMOTE=connect.url) == expected
+    assert computed(production, tmp_path / "connect", SPARK_REMOTE=connect.url, **SPREAD) == expected
 
 
 ASKER = """
