@@ -33,10 +33,12 @@ COLUMNS = {SESSION_HOURS: schemas.SESSION_HOURS, HOUR: schemas.ROLLUPS, DAY: sch
 
 FEW_ROWS = 20_000
 """Of fewer rows Spark takes longer to compile the transforms than to interpret them, and longer to divide them and to
-look at what came of each part than to do them in one. This process merges so few rollups of hours itself;
+look at what came of each part than to do them in one.
 """
 FEW_MINUTES = 100_000
-"""and hours of so few minutes of sessions: some 1,500 streams for an hour."""
+"""Hours of fewer minutes of sessions, some 1,500 streams for an hour, are merged by this process;"""
+FEW_ROLLUPS = 50_000
+"""and days of fewer rollups of hours."""
 
 DIMENSIONS = {dimension.value: of for dimension, of in OF.items()}
 """By their names: to a worker of Spark no class of ours is known."""
@@ -66,7 +68,7 @@ def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], ou
     """Computes days from their hours as they are in the lake. Raises OSError."""
     hours, sessions = ({day: _files_of(lake, table, day) for day in days} for table in (HOUR, SESSION_HOURS))
     rows = {day: _rows(hours[day]) for day in days}
-    few = sum(rows.values()) < FEW_ROWS
+    few = sum(rows.values()) < FEW_ROLLUPS
     _suit(session, sum(rows.values()))
     of_hours = _parquet(session, chain.from_iterable(hours.values()), schemas.HAPPENED_IN)
     happened = _arrow(happened_in_days(of_hours), schemas.HAPPENED_IN)

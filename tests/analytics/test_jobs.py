@@ -204,7 +204,7 @@ def test_spark_s_workers_come_to_what_this_process_does(
         generate(lake, streams=3, start=START, hours=2, world=World(always_on=1.0, twice=0.1))
         compute(spark, lake)
         monkeypatch.setattr(scanning, "FEW_BYTES", 0)
-        for few in ("FEW_ROWS", "FEW_MINUTES"):
+        for few in ("FEW_ROLLUPS", "FEW_MINUTES"):
             monkeypatch.setattr(computing, few, 0)
     for table in (SESSION_HOURS, HOUR, DAY):
         here, workers = (rows(lake, table) for lake in lakes)
