@@ -107,6 +107,7 @@ def _dump(session: Any, file: Path) -> str:
             found[place] = value
         return found
 
+    java.System.setOut(java.System.err)  # It tells of the dump by itself, where a command's own answer belongs.
     invoke = named("javax.management.MBeanServer").getMethod("invoke", array(java.Class, *map(named, kinds)))
     bean = session._jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
     arguments = array(java.Object, array(java.String, "dynamic_dump", str(file)))

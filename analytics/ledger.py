@@ -130,11 +130,16 @@ def starts(lake: Path, since: datetime | None = None, until: datetime | None = N
             if not _is_within(day.name, since, until):
                 continue
             for folder in day.glob("hr=*"):
-                if match := FOLDER.search(folder.as_posix()):
-                    start = datetime(*map(int, match.groups()), tzinfo=UTC)  # type: ignore[misc, arg-type]
-                    if (not since or start >= since) and (not until or start < until):
-                        found.add(start)
+                start = start_of(folder)
+                if start and (not since or start >= since) and (not until or start < until):
+                    found.add(start)
     return found
+
+
+def start_of(folder: Path) -> datetime | None:
+    """Of the hour whose folder it is; None: of none."""
+    match = FOLDER.search(folder.as_posix())
+    return datetime(*map(int, match.groups()), tzinfo=UTC) if match else None  # type: ignore[misc, arg-type]
 
 
 def _is_within(day: str, since: datetime | None, until: datetime | None) -> bool:

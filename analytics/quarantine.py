@@ -4,9 +4,12 @@
     LAKE/quarantine/late/       what came for an hour after it was sealed
     LAKE/quarantine/undated/    hours of before 2020, or of more than a day ahead: of a clock that was not set
 
-Below it a file has the path that it had in the lake; whoever has repaired one moves it back.
+Below it a file has the path that it had in the lake; whoever has repaired one moves it back. It is there for as long as
+samples are kept: its time of change is when it was set aside.
 """
 
+import os
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -30,12 +33,38 @@ def set_aside(lake: Path, path: str, why: str) -> None:
     if (lake / path).exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         (lake / path).replace(target)
+        os.utime(target)
 
 
 def damaged_files(lake: Path, start: datetime) -> int:
     """How many of an hour's files were set aside as damaged."""
     aside = lake / "quarantine" / DAMAGED
     return sum(len(list(hour_folder(aside, table, start).glob("*.parquet"))) for table in ledger.TABLES)
+
+
+def remove_old(lake: Path, before: datetime) -> int:
+    """Removes what was set aside before that; how many files. Not damaged ones of an hour that the lake still has: it
+    may be computed anew, and counts them.
+    """
+    gone, hours = 0, ledger.starts(lake)
+    for why in (DAMAGED, LATE, UNDATED):
+        aside = lake / "quarantine" / why
+        for file in [file for file in aside.rglob("*") if file.is_file()]:
+            is_counted = why == DAMAGED and ledger.start_of(file.parent) in hours
+            if file.stat().st_mtime < before.timestamp() and not is_counted:
+                file.unlink(missing_ok=True)
+                gone += 1
+        _remove_empty(aside)
+    return gone
+
+
+def _remove_empty(folder: Path) -> None:
+    """Those below it that hold nothing, and itself."""
+    for each in sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True):
+        with suppress(OSError):  # It is not empty.
+            each.rmdir()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def set_aside_undated(lake: Path, now: datetime) -> int:

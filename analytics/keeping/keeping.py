@@ -23,11 +23,12 @@ def keep(lake: Path, now: datetime) -> None:
     hours, files = compact_closed(lake, now)
     gone = remove_as_set(lake, now)
     log.info(
-        "Made %d files of the lake less in %d hours; removed the samples of %d hours, the minutes of %d days, the "
-        "hours of %d days and %d days, and %d rows of the database.",
+        "Made %d files of the lake less in %d hours; removed the samples of %d hours, %d files that had been set "
+        "aside, the minutes of %d days, the hours of %d days and %d days, and %d rows of the database.",
         files,
         hours,
         gone.sample_hours,
+        gone.set_aside,
         gone.minute_days,
         gone.hour_days,
         gone.days,

@@ -13,10 +13,9 @@ from pathlib import Path
 from django.db import transaction
 from django.utils import timezone
 
-from analytics import ledger, locks, tables
+from analytics import ledger, locks, quarantine, tables
 from analytics.ledger import DAY
 from analytics.models import METRIC_VERSION, Grain, Partition, Rollup
-from analytics.quarantine import set_aside_late
 from ingest.services.retention import in_pieces
 from ingest.telemetry.lake import hour_folder
 
@@ -36,6 +35,8 @@ class Kept:
 @dataclass(slots=True)
 class Gone:
     sample_hours: int = 0
+    set_aside: int = 0
+    """Files of the quarantine."""
     minute_days: int = 0
     hour_days: int = 0
     days: int = 0
@@ -47,9 +48,10 @@ def remove_old(lake: Path, kept: Kept, now: datetime) -> Gone:
     """Removes what is older than it should be and not needed any more. Repeating it does no harm. Raises OSError."""
     gone = Gone()
     if kept.samples:
-        set_aside_late(lake)
+        quarantine.set_aside_late(lake)
         days = {ledger.day_of(start) for start in ledger.scan(lake, until=_day_before(now, kept.samples))}
         gone.sample_hours = sum(_seal(lake, day) for day in sorted(days))
+        gone.set_aside = quarantine.remove_old(lake, _day_before(now, kept.samples))
     if kept.minutes:
         gone.minute_days = _remove_days(lake, tables.PARTIALS, _day_before(now, kept.minutes))
     if kept.hours:

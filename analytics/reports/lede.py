@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from analytics.models import ReportPlan, Rollup
-from analytics.reports.document import Figures
+from analytics.reports.document import Figures, Lacking
 from analytics.reports.findings import STEADY_PERCENT, Found
 from analytics.reports.periods import DAY, HOUR, Period, former_words
 from analytics.reports.saying import count_words, listed, number, percent, plural, span, times, with_unit
@@ -15,6 +15,12 @@ Kind = ReportPlan.Kind
 NOUNS: dict[str, str] = {Kind.DAILY: "day", Kind.WEEKLY: "week", Kind.MONTHLY: "month", Kind.BROADCAST: "broadcast"}
 PARTS = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))
 """Of a day: the hour that each ends before."""
+UNKNOWN = {
+    "damaged_files": "files of it could not be read",
+    "late_rows": "records of it came too late to count",
+    "strays": "records of it lay among those of another hour",
+}
+"""Why nobody knows what was published, by what hours lack (Lacking)."""
 MINUTE_MS = 60_000
 SHORT = 6 * HOUR
 """An episode that is longer is no evening."""
@@ -66,9 +72,14 @@ def lede(
     worst: Episode | None,
     *,
     is_whole: bool = True,
+    lacking: Sequence[Lacking] = (),
 ) -> str:
-    """`is_whole`: whether all of the period's hours had been computed; else nobody knows that nothing was published."""
+    """`is_whole`: whether all of the period's hours had been computed, `lacking`: what these lack, the worst first; else
+    nobody knows that nothing was published.
+    """
     if not now["streams"]:
+        if is_whole and lacking:
+            return f"Whether anything was published in this {noun(period)} is not known: {UNKNOWN[lacking[0]['what']]}."
         known = "was published in" if is_whole else "has been computed yet of what was published in"
         return f"Nothing {known} this {noun(period)}."
     return " ".join(

@@ -39,9 +39,12 @@ def used() -> list[str]:
         return [str(each).partition("=")[2] for each in given if str(each).startswith("-XX:SharedArchiveFile=")]
 
 
-def test_the_first_java_makes_one_which_the_next_uses_unless_it_is_damaged(tmp_path: Path) -> None:
+def test_the_first_java_makes_one_which_the_next_uses_unless_it_is_damaged(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert used() == []
     runner.keep_classes()
+    assert capfd.readouterr().out == ""  # Where commands answer, in JSON too.
     (made,) = archives(tmp_path)
     runner.keep_classes()
     assert archives(tmp_path) == [made]  # Not another one each time.

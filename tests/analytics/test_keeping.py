@@ -1,5 +1,6 @@
 """Compaction of closed hours, and what is removed when: on lakes as nodes write them, without Spark."""
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analytics import ledger, locks, tables
+from analytics import ledger, locks, quarantine, tables
 from analytics.keeping.compaction import compact, compactable
 from analytics.keeping.retention import Kept, remove_old
 from analytics.ledger import HOUR, Hours
@@ -196,6 +197,44 @@ def test_what_comes_for_a_removed_hour_does_not_stand_for_the_whole_of_it(lake: 
     assert Partition.objects.get(grain=Grain.HOUR).late_rows == 1, "it is told"
     aside = hour_folder(lake / "quarantine" / "late", "samples", START)
     assert [file.name for file in aside.iterdir()] == ["edge-1-1.parquet"], "and kept"
+
+
+def test_what_was_set_aside_goes_when_it_has_been_there_for_as_long_as_samples_are_kept(lake: Path) -> None:
+    now = START + timedelta(days=40)
+    old, new = now - timedelta(days=31), now - timedelta(days=29)
+    for why in (quarantine.DAMAGED, quarantine.LATE, quarantine.UNDATED):
+        for name, when in (("old", old), ("new", new)):
+            file = put(lake, name, [sample(0)], START - HOUR)
+            quarantine.set_aside(lake, file.relative_to(lake).as_posix(), why)
+            aside(lake, why, START - HOUR, name, when)
+    file = put(lake, "damaged", [sample(0)])
+    quarantine.set_aside(lake, file.relative_to(lake).as_posix(), quarantine.DAMAGED)
+    aside(lake, quarantine.DAMAGED, START, "damaged", old)
+    hour_folder(lake, "samples", START - HOUR).rmdir()
+    kept = Kept(samples=30, minutes=0, hours=0, days=0)
+    assert remove_old(lake, FOREVER, now).set_aside == 0
+    assert remove_old(lake, kept, now).set_aside == 3
+    left = sorted(file.stem for file in (lake / "quarantine").rglob("*.parquet"))
+    assert left == ["damaged", "new", "new", "new"], "the lake still has the damaged one's hour, which counts it"
+    assert remove_old(lake, kept, now + timedelta(days=2)).set_aside == 3
+    hour_folder(lake, "samples", START).rmdir()
+    assert remove_old(lake, kept, now).set_aside == 1
+    assert list((lake / "quarantine").iterdir()) == []
+
+
+def test_it_has_been_there_since_it_was_set_aside(lake: Path) -> None:
+    file = put(lake, "late", [sample(0)])
+    os.utime(file, (0, 0))
+    quarantine.set_aside(lake, file.relative_to(lake).as_posix(), quarantine.LATE)
+    day_ago = datetime.now(UTC) - timedelta(days=1)
+    assert quarantine.remove_old(lake, day_ago) == 0
+    assert quarantine.remove_old(lake, day_ago + timedelta(days=2)) == 1
+
+
+def aside(lake: Path, why: str, start: datetime, name: str, when: datetime) -> None:
+    """As if it had been set aside then."""
+    file = hour_folder(lake / "quarantine" / why, "samples", start) / f"{name}.parquet"
+    os.utime(file, (when.timestamp(), when.timestamp()))
 
 
 def folder(lake: Path, table: str, start: datetime) -> Path:

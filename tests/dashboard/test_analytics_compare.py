@@ -34,6 +34,13 @@ def test_without_rollups_the_page_says_what_to_do(viewer: Client) -> None:
     assert "Nothing to compare in this time" in response.content.decode()
 
 
+@pytest.mark.parametrize(("streams", "words"), [(1, "1 stream"), (2, "2 streams")])
+def test_the_heading_counts_what_is_compared(viewer: Client, streams: int, words: str) -> None:
+    for number in range(streams):
+        day(f"cam-{number}")
+    assert f"<h2>{words}</h2>" in viewer.get(URL).content.decode()
+
+
 def test_days_are_summed(viewer: Client) -> None:
     day(days_ago=0, values=[100.0] * 60, reconnects=1, recovery_ms=10_000, unplanned_ends=2, peak_players=5)
     day(days_ago=1, values=[900.0] * 40, live_ms=60_000, player_ms=7_200_000, bad_ms=3_540_000)

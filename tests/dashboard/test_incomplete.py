@@ -123,7 +123,9 @@ def test_reports_of_whole_hours_say_nothing_of_it(client: Client) -> None:
 
 def test_where_all_files_were_damaged_no_report_says_that_nothing_was_recorded(client: Client) -> None:
     done(NOON, damaged_files=3)
-    (note,) = made(client, "")["notes"]
+    document = made(client, "")
+    assert document["lede"] == "Whether anything was published in this day is not known: files of it could not be read."
+    (note,) = document["notes"]
     assert note.startswith("1 hour is incomplete, as 3 files could not be read: 4 Nov 2026, 13:00.")
 
 

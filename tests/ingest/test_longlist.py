@@ -44,6 +44,7 @@ def listed(client: Client, **query: Any) -> Any:
 
 @pytest.mark.both_forms
 def test_no_list_of_history_reads_it_to_its_end(admin_client: Client) -> None:
+    admin.autodiscover()  # As the pages' routes do, which may not be loaded yet.
     furnish()
     found = {
         model._meta.label_lower: model for model, made in admin.site._registry.items() if isinstance(made, LongList)
