@@ -3,6 +3,15 @@
 from django.db import migrations, models
 
 
+class Words(migrations.SeparateDatabaseAndState):
+    """What fields are called, which no database knows of: all at once, as each AlterField would take as long as a table."""
+
+    def state_forwards(self, app_label, state):
+        fields = state.models[app_label, "rollup"].fields
+        fields.update({each.name: each.field for each in self.state_operations})
+        state.reload_model(app_label, "rollup")
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -10,324 +19,328 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name='rollup',
-            name='accepted',
-            field=models.BigIntegerField(db_default=0, help_text='Publishes that were accepted.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='audio_bytes',
-            field=models.BigIntegerField(help_text='Payload of audio messages (bytes).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='audio_frames',
-            field=models.BigIntegerField(help_text='Audio frames received.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='audio_kbps_max',
-            field=models.FloatField(help_text="The greatest of the samples' audio bitrates (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='audio_kbps_mean',
-            field=models.FloatField(help_text='Mean audio bitrate: the bytes, by the time that samples cover (kbit/s).', null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='audio_kbps_min',
-            field=models.FloatField(help_text="The least of the samples' audio bitrates (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='audio_kbps_p5',
-            field=models.FloatField(help_text="5 % of the samples' audio bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='audio_kbps_p50',
-            field=models.FloatField(help_text="50 % of the samples' audio bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='audio_kbps_p95',
-            field=models.FloatField(help_text="95 % of the samples' audio bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='bad_ms',
-            field=models.BigIntegerField(help_text='Time in bad health (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='below_ms',
-            field=models.BigIntegerField(db_default=0, help_text='Time in which a target was known, and video came at less than 70 % of it (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='broadcasts',
-            field=models.BigIntegerField(db_default=0, help_text='Publishing sessions that began a broadcast.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='data_bytes',
-            field=models.BigIntegerField(help_text='Payload of data messages (bytes).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='dropped_frames',
-            field=models.BigIntegerField(help_text='Frames that slow players were not sent.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='elapsed_ms',
-            field=models.BigIntegerField(help_text='Time that samples cover (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='end_reasons',
-            field=models.JSONField(db_default=models.Value({}, models.JSONField()), default=dict, help_text='Why publishing sessions ended: {reason: how many}.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='ends',
-            field=models.BigIntegerField(db_default=0, help_text='Publishing sessions that ended.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='good_ms',
-            field=models.BigIntegerField(help_text='Time in good health (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='gop_1',
-            field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals up to 1 s.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='gop_10',
-            field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 6 s and up to 10 s.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='gop_2',
-            field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 1 s and up to 2 s.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='gop_2_5',
-            field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 2 s and up to 2.5 s.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='gop_4',
-            field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 2.5 s and up to 4 s.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='gop_6',
-            field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 4 s and up to 6 s.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='gop_longer',
-            field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 10 s.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='kbps_squares',
-            field=models.BigIntegerField(db_default=0, help_text='Sum of the squares of these ((kbit/s)^2).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='kbps_sum',
-            field=models.BigIntegerField(db_default=0, help_text="Sum of the samples' video bitrates, in whole kbit/s, halves upward (kbit/s)."),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='keyframe_interval_max',
-            field=models.FloatField(help_text='Longest time between two keyframes (s).', null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='keyframes',
-            field=models.BigIntegerField(help_text='Keyframes received.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='live_ms',
-            field=models.BigIntegerField(help_text='Time in which audio or video came (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='media_faults',
-            field=models.BigIntegerField(db_default=0, help_text='Messages whose header makes no sense, or that are cut off.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='missing_frames_est',
-            field=models.BigIntegerField(help_text='Frames that did not come, by the timestamps.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='out_bytes',
-            field=models.BigIntegerField(help_text='Bytes sent to players (bytes).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='peak_at',
-            field=models.DateTimeField(help_text='The minute of the most players, the first one of several.', null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='peak_players',
-            field=models.PositiveIntegerField(help_text='Most players in a minute: the sum over streams of the most in it.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='player_ms',
-            field=models.BigIntegerField(help_text='Players, times the time that they watched (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='reconnects',
-            field=models.BigIntegerField(db_default=0, help_text='Publishing sessions that went on with a broadcast, at most 300 s after the session before.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='recovery_ms',
-            field=models.BigIntegerField(db_default=0, help_text='The gaps before reconnects, all together (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='refusals',
-            field=models.JSONField(db_default=models.Value({}, models.JSONField()), default=dict, help_text='What was refused: {reason: how many}.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='refused',
-            field=models.BigIntegerField(db_default=0, help_text='Publishes, or connects, that were refused.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='samples',
-            field=models.BigIntegerField(help_text='Samples, one a second of each publishing session, each counted once.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='sessions',
-            field=models.PositiveIntegerField(help_text='Publishing sessions that were seen.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='starved_ms',
-            field=models.BigIntegerField(db_default=0, help_text='Time without media beyond the first 2 s of each silence (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='targeted_ms',
-            field=models.BigIntegerField(db_default=0, help_text='Time in which media came and a target bitrate was known (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='ts_gaps',
-            field=models.BigIntegerField(help_text='Jumps of the timestamps forward.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='ts_regressions',
-            field=models.BigIntegerField(help_text='Jumps of the timestamps back.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='unique_players',
-            field=models.PositiveIntegerField(help_text="Distinct salted addresses that began to play, by HyperLogLog; null where players can't be told apart.", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='unplanned_ends',
-            field=models.BigIntegerField(db_default=0, help_text='Publishing sessions whose end neither the encoder nor the server meant.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='video_bytes',
-            field=models.BigIntegerField(help_text='Payload of video messages (bytes).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='video_frames',
-            field=models.BigIntegerField(help_text='Video frames received.'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='video_kbps_max',
-            field=models.FloatField(help_text="The greatest of the samples' video bitrates (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='video_kbps_mean',
-            field=models.FloatField(help_text='Mean video bitrate: the bytes, by the time that samples cover (kbit/s).', null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='video_kbps_min',
-            field=models.FloatField(help_text="The least of the samples' video bitrates (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='video_kbps_p5',
-            field=models.FloatField(help_text="5 % of the samples' video bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='video_kbps_p50',
-            field=models.FloatField(help_text="50 % of the samples' video bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='video_kbps_p95',
-            field=models.FloatField(help_text="95 % of the samples' video bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='warning_ms',
-            field=models.BigIntegerField(help_text='Time with a warning (ms).'),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='wire_bytes',
-            field=models.BigIntegerField(help_text="Bytes on the publisher's socket (bytes)."),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='wire_kbps_max',
-            field=models.FloatField(help_text="The greatest of the samples' wire bitrates (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='wire_kbps_mean',
-            field=models.FloatField(help_text='Mean wire bitrate: the bytes, by the time that samples cover (kbit/s).', null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='wire_kbps_min',
-            field=models.FloatField(help_text="The least of the samples' wire bitrates (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='wire_kbps_p5',
-            field=models.FloatField(help_text="5 % of the samples' wire bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='wire_kbps_p50',
-            field=models.FloatField(help_text="50 % of the samples' wire bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
-        ),
-        migrations.AlterField(
-            model_name='rollup',
-            name='wire_kbps_p95',
-            field=models.FloatField(help_text="95 % of the samples' wire bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+        Words(
+            state_operations=[
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='accepted',
+                    field=models.BigIntegerField(db_default=0, help_text='Publishes that were accepted.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='audio_bytes',
+                    field=models.BigIntegerField(help_text='Payload of audio messages (bytes).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='audio_frames',
+                    field=models.BigIntegerField(help_text='Audio frames received.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='audio_kbps_max',
+                    field=models.FloatField(help_text="The greatest of the samples' audio bitrates (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='audio_kbps_mean',
+                    field=models.FloatField(help_text='Mean audio bitrate: the bytes, by the time that samples cover (kbit/s).', null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='audio_kbps_min',
+                    field=models.FloatField(help_text="The least of the samples' audio bitrates (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='audio_kbps_p5',
+                    field=models.FloatField(help_text="5 % of the samples' audio bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='audio_kbps_p50',
+                    field=models.FloatField(help_text="50 % of the samples' audio bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='audio_kbps_p95',
+                    field=models.FloatField(help_text="95 % of the samples' audio bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='bad_ms',
+                    field=models.BigIntegerField(help_text='Time in bad health (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='below_ms',
+                    field=models.BigIntegerField(db_default=0, help_text='Time in which a target was known, and video came at less than 70 % of it (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='broadcasts',
+                    field=models.BigIntegerField(db_default=0, help_text='Publishing sessions that began a broadcast.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='data_bytes',
+                    field=models.BigIntegerField(help_text='Payload of data messages (bytes).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='dropped_frames',
+                    field=models.BigIntegerField(help_text='Frames that slow players were not sent.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='elapsed_ms',
+                    field=models.BigIntegerField(help_text='Time that samples cover (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='end_reasons',
+                    field=models.JSONField(db_default=models.Value({}, models.JSONField()), default=dict, help_text='Why publishing sessions ended: {reason: how many}.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='ends',
+                    field=models.BigIntegerField(db_default=0, help_text='Publishing sessions that ended.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='good_ms',
+                    field=models.BigIntegerField(help_text='Time in good health (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='gop_1',
+                    field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals up to 1 s.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='gop_10',
+                    field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 6 s and up to 10 s.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='gop_2',
+                    field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 1 s and up to 2 s.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='gop_2_5',
+                    field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 2 s and up to 2.5 s.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='gop_4',
+                    field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 2.5 s and up to 4 s.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='gop_6',
+                    field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 4 s and up to 6 s.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='gop_longer',
+                    field=models.BigIntegerField(db_default=0, help_text='Keyframe intervals of more than 10 s.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='kbps_squares',
+                    field=models.BigIntegerField(db_default=0, help_text='Sum of the squares of these ((kbit/s)^2).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='kbps_sum',
+                    field=models.BigIntegerField(db_default=0, help_text="Sum of the samples' video bitrates, in whole kbit/s, halves upward (kbit/s)."),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='keyframe_interval_max',
+                    field=models.FloatField(help_text='Longest time between two keyframes (s).', null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='keyframes',
+                    field=models.BigIntegerField(help_text='Keyframes received.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='live_ms',
+                    field=models.BigIntegerField(help_text='Time in which audio or video came (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='media_faults',
+                    field=models.BigIntegerField(db_default=0, help_text='Messages whose header makes no sense, or that are cut off.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='missing_frames_est',
+                    field=models.BigIntegerField(help_text='Frames that did not come, by the timestamps.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='out_bytes',
+                    field=models.BigIntegerField(help_text='Bytes sent to players (bytes).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='peak_at',
+                    field=models.DateTimeField(help_text='The minute of the most players, the first one of several.', null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='peak_players',
+                    field=models.PositiveIntegerField(help_text='Most players in a minute: the sum over streams of the most in it.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='player_ms',
+                    field=models.BigIntegerField(help_text='Players, times the time that they watched (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='reconnects',
+                    field=models.BigIntegerField(db_default=0, help_text='Publishing sessions that went on with a broadcast, at most 300 s after the session before.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='recovery_ms',
+                    field=models.BigIntegerField(db_default=0, help_text='The gaps before reconnects, all together (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='refusals',
+                    field=models.JSONField(db_default=models.Value({}, models.JSONField()), default=dict, help_text='What was refused: {reason: how many}.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='refused',
+                    field=models.BigIntegerField(db_default=0, help_text='Publishes, or connects, that were refused.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='samples',
+                    field=models.BigIntegerField(help_text='Samples, one a second of each publishing session, each counted once.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='sessions',
+                    field=models.PositiveIntegerField(help_text='Publishing sessions that were seen.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='starved_ms',
+                    field=models.BigIntegerField(db_default=0, help_text='Time without media beyond the first 2 s of each silence (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='targeted_ms',
+                    field=models.BigIntegerField(db_default=0, help_text='Time in which media came and a target bitrate was known (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='ts_gaps',
+                    field=models.BigIntegerField(help_text='Jumps of the timestamps forward.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='ts_regressions',
+                    field=models.BigIntegerField(help_text='Jumps of the timestamps back.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='unique_players',
+                    field=models.PositiveIntegerField(help_text="Distinct salted addresses that began to play, by HyperLogLog; null where players can't be told apart.", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='unplanned_ends',
+                    field=models.BigIntegerField(db_default=0, help_text='Publishing sessions whose end neither the encoder nor the server meant.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='video_bytes',
+                    field=models.BigIntegerField(help_text='Payload of video messages (bytes).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='video_frames',
+                    field=models.BigIntegerField(help_text='Video frames received.'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='video_kbps_max',
+                    field=models.FloatField(help_text="The greatest of the samples' video bitrates (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='video_kbps_mean',
+                    field=models.FloatField(help_text='Mean video bitrate: the bytes, by the time that samples cover (kbit/s).', null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='video_kbps_min',
+                    field=models.FloatField(help_text="The least of the samples' video bitrates (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='video_kbps_p5',
+                    field=models.FloatField(help_text="5 % of the samples' video bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='video_kbps_p50',
+                    field=models.FloatField(help_text="50 % of the samples' video bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='video_kbps_p95',
+                    field=models.FloatField(help_text="95 % of the samples' video bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='warning_ms',
+                    field=models.BigIntegerField(help_text='Time with a warning (ms).'),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='wire_bytes',
+                    field=models.BigIntegerField(help_text="Bytes on the publisher's socket (bytes)."),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='wire_kbps_max',
+                    field=models.FloatField(help_text="The greatest of the samples' wire bitrates (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='wire_kbps_mean',
+                    field=models.FloatField(help_text='Mean wire bitrate: the bytes, by the time that samples cover (kbit/s).', null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='wire_kbps_min',
+                    field=models.FloatField(help_text="The least of the samples' wire bitrates (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='wire_kbps_p5',
+                    field=models.FloatField(help_text="5 % of the samples' wire bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='wire_kbps_p50',
+                    field=models.FloatField(help_text="50 % of the samples' wire bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+                ),
+                migrations.AlterField(
+                    model_name='rollup',
+                    name='wire_kbps_p95',
+                    field=models.FloatField(help_text="95 % of the samples' wire bitrates are at most this, by nearest rank, within 1 % of it (kbit/s).", null=True),
+                ),
+            ],
         ),
     ]
