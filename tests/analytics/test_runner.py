@@ -36,6 +36,7 @@ def test_an_hour_that_fails_costs_no_java_where_spark_is_on_this_machine(setting
     assert runner._process() is process
 
 
+@pytest.mark.slow("Spark does its whole work once, in a Java that has just started")
 def test_spark_is_warm_before_its_first_job(settings: Any) -> None:
     settings.SPARK_MASTER = "local[1]"
     runner.stop()
