@@ -74,9 +74,8 @@ def lede(
     is_whole: bool = True,
     lacking: Sequence[Lacking] = (),
 ) -> str:
-    """`is_whole`: whether all of the period's hours had been computed; `lacking`: what these lack, the worst first.
-
-    Else nobody knows that nothing was published.
+    """`is_whole`: whether all of the period's hours had been computed, `lacking`: what these lack, the worst first;
+    else nobody knows that nothing was published.
     """
     if not now["streams"]:
         if is_whole and lacking:
