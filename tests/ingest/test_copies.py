@@ -19,6 +19,8 @@ BACK = ("migrate", "--fake", "ingest", FORMER)
 FORTH = ("migrate", "--fake", "ingest")
 """Quick ways to have something to migrate: nothing of the tables changes."""
 
+pytestmark = pytest.mark.slow("the project's commands run one after another, each a process of its own")
+
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
