@@ -21,7 +21,7 @@ from analytics.ledger import HOUR, Hour
 from analytics.locks import Lock
 from analytics.models import METRIC_VERSION, Grain, Partition
 from ingest.telemetry.lake import publish_file
-from ingest.telemetry.schema import TABLES
+from ingest.telemetry.schema import TABLES, fitting
 
 log = logging.getLogger(__name__)
 
@@ -119,17 +119,9 @@ def _runs(files: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     for file in files:
         with pq.ParquetFile(file) as parquet:
             for batch in parquet.iter_batches(batch_size=SORTED_ROWS):
-                gathered.append(_fitting(pa.table(batch), schema))
+                gathered.append(fitting(batch, schema))
                 if sum(table.num_rows for table in gathered) >= SORTED_ROWS:
                     yield pa.concat_tables(gathered)
                     gathered = []
     if gathered:
         yield pa.concat_tables(gathered)
-
-
-def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With the columns of today: older files lack the newer ones, which are null there."""
-    columns = [
-        rows[field.name] if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type) for field in schema
-    ]
-    return pa.table(columns, schema=schema)

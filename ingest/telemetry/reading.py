@@ -28,7 +28,7 @@ import pyarrow.fs
 from ingest.contracts import Totals
 from ingest.telemetry.gathering import COLUMNS, IDENTITY, Gathering
 from ingest.telemetry.lake import HOUR_US, file_prefix, hour_folder
-from ingest.telemetry.schema import SAMPLES
+from ingest.telemetry.schema import SAMPLES, fitting
 from ingest.telemetry.series import Series
 from ingest.telemetry.spool import SUFFIX, BadSpool, read_spool, spool_folder
 
@@ -208,7 +208,7 @@ class _Reader:
             try:
                 _, batches = read_spool(path)
                 self.files += 1
-                tables += [_fitting(batch).filter(self._wanted.where).select(columns) for batch in batches]
+                tables += [fitting(batch, SCHEMA).filter(self._wanted.where).select(columns) for batch in batches]
             except FileNotFoundError:
                 continue
             except (BadSpool, OSError, pa.ArrowException):
@@ -257,12 +257,3 @@ def _once(records: pa.Table) -> pa.Table:
     rows = records.select(IDENTITY[:2]).append_column("row", pa.array(range(records.num_rows)))
     first = rows.group_by(list(IDENTITY[:2]), use_threads=False).aggregate([("row", "min")])["row_min"]
     return records.take(first).sort_by("at_us")
-
-
-def _fitting(batch: pa.RecordBatch) -> pa.Table:
-    """The batch with the columns of SCHEMA."""
-    columns = [
-        batch[field.name] if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
-        for field in SCHEMA
-    ]
-    return pa.table(columns, schema=SCHEMA)

@@ -103,6 +103,15 @@ class Table:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
+def fitting(rows: "pa.Table | pa.RecordBatch", schema: "pa.Schema") -> "pa.Table":
+    """The rows with the schema's columns: older records lack the newer ones, which are null there."""
+    import pyarrow as pa
+
+    names = set(rows.schema.names)
+    columns = [rows[each.name] if each.name in names else pa.nulls(rows.num_rows, each.type) for each in schema]
+    return pa.table(columns, schema=schema)
+
+
 SAMPLES = Table("samples", Sample)
 EVENTS = Table("events", EventRecord)
 TABLES = (SAMPLES, EVENTS)
