@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MINUTE_US = 60_000_000
-MINUTES = 60
-HOUR_US = MINUTES * MINUTE_US
+HOUR_US = 60 * MINUTE_US
 
 LABELS = tuple(schemas.PUBLISH)
 
@@ -31,11 +30,17 @@ MERGED: tuple[tuple[str, Any, str], ...] = (
 )
 """(a column of minutes, what it is over, how it merges)."""
 
+MINUTE_BITS = 6
+"""Room for a minute of the hour beside the number of a session's labels."""
+
 SEQUENCE_BITS = 40
 """Room for a sample's number beside its session's: a second each for 34,000 years."""
 
 DENSE = 8
 """Up to so many numbers for each sample, how often each of them is there is counted in an array of all of them."""
+
+NO_ID = -1
+"""In place of a stream's or a key's that is not known: rows of the database have others."""
 
 NUMBERS = ["session", "first_sequence", "last_sequence"]
 """The columns of minutes that tell whether samples came twice."""
@@ -53,7 +58,7 @@ class Samples:
         import numpy as np
 
         self._rows = rows
-        numbers = _labelled(rows) * MINUTES + rows["at_us"].to_numpy() // MINUTE_US % MINUTES
+        numbers = _labelled(rows) << MINUTE_BITS | rows["at_us"].to_numpy() % HOUR_US // MINUTE_US
         self._order = None
         if (numbers[1:] < numbers[:-1]).any():
             bits = len(numbers).bit_length()  # Sorting whole numbers that have their places takes a third of argsort.
@@ -61,7 +66,7 @@ class Samples:
             self._order = numbers & ((1 << bits) - 1)
             numbers >>= bits
         self.starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-        self.labels = np.flatnonzero(np.diff(numbers // MINUTES, prepend=-1))
+        self.labels = np.flatnonzero(np.diff(numbers >> MINUTE_BITS, prepend=-1))
 
     def __getattr__(self, name: str) -> "NDArray[Any]":
         column = self._rows[name]
@@ -217,12 +222,10 @@ def _labelled(rows: "pa.Table") -> "NDArray[np.int64]":
     numbers = _codes(rows["session"])
     for name in LABELS[1:]:
         column = rows[name]
-        if _is_text(column):
+        if not _is_text(column):
+            numbers = _told_apart(numbers, column.fill_null(NO_ID).to_numpy())
+        elif column.null_count or len(_encoded(column).dictionary) > 1:
             numbers = _told_apart(numbers, _codes(column))
-            continue
-        numbers = _told_apart(numbers, column.fill_null(0).to_numpy())
-        if column.null_count:
-            numbers = _told_apart(numbers, column.is_valid().to_numpy())
     return numbers
 
 

@@ -8,8 +8,8 @@
         manifest.json     {"files": [[path below the lake, size, time of its last change (ns)], ...], "rows", "strays"}
 
 It appears whole or not at all, and is never changed. It counts as long as each of its files is as it was; NAME is a
-digest of them. Each sample is in it once. `make` runs in a worker of Spark, or in this process where there is little to
-do: it has pyarrow and numpy and gets this module by value.
+digest of them, and of those that were damaged when it was made. Each sample is in it once. `make` runs in a worker of
+Spark, or in this process where there is little to do: it has pyarrow and numpy and gets this module by value.
 """
 
 import hashlib
@@ -74,15 +74,15 @@ class Damaged(Exception):  # noqa: N818
 
 def make(task: Task) -> Made:
     """Makes the partial, without the files that are damaged. Raises OSError of what can't be read or written."""
-    files, damaged = list(task["files"]), {}
+    damaged: dict[LakeFile, str] = {}
     while True:
         try:
-            rows = _made(task, files)
+            rows = _made(task, damaged)
             break
         except Damaged as error:
-            files.remove(error.file)
-            damaged[error.file[0]] = f"{error}"[:300]
-    return {"folder": task["folder"], "rows": rows, "damaged": damaged}
+            task = _without(task, error.file)
+            damaged[error.file] = f"{error}"[:300]
+    return {"folder": task["folder"], "rows": rows, "damaged": {file[0]: why for file, why in damaged.items()}}
 
 
 def told(task: Task) -> "pa.Table":
@@ -92,9 +92,22 @@ def told(task: Task) -> "pa.Table":
     return pa.table({"made": [json.dumps(make(task))]})
 
 
-def _made(task: Task, files: Sequence[LakeFile]) -> int:
-    """How many rows its files have."""
-    lake, folder, hour_us = Path(task["lake"]), Path(task["folder"]), task["hour_us"]
+def _without(task: Task, damaged: LakeFile) -> Task:
+    """The task without the file. A partial that has it is not merged: what else that has is read again."""
+    files, merge = list(task["files"]), []
+    for name in task["merge"]:
+        manifest = read_manifest(Path(task["folder"]) / name)
+        of = [(path, size, changed) for path, size, changed in manifest["files"]]
+        if damaged in of:
+            files += of
+        else:
+            merge.append(name)
+    return {**task, "files": [file for file in files if file != damaged], "merge": merge}
+
+
+def _made(task: Task, damaged: Iterable[LakeFile]) -> int:
+    """How many rows its files have. `damaged`: those that it has none of."""
+    lake, folder, hour_us, files = Path(task["lake"]), Path(task["folder"]), task["hour_us"], task["files"]
     former = [read_manifest(folder / name) for name in task["merge"]]
     if not files and not former:
         return 0
@@ -123,15 +136,19 @@ def _made(task: Task, files: Sequence[LakeFile]) -> int:
         "events": concatenated(events, schemas.EVENTS),
     }
     manifest = {"files": known, "rows": rows, "strays": strays}
-    write(folder, tables, manifest)
+    write(folder, tables, manifest, damaged)
     return rows
 
 
-def write(folder: Path, tables: dict[str, "pa.Table"], manifest: dict[str, Any]) -> str:
-    """Puts a partial into an hour's folder; its name. One of the same files that is there already stays."""
+def write(
+    folder: Path, tables: dict[str, "pa.Table"], manifest: dict[str, Any], damaged: Iterable[LakeFile] = ()
+) -> str:
+    """Puts a partial into an hour's folder; its name. One of the same files that is there already stays. `damaged`:
+    files that it was to have: without them it may have those of a partial that it takes the place of, not its name.
+    """
     import pyarrow.parquet as pq
 
-    name = name_of(manifest["files"])
+    name = name_of([*manifest["files"], *damaged])
     work = folder / f".{name}-{os.getpid()}.tmp"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -306,11 +323,11 @@ def _fitting(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
     missing = {"session", "sequence", "at_us", "node", "app", "name"} - names
     if missing:
         raise pa.ArrowInvalid(f"It has no column {', '.join(sorted(missing))}.")
-    found = [
+    columns = [
         _as(rows[field.name], field.type) if field.name in names else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
-    return pa.table(found, schema=schema)
+    return pa.table(columns, schema=schema)
 
 
 def _as(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":

@@ -48,7 +48,8 @@ def scan(session: SparkSession, lake: Path, hours: Sequence[HourInput]) -> dict[
         scanned.read += made["rows"]
         scanned.damaged |= made["damaged"]
     doubled = [_task(lake, hour.start, merge=merge) for hour in hours if (merge := _doubled(lake, hour.start))]
-    _carried_out(session, doubled)
+    for made in _carried_out(session, doubled):
+        found[folders[made["folder"]]].damaged |= made["damaged"]
     for task in doubled:
         for name in task["merge"]:
             shutil.rmtree(Path(task["folder"]) / name)
