@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from analytics.jobs import schemas
 from analytics.jobs.groups import array, codes, columns_of, grouped, labels_of, peaks_of, places, reduced, summed
-from analytics.jobs.minutes import LABELS, MINUTE_US, MINUTES, concatenated
+from analytics.jobs.minutes import HOUR_US, LABELS, MINUTE_US, concatenated
 from analytics.jobs.partials import read_part
 from analytics.metrics import BITRATES
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from analytics.jobs.dimensions import Of
+
+MINUTES = HOUR_US // MINUTE_US
 
 READ_OF_MINUTES = [*LABELS, "minute_us", "peak_players", "live_ms"]
 
