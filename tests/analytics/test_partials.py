@@ -2,21 +2,24 @@
 
 import random
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from analytics.histograms import buckets as buckets_of
 from analytics.jobs import partials, schemas
 from analytics.jobs.minutes import LABELS, MINUTE_US, buckets, minutes, single
 from analytics.jobs.partials import Made, Task, make
+from analytics.jobs.scanning import scan
 from analytics.metrics import BITRATES
-from analytics.work import LakeFile
+from analytics.work import HourInput, LakeFile
 from ingest.contracts import Sample
 from ingest.telemetry import schema
 from tests.ingest.telemetry.records import NOON, sample
@@ -182,3 +185,16 @@ def test_a_file_that_is_damaged_since_its_partial_was_made_is_told_and_the_rest_
     manifest = partials.read_manifest(lake / "partials" / merged)
     assert manifest["files"] == sorted(map(list, [one, *more]))
     assert manifest["rows"] == made["rows"] == 15 + len(beside)
+
+
+def test_the_hour_is_told_of_what_was_found_damaged_as_its_partials_merged(lake: Path) -> None:
+    """So little is scanned by this process, without a session of Spark."""
+    start = datetime.fromtimestamp(NOON / 1e6, UTC).replace(minute=0, second=0, microsecond=0)
+    broken = put(lake, "one.parquet", session_of("a", range(10)))
+    scan(cast(SparkSession, None), lake, [HourInput(start, (broken,))])
+    path = lake / broken[0]
+    path.write_bytes(b"\0" * path.stat().st_size)
+    other = put(lake, "two.parquet", session_of("a", range(5, 20)))
+    (scanned,) = scan(cast(SparkSession, None), lake, [HourInput(start, (broken, other))]).values()
+    assert list(scanned.damaged) == [broken[0]]
+    assert scanned.rows == 15
