@@ -57,6 +57,10 @@ def test_it_agrees_with_what_is_right_and_names_what_is_not(
     generate(lake, streams=3, start=START.replace(hour=14), hours=1, files_per_hour=4)
     assert check(capsys) == right | {"undone": 1}, "what is new is no difference"
 
+    played = Rollup.objects.filter(grain=Grain.HOUR, dimension=Dimension.STREAM, unique_players__gt=0)
+    assert played.update(players_sketch=b"") > 0
+    assert check(capsys) == right | {"undone": 1}, "of what an earlier version left no sketch of, nothing can be said"
+
     row = Rollup.objects.filter(grain=Grain.HOUR, start=START, dimension=Dimension.STREAM).first()
     assert row
     Rollup.objects.filter(pk=row.pk).update(video_bytes=row.video_bytes + 1)
