@@ -63,15 +63,8 @@ def in_file(kbps: float | None) -> float | None:
     return None if kbps is None else round(kbps, DECIMALS_IN_FILES)
 
 
-def pack(histogram: Iterable[dict[str, Any]]) -> bytes:
-    """{"bucket", "count"} of each bucket, in their order, as the database keeps them."""
-    import numpy as np
-
-    return np.array([(each["bucket"], each["count"]) for each in histogram], PACKED).tobytes()
-
-
 def packed(histograms: "pa.ListArray[Any]") -> list[bytes]:
-    """The same of a column of them, as the lake has it."""
+    """Each of a column of them, {"bucket", "count"} in the order of the buckets, as the database keeps it."""
     import numpy as np
 
     flat = histograms.flatten()

@@ -18,7 +18,7 @@ from analytics.figures import GREATEST, MEASURED, SUMMED, Part, Sums
 from analytics.histograms import packed
 from analytics.jobs import schemas
 from analytics.models import FIGURES, IDENTITY, Dimension, Grain
-from analytics.tables import RENAMED, moment
+from analytics.tables import COUNTERS, RENAMED, values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 Key = tuple[Any, ...]
 """The values of the fields by which rows are grouped."""
-
-COUNTERS = ("refusals", "end_reasons")
 
 HOURS_AT_ONCE = 4
 """Whose rows of all streams are in memory together;"""
@@ -94,8 +92,8 @@ class InLake:
         order += [(name, "ascending") for name in ("app", "name", "value")]
         for table in self._tables({*stored, "start", "app", "name", "value"}, newest_first=newest_first):
             for batch in table.sort_by(order).to_batches(ROWS_AT_ONCE):
-                columns = {name: _converted(name, batch.column(RENAMED.get(name, name))) for name in stored}
-                starts = _converted("start", batch.column("start_us"))
+                columns = {name: values_of(name, batch.column(RENAMED.get(name, name))) for name in stored}
+                starts = values_of("start", batch.column("start_us"))
                 if "grain" in fields:
                     columns["grain"] = [Grain.HOUR] * batch.num_rows
                 if "metric_version" in fields:
@@ -174,14 +172,6 @@ STORED = {*IDENTITY, *FIGURES, "players_sketch"} - {"grain"}
 """Fields of Rollup that a file has a column of, by the same name but for RENAMED."""
 
 READ = tuple(dict.fromkeys(chain(sorted(STORED), MEASURED)))
-
-
-def _converted(name: str, column: "pa.Array") -> list[Any]:
-    """As the database's fields have it."""
-    found: list[Any] = column.to_pylist()
-    if name in RENAMED:
-        return [None if us is None else moment(us) for us in found]
-    return [dict(pairs or ()) for pairs in found] if name in COUNTERS else found
 
 
 def _summed(table: "pa.Table", keys: Sequence[str]) -> "pa.Table":

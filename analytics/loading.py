@@ -18,11 +18,10 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
-from analytics.histograms import pack
+from analytics.histograms import packed
 from analytics.locks import LockLost
-from analytics.metrics import METRICS, Kind
 from analytics.models import IDENTITY, METRIC_VERSION, Dimension, Grain, Partition, Rollup
-from analytics.tables import RENAMED, figures_file, moment
+from analytics.tables import COUNTERS, RENAMED, figures_file, values_of
 from ingest.models import Stream
 
 BATCH = 1000
@@ -91,18 +90,18 @@ def _read(file: Path, grain: Grain) -> Iterator[list[Row]]:
     for batch in batches:
         values: dict[str, Iterable[object]] = {field: repeat(value, batch.num_rows) for field, value in of_all.items()}
         for field in read:
-            column = batch.column(RENAMED.get(field, field)).to_pylist()
-            values[field] = CONVERTERS[field](column) if field in CONVERTERS else column
+            column = batch.column(RENAMED.get(field, field))
+            found = packed(column) if field == "video_histogram" else values_of(field, column)
+            values[field] = CONVERTERS[field](found) if field in CONVERTERS else found
         yield list(zip(*(values[field] for field in FIELDS), strict=True))
 
 
-def _times(column: list[int | None]) -> list[object]:
-    """Of microseconds since the Unix epoch."""
-    return [None if us is None else connection.ops.adapt_datetimefield_value(moment(us)) for us in column]
+def _times(values: list[datetime | None]) -> list[object]:
+    return [None if at is None else connection.ops.adapt_datetimefield_value(at) for at in values]
 
 
-def _maps(column: list[list[tuple[str, int]]]) -> list[object]:
-    return [connection.ops.adapt_json_value(dict(pairs), None) for pairs in column]
+def _maps(values: list[dict[str, int]]) -> list[object]:
+    return [connection.ops.adapt_json_value(counts, None) for counts in values]
 
 
 def _there(column: list[int | None]) -> list[object]:
@@ -112,24 +111,17 @@ def _there(column: list[int | None]) -> list[object]:
     return [stream if stream in there else None for stream in column]
 
 
-def _packed(column: list[list[dict[str, int]]]) -> list[object]:
-    return [pack(histogram) for histogram in column]
-
-
 def _some(column: list[bytes | None]) -> list[object]:
     return [sketch or b"" for sketch in column]
 
 
-BY_KIND: dict[Kind, Callable[[list[Any]], list[object]]] = {Kind.TIME: _times, Kind.COUNTS: _maps}
-
 CONVERTERS: dict[str, Callable[[list[Any]], list[object]]] = {
-    **{each.name: BY_KIND[each.kind] for each in METRICS if each.kind in BY_KIND},
-    "start": _times,
+    **dict.fromkeys(RENAMED, _times),
+    **dict.fromkeys(COUNTERS, _maps),
     "stream": _there,
-    "video_histogram": _packed,
     "players_sketch": _some,
 }
-"""Fields whose values have another form in Parquet. All others go through as they are."""
+"""Fields whose values the database takes in another form. All others go through as they are."""
 
 
 # To the database ------------------------------------------------------------

@@ -20,10 +20,10 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from analytics.figures import MEASURED, Figures, Part, Quantiles, Sums, joined, merged
-from analytics.inlake import COUNTERS, ROWS_AT_ONCE, HourFile, InLake, Key, Wanted
+from analytics.inlake import ROWS_AT_ONCE, HourFile, InLake, Key, Wanted
 from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup
 from analytics.summing import MANY, added, figures_of_sums, sums_of
-from analytics.tables import HOUR, figures_file
+from analytics.tables import COUNTERS, HOUR, figures_file
 
 MOST_HOURS = 336
 """Hours' files that a page or an answer of the API reads: two weeks. It takes some 5 ms each."""

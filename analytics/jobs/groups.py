@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from analytics.histograms import value
 from analytics.jobs import schemas
+from analytics.jobs.minutes import numbered
 from analytics.metrics import BITRATES, EXTREMES, MEASURED, PERCENTILES, STARTED, Merge
 
 if TYPE_CHECKING:
@@ -37,12 +38,12 @@ def codes(rows: "pa.Table") -> "tuple[Numbers, Numbers]":
 
     found, most = np.zeros(rows.num_rows, np.int64), 1
     for column in rows.columns:
-        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-        count = len(encoded.dictionary) + 1
+        numbers = numbered(column)
+        count = int(numbers.max(initial=0)) + 1
         if most * count > MOST_CODES:
             known, found = np.unique(found, return_inverse=True)
             most = len(known)
-        found = found * count + encoded.indices.to_numpy()
+        found = found * count + numbers
         most *= count
     _, first, found = np.unique(found, return_index=True, return_inverse=True)
     return found, first

@@ -71,7 +71,7 @@ class Samples:
     def __getattr__(self, name: str) -> "NDArray[Any]":
         column = self._rows[name]
         if _is_text(column):
-            array = _codes(column)
+            array = numbered(column)
         elif not column.null_count:
             array = column.to_numpy()
         else:
@@ -167,7 +167,7 @@ def once(rows: "pa.Table") -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    numbers = _codes(rows["session"]) << SEQUENCE_BITS | rows["sequence"].to_numpy()
+    numbers = numbered(rows["session"]) << SEQUENCE_BITS | rows["sequence"].to_numpy()
     ordered = np.sort(numbers)
     copies = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(copies):
@@ -204,8 +204,7 @@ def overlapping(parts: Sequence["pa.Table"]) -> set[str]:
     if not among.num_rows:
         return set()
     among = among.sort_by([("session", "ascending"), ("first_sequence", "ascending")])
-    session = among["session"].combine_chunks().dictionary_encode()
-    codes = session.indices.to_numpy().astype(np.int64) << SEQUENCE_BITS
+    codes = numbered(among["session"]) << SEQUENCE_BITS
     first, last = (codes | among[name].to_numpy() for name in NUMBERS[1:])
     reached = np.maximum.accumulate(last)  # Codes grow: what an earlier session reached is below all of the next.
     wrong = np.flatnonzero(first[1:] <= reached[:-1]) + 1
@@ -219,13 +218,13 @@ def _by_number(rows: "pa.Table") -> list[str]:
 
 def _labelled(rows: "pa.Table") -> "NDArray[np.int64]":
     """A number for each sample: the same for the same labels, and those of a session next to one another."""
-    numbers = _codes(rows["session"])
+    numbers = numbered(rows["session"])
     for name in LABELS[1:]:
         column = rows[name]
         if not _is_text(column):
             numbers = _told_apart(numbers, column.fill_null(NO_ID).to_numpy())
         elif column.null_count or len(_encoded(column).dictionary) > 1:
-            numbers = _told_apart(numbers, _codes(column))
+            numbers = _told_apart(numbers, numbered(column))
     return numbers
 
 
@@ -267,12 +266,12 @@ def _encoded(column: "pa.ChunkedArray") -> "pa.DictionaryArray":
     return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
 
 
-def _codes(column: "pa.ChunkedArray") -> "NDArray[np.int64]":
-    """A number for each text: 1 + its place in the dictionary. 0 for null."""
+def numbered(column: "pa.ChunkedArray") -> "NDArray[np.int64]":
+    """A number for each value: 1 + its place in the dictionary, which has them as they come. 0 for null."""
     import numpy as np
 
-    codes: NDArray[np.int64] = _encoded(column).indices.fill_null(-1).to_numpy().astype(np.int64) + 1
-    return codes
+    numbers: NDArray[np.int64] = _encoded(column).indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+    return numbers
 
 
 def _over(s: Samples, over: Any) -> "NDArray[Any]":

@@ -22,6 +22,11 @@ def named(expressions: Mapping[str, str]) -> str:
     return ", ".join(f"{expression} AS {name}" for name, expression in expressions.items())
 
 
+def start_of(time: str, length_us: int) -> str:
+    """The beginning of the minute, hour or day (UTC) that the time lies in, in microseconds since the epoch."""
+    return f"({time} - {time} % {length_us})"
+
+
 def listed(names: Iterable[str]) -> str:
     return ", ".join(names)
 

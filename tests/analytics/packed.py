@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from datasketches import hll_sketch
 
-from analytics.histograms import buckets, pack
+from analytics.histograms import PACKED, buckets
 from analytics.metrics import SKETCH_BITS
 
 
 def packed(values: Sequence[float]) -> bytes:
     counts = Counter(buckets(np.array(values, float)).tolist())
-    return pack({"bucket": bucket, "count": count} for bucket, count in sorted(counts.items()))
+    return np.array(sorted(counts.items()), PACKED).tobytes()
 
 
 def sketched(players: Iterable[str]) -> dict[str, Any]:
