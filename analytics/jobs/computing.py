@@ -1,7 +1,7 @@
 """Hours and days of figures: which files they are made from, in which order, and where what is made of them is written.
 
-Spark reads the lake's files and merges them; what comes of it are few rows, which this process writes, one file for
-each table and hour.
+Spark reads the lake's files, counts events and merges hours; what comes of it are few rows, which this process writes,
+one file for each table and hour.
 """
 
 import hashlib
@@ -21,6 +21,8 @@ from analytics.jobs.days import DayTask, of_day
 from analytics.jobs.dimensions import OF
 from analytics.jobs.events import happened_in_days, happened_in_hours
 from analytics.jobs.hours import HourTask, of_hour
+from analytics.jobs.minutes import concatenated
+from analytics.jobs.partials import read_part
 from analytics.jobs.rollups import rollups
 from analytics.jobs.scanning import Scanned, scan
 from analytics.jobs.sessions import TAIL_US, session_hours
@@ -71,7 +73,7 @@ def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], ou
     few = sum(rows.values()) < FEW_ROLLUPS
     _suit(session, sum(rows.values()))
     of_hours = _parquet(session, chain.from_iterable(hours.values()), schemas.HAPPENED_IN)
-    happened = _arrow(happened_in_days(of_hours), schemas.HAPPENED_IN)
+    happened = _counted(happened_in_days(of_hours))
     tasks: list[DayTask] = [
         {
             "start_us": _micros(day),
@@ -105,8 +107,7 @@ def tail_of(root: Path, hour: datetime) -> pa.Table:
     of_sessions = late.group_by(["app", "name", "session"], use_threads=False).aggregate([("broadcast_us", "last")])
     of_sessions = of_sessions.rename_columns(["app", "name", "session", "broadcast_us"])
     of_sessions = of_sessions.append_column("last_us", pa.nulls(of_sessions.num_rows, pa.int64()))
-    schema = schemas.arrow(schemas.TAIL)
-    return pa.concat_tables(part.select(schema.names).cast(schema) for part in (of_streams, of_sessions)).sort_by(
+    return pa.concat_tables(schemas.cast(part, schemas.TAIL) for part in (of_streams, of_sessions)).sort_by(
         [(name, "ascending") for name in ("app", "name", "session")]
     )
 
@@ -120,15 +121,16 @@ def _merge_hours(
     def files(table: str) -> list[Path]:
         return [folder / f"{table}.parquet" for folder in folders]
 
-    _suit(session, _rows(files("sessions")) + _rows(files("events")))
-    before = session.createDataFrame(tail, schemas.ddl(schemas.TAIL))
-    given = session.createDataFrame(_given(lake, starts), schemas.ddl(schemas.GIVEN))
-    sessions = _parquet(session, files("sessions"), schemas.SESSIONS)
-    _write(_arrow(session_hours(sessions, before, given), schemas.SESSION_HOURS), SESSION_HOURS, starts, out)
+    sessions = concatenated(map(read_part, files("sessions")), schemas.SESSIONS)
+    _write(session_hours(sessions, tail, _given(lake, starts)), SESSION_HOURS, starts, out)
     written = {start: figures_file(out, SESSION_HOURS, start) for start in starts}
-    sessions = _parquet(session, written.values(), schemas.SESSION_HOURS)
-    events = _parquet(session, files("events"), schemas.EVENTS)
-    happened = _arrow(happened_in_hours(sessions, events, before, _micros(starts[0])), schemas.HAPPENED_IN)
+    _suit(session, _rows(files("events")))
+    happened = happened_in_hours(
+        _parquet(session, written.values(), schemas.SESSION_HOURS),
+        _parquet(session, files("events"), schemas.EVENTS),
+        session.createDataFrame(tail, schemas.ddl(schemas.TAIL)),
+        _micros(starts[0]),
+    )
     tasks: list[HourTask] = [
         {
             "start_us": _micros(start),
@@ -140,7 +142,7 @@ def _merge_hours(
         if written[start].exists()
     ]
     groups = spread(session, tasks, of_hour, schemas.GROUPS, here=_rows(files("minutes")) < FEW_MINUTES)
-    _write(rollups(groups, happened), HOUR, starts, out)
+    _write(rollups(groups, _counted(happened)), HOUR, starts, out)
 
 
 def _given(lake: Path, starts: Sequence[datetime]) -> pa.Table:
@@ -154,7 +156,7 @@ def _given(lake: Path, starts: Sequence[datetime]) -> pa.Table:
         known = pa.concat_tables([part for part in (own, later if start == starts[-1] else None) if part is not None])
         named = known.group_by("session", use_threads=False).aggregate([("broadcast_us", "first")])
         named = named.rename_columns(columns).append_column("start_us", pa.repeat(_micros(start), named.num_rows))
-        found.append(named.select(list(schemas.GIVEN)).cast(schemas.arrow(schemas.GIVEN)))
+        found.append(schemas.cast(named, schemas.GIVEN))
     return pa.concat_tables(found)
 
 
@@ -187,8 +189,9 @@ def _parquet(session: SparkSession, files: Iterable[Path], columns: schemas.Colu
     return session.read.schema(schemas.ddl(columns)).parquet(*there)
 
 
-def _arrow(frame: DataFrame, columns: schemas.Columns) -> pa.Table:
-    return frame.toArrow().cast(schemas.arrow(columns))
+def _counted(happened: DataFrame) -> pa.Table:
+    """Has Spark count it."""
+    return schemas.cast(happened.toArrow(), schemas.HAPPENED_IN)
 
 
 def _write(rows: pa.Table, table: str, starts: Sequence[datetime], out: Path) -> None:

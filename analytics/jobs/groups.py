@@ -82,9 +82,7 @@ def grouped(
         least, most = (figures[f"{kind}_kbps_{merge}"].to_numpy() for merge in (Merge.MIN, Merge.MAX))
         figures |= _rates(kind, *counts[kind], least, most)
         figures[f"{kind}_kbps_mean"] = _mean(figures[f"{kind}_bytes"], figures["elapsed_ms"])
-    schema = schemas.arrow(schemas.GROUPS)
-    columns = own | figures
-    return pa.table({column: columns[column] for column in schema.names}).cast(schema)
+    return schemas.cast(pa.table(own | figures), schemas.GROUPS)
 
 
 def summed(rows: "pa.Table", group: "Numbers", further: Sequence[tuple[str, str]] = ()) -> "pa.Table":

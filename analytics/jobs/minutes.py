@@ -121,17 +121,22 @@ def minutes(s: Samples) -> "pa.Table":
     columns = {"minute_us": begin - begin % MINUTE_US, **s.labels_at(s.starts), **merged}
     # Where nothing was known NaN is the greatest.
     unknown = {name: pa.array(merged[name], from_pandas=True) for name, over, _ in MERGED if over in schemas.UNKNOWN}
-    return _as(pa.table(columns | unknown), schemas.MINUTES)
+    return schemas.cast(pa.table(columns | unknown), schemas.MINUTES)
 
 
 def sessions(minutes: "pa.Table", hour_us: int) -> "pa.Table":
     """The minutes of an hour to schemas.SESSIONS."""
     import pyarrow as pa
 
-    merged = [(name, merge) for name, _, merge in MERGED]
-    grouped = minutes.group_by(list(LABELS), use_threads=False).aggregate(merged)
-    grouped = grouped.rename_columns([*LABELS, *(name for name, _ in merged)])
-    return _as(grouped.append_column("start_us", pa.repeat(hour_us, grouped.num_rows)), schemas.SESSIONS)
+    found = merged(minutes, LABELS)
+    return schemas.cast(found.append_column("start_us", pa.repeat(hour_us, found.num_rows)), schemas.SESSIONS)
+
+
+def merged(rows: "pa.Table", by: Sequence[str]) -> "pa.Table":
+    """Minutes, or sessions, of which those with the same in these columns are one."""
+    merging = [(name, merge) for name, _, merge in MERGED]
+    found = rows.group_by(list(by), use_threads=False).aggregate(merging)
+    return found.rename_columns([*by, *(name for name, _ in merging)])
 
 
 def buckets(s: Samples, hour_us: int) -> "pa.Table":
@@ -157,7 +162,7 @@ def buckets(s: Samples, hour_us: int) -> "pa.Table":
             "bucket": np.where(bucket == 0, ZERO, bucket + before),
             "count": counts,
         }
-        found.append(_as(pa.table(columns), schemas.BUCKETS))
+        found.append(schemas.cast(pa.table(columns), schemas.BUCKETS))
     return pa.concat_tables(found)
 
 
@@ -174,7 +179,7 @@ def once(rows: "pa.Table") -> "pa.Table":
         return rows
     come_twice = np.isin(numbers, copies)
     doubled = rows.filter(pa.array(come_twice))
-    read = _as(doubled, schemas.SAMPLES)  # Dictionaries can't be sorted by, and have their texts in any order.
+    read = schemas.cast(doubled, schemas.SAMPLES)  # Dictionaries can't be sorted by, and have their texts in any order.
     order = pc.sort_indices(read, [(name, "ascending") for name in _by_number(rows)])
     numbers = numbers[come_twice][order.to_numpy()]
     last = np.append(numbers[1:] != numbers[:-1], True)
@@ -279,10 +284,6 @@ def _over(s: Samples, over: Any) -> "NDArray[Any]":
 
     values: NDArray[Any] = over(s).astype(np.int64, copy=False) if callable(over) else getattr(s, over)
     return values
-
-
-def _as(table: "pa.Table", columns: schemas.Columns) -> "pa.Table":
-    return table.select(list(columns)).cast(schemas.arrow(columns))
 
 
 def concatenated(parts: Iterable["pa.Table"], columns: schemas.Columns) -> "pa.Table":

@@ -24,8 +24,7 @@ def rollups(groups: pa.Table, happened: pa.Table) -> pa.Table:
             columns[name] = (told if name in schemas.HAPPENED_IN else found)[name]
     for name in ("unique_players", "players_sketch"):
         columns[name] = pc.if_else(tells_apart, columns[name], None)
-    schema = schemas.arrow(schemas.ROLLUPS)
-    return pa.table({name: columns[name] for name in schema.names}).cast(schema)
+    return schemas.cast(pa.table(columns), schemas.ROLLUPS)
 
 
 def _either(one: pa.Table, other: pa.Table, name: str) -> pa.ChunkedArray:
@@ -35,8 +34,7 @@ def _either(one: pa.Table, other: pa.Table, name: str) -> pa.ChunkedArray:
 def _or_none(rows: pa.Table, columns: schemas.Columns) -> pa.Table:
     """With a last row of a group that has nothing."""
     nothing = {name: NOTHING.get(kind) for name, kind in columns.items() if name not in UNDEFINED}
-    schema = schemas.arrow(columns)
-    return pa.concat_tables([rows.select(schema.names).cast(schema), pa.Table.from_pylist([nothing], schema)])
+    return pa.concat_tables([schemas.cast(rows, columns), pa.Table.from_pylist([nothing], schemas.arrow(columns))])
 
 
 NOTHING = {schemas.WHOLE: 0, schemas.COUNTS: [], schemas.HISTOGRAM: []}

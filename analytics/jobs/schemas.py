@@ -158,6 +158,12 @@ def arrow(columns: Columns) -> "pa.Schema":
     return pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
 
 
+def cast(rows: "pa.Table", columns: Columns) -> "pa.Table":
+    """These of its columns, of these types."""
+    schema = arrow(columns)
+    return rows.select(schema.names).cast(schema)
+
+
 def encoded(columns: Columns) -> "pa.Schema":
     """The same with texts as dictionaries: a text that is in many rows is in memory once."""
     import pyarrow as pa

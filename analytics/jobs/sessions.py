@@ -4,13 +4,20 @@ A broadcast's name is the time at which it begins, as that was known when it was
 late for its first hour must not name it anew in all that follow, which would then have to be computed again. So hours
 that others have gone on from name their sessions' broadcasts as before (schemas.GIVEN), and an hour that comes late
 before others takes their names over.
+
+Hours follow from one another, and have few rows: this process makes them, by Arrow and numpy.
 """
 
-from pyspark.sql import DataFrame
+from collections.abc import Sequence
 
-from analytics.jobs.schemas import PUBLISH, SESSION_HOURS
-from analytics.jobs.sql import listed, merged, named, query
-from analytics.metrics import EXTREMES, MEASURED
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from analytics.jobs import schemas
+from analytics.jobs.groups import array, places
+from analytics.jobs.minutes import LABELS, merged, numbered
 
 GAP_US = 300_000_000
 """Sessions of one stream with a longer gap between them are of two broadcasts."""
@@ -21,69 +28,82 @@ TAIL_US = 2 * GAP_US
 START = 1
 """A session's first sample has this sequence number."""
 
+PATH = ["app", "name"]
+ORDER = [*PATH, "start_us", "first_us", "session", "first_sequence"]
 
-def session_hours(sessions: DataFrame, tail: DataFrame, given: DataFrame) -> DataFrame:
-    """SESSIONS of some hours one after another, the TAIL of the hour before them, and the broadcasts
-    that are GIVEN, to SESSION_HOURS.
+NONE = -1
+"""In place of a time that there is not: all others come later, by more than any gap."""
+
+Numbers = NDArray[np.int64]
+
+
+def session_hours(sessions: pa.Table, tail: pa.Table, given: pa.Table) -> pa.Table:
+    """schemas.SESSIONS of some hours one after another, the TAIL of the hour before them, and the broadcasts that are
+    GIVEN, to SESSION_HOURS.
     """
-    return query(_SESSION_HOURS, sessions=sessions, tail=tail, given=given)
-
-
-_HOUR = named(
-    {
-        **{name: name for name in ("start_us", *PUBLISH)},
-        "first_us": "min(first_us)",
-        "last_us": "max(last_us)",
-        "first_sequence": "min(first_sequence)",
-        **merged((*MEASURED, *EXTREMES)),
-    }
-)
-_STREAM = "PARTITION BY app, name ORDER BY start_us, first_us, session, first_sequence"
-_ISLAND = "PARTITION BY app, name, island ORDER BY start_us, first_us, session, first_sequence"
-_STARTS = f"first_sequence <= {START}"
-
-_SESSION_HOURS = f"""
-    WITH
-    before AS (
-        SELECT app, name, last_us AS before_us, broadcast_us AS before_broadcast_us FROM {{tail}} WHERE session = ''
-    ),
-    hours AS (
-        SELECT * FROM (SELECT {_HOUR} FROM {{sessions}} GROUP BY {listed(("start_us", *PUBLISH))})
-        LEFT JOIN (SELECT start_us, session, broadcast_us AS given_us FROM {{given}}) USING (start_us, session)
-        LEFT JOIN before USING (app, name)
-    ),
-    gaps AS (
-        SELECT *, first_us - coalesce(
-            max(last_us) OVER ({_STREAM} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), before_us
-        ) AS gap_us
-        FROM hours
-    ),
-    joined AS (
-        SELECT *, coalesce(gap_us <= {GAP_US}, false) AS goes_on FROM gaps
-    ),
-    islands AS (
-        SELECT *, sum(if(goes_on, 0, 1)) OVER ({_STREAM} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS island
-        FROM joined
-    ),
-    called AS (
-        SELECT *, coalesce(
-            last(given_us, true) OVER ({_ISLAND} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW),
-            if(island = 0, before_broadcast_us, NULL),
-            first(given_us, true) OVER ({_ISLAND} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING),
-            first(first_us) OVER ({_ISLAND} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-        ) AS broadcast_us
-        FROM islands
-    ),
-    counted AS (
-        SELECT *,
-            cast({_STARTS} AS bigint) AS starts,
-            cast({_STARTS} AND NOT goes_on AS bigint) AS broadcasts,
-            cast({_STARTS} AND goes_on AS bigint) AS reconnects,
-            if({_STARTS} AND goes_on, greatest(gap_us, 0) div 1000, 0) AS recovery_ms
-        FROM called
+    hours = merged(sessions, ["start_us", *LABELS]).sort_by([(name, "ascending") for name in ORDER])
+    before = tail.filter(pc.equal(tail["session"], ""))
+    begins_stream = _changes(hours)
+    first_us = array(hours, "first_us")
+    reached_us = _before(array(hours, "last_us"), begins_stream, _of(before, "last_us", hours, PATH))
+    gap_us = first_us - reached_us
+    goes_on = gap_us <= GAP_US
+    broadcast_us = _broadcasts(
+        begins_stream | ~goes_on,
+        given_us=_of(given, "broadcast_us", hours, ["start_us", "session"]),
+        before_us=np.where(goes_on, _of(before, "broadcast_us", hours, PATH), NONE),
+        first_us=first_us,
     )
-    SELECT {listed(SESSION_HOURS)} FROM counted
-"""
-"""Stretches without a long gap are islands; those that go on from the hour before are number 0. And what a session's
-start was: the begin of a broadcast, or a reconnect after so long a gap.
-"""
+    starts = array(hours, "first_sequence") <= START
+    told = {
+        "broadcast_us": broadcast_us,
+        "starts": starts,
+        "broadcasts": starts & ~goes_on,
+        "reconnects": starts & goes_on,
+        "recovery_ms": np.where(starts & goes_on, np.maximum(gap_us, 0) // 1000, 0),
+    }
+    for name, values in told.items():
+        hours = hours.append_column(name, pa.array(values))
+    return schemas.cast(hours, schemas.SESSION_HOURS)
+
+
+def _broadcasts(begins: NDArray[np.bool], *, given_us: Numbers, before_us: Numbers, first_us: Numbers) -> Numbers:
+    """Of rows in stretches without a long gap, each the part of a broadcast: when that began. `begins`: a stretch does;
+    `before_us`: the broadcast of the hour before that it goes on from, or NONE.
+
+    It has the name that was last given to a row up to here, the one it went on from, the first that is given later, or
+    none yet.
+    """
+    rows = np.arange(len(begins))
+    stretch, places_of_first = np.cumsum(begins) - 1, np.flatnonzero(begins)
+    first, last = places_of_first[stretch], np.append(places_of_first[1:], len(begins))[stretch] - 1
+    is_given = given_us != NONE
+    former = np.maximum.accumulate(np.where(is_given, rows, -1))
+    later = np.minimum.accumulate(np.where(is_given, rows, len(rows))[::-1])[::-1]
+    return np.select(
+        [former >= first, before_us[first] != NONE, later <= last],
+        [given_us[former], before_us[first], given_us[np.minimum(later, last)]],
+        first_us[first],
+    )
+
+
+def _changes(hours: pa.Table) -> NDArray[np.bool]:
+    """Whether a row is the first of its stream."""
+    changes = np.zeros(hours.num_rows, bool)
+    for name in PATH:
+        changes |= np.diff(numbered(hours[name]), prepend=-1) != 0
+    return changes
+
+
+def _before(last_us: Numbers, begins: NDArray[np.bool], before_us: Numbers) -> Numbers:
+    """Until when the rows before had come in each row's stream, of which the first has `before_us`."""
+    known, place = np.unique(last_us, return_inverse=True)
+    # Streams' numbers grow: the greatest of one is below all of the next.
+    reached = np.maximum.accumulate(np.cumsum(begins) * len(known) + place) % max(1, len(known))
+    return np.where(begins, before_us, np.roll(known[reached], 1))
+
+
+def _of(rows: pa.Table, name: str, hours: pa.Table, by: Sequence[str]) -> Numbers:
+    """The rows' column for each hour that is the same by these columns, or NONE."""
+    (place,) = places(rows.select(by), [hours])
+    return np.append(array(rows, name), NONE)[place]
