@@ -120,7 +120,7 @@ def _targeted(s: Samples) -> Any:
 
 
 def _whole_kbps(s: Samples) -> Any:
-    return ((s.video_kbps + 0.5) // 1).astype("int64")
+    return (s.video_kbps + 0.5).astype("int64")  # Which cuts off what is behind the point: none is below 0.
 
 
 def _health(word: str) -> Callable[[Samples], Any]:

@@ -46,16 +46,21 @@ def remove_old(lake: Path, before: datetime) -> int:
     """Removes what was set aside before that; how many files. Not damaged ones of an hour that the lake still has: it
     may be computed anew, and counts them.
     """
-    gone, hours = 0, ledger.starts(lake)
+    gone = 0
     for why in (DAMAGED, LATE, UNDATED):
         aside = lake / "quarantine" / why
         for file in [file for file in aside.rglob("*") if file.is_file()]:
-            is_counted = why == DAMAGED and ledger.start_of(file.parent) in hours
-            if file.stat().st_mtime < before.timestamp() and not is_counted:
+            if file.stat().st_mtime < before.timestamp() and not (why == DAMAGED and _has_hour(lake, file.parent)):
                 file.unlink(missing_ok=True)
                 gone += 1
         _remove_empty(aside)
     return gone
+
+
+def _has_hour(lake: Path, aside: Path) -> bool:
+    """Whether the lake has files of the hour whose folder this is in the quarantine."""
+    start = ledger.start_of(aside)
+    return start is not None and ledger.look(lake, start) is not None
 
 
 def _remove_empty(folder: Path) -> None:

@@ -63,7 +63,13 @@ EXTREMES = ", ".join(f"min({kind}_kbps) AS {kind}_kbps_min, max({kind}_kbps) AS 
 EXTREMES_AGAIN = ", ".join(
     f"min({kind}_kbps_min) AS {kind}_kbps_min, max({kind}_kbps_max) AS {kind}_kbps_max" for kind in KINDS
 )
-QUANTILES = ", ".join(f"quantile_disc({kind}_kbps, [0.05, 0.5, 0.95]) AS {kind}" for kind in KINDS)
+PERCENTS = (5, 50, 95)
+QUANTILES = ", ".join(
+    f"quantile_disc({kind}_kbps, [{', '.join(str(percent / 100) for percent in PERCENTS)}]) AS {kind}" for kind in KINDS
+)
+
+LEAST_KBPS = 0.1
+"""A part of less than this is taken as one of this."""
 
 
 def missing() -> str | None:
@@ -125,34 +131,30 @@ class Duck:
         self._database.sql(f"COPY ({query}) TO '{out}' (FORMAT parquet, COMPRESSION zstd)")
         return out
 
-    def worst_rank(self, samples: Sequence[Path], rollups: str, length_us: int) -> float:
-        """How far, from 0 to 1, a percentile is from its rank among the samples, each there once: the worst of all rows
-        of `rollups` (a glob of the jobs' files), each over `length_us`.
+    def worst_percentile(self, samples: Sequence[Path], rollups: str, length_us: int) -> float:
+        """How far a percentile is from that of the samples by nearest rank, each sample there once, as a part of it:
+        the worst of all rows of `rollups` (a glob of the jobs' files), each over `length_us`.
         """
         self._read(samples)
-        asked = [(f"{kind}_kbps", percent) for kind in KINDS for percent in (5, 50, 95)]
-        found = ", ".join(f"{rate}_p{percent}::float AS {rate}_p{percent}" for rate, percent in asked)
-        ranks = ", ".join(
-            f"{percent / 100} - avg(({rate}::float <= {rate}_p{percent})::int), "
-            f"avg(({rate}::float < {rate}_p{percent})::int) - {percent / 100}"
-            for rate, percent in asked
+        rates = ", ".join(f"{kind}_kbps_p{percent}" for kind in KINDS for percent in PERCENTS)
+        off = ", ".join(
+            f"abs({kind}_kbps_p{percent} - {kind}[{place}]) / greatest({kind}[{place}], {LEAST_KBPS})"
+            for kind in KINDS
+            for place, percent in enumerate(PERCENTS, 1)
         )
         worst = 0.0
         for dimension, group in GROUPS.items():
             of_broadcast = "JOIN broadcasts USING (session)" if dimension == "broadcast" else ""
             rows = self._database.sql(
                 f"""
-                SELECT max(off) FROM (
-                    SELECT greatest({ranks}) AS off
-                    FROM (
-                        SELECT *, at_us // {length_us} * {length_us} AS start_us, {_keys(group)}
-                        FROM samples {of_broadcast}
-                    )
-                    JOIN (
-                        SELECT start_us, app AS app_, name AS name_, value AS value_, {found}
-                        FROM read_parquet('{rollups}', hive_partitioning = false) WHERE dimension = '{dimension}'
-                    ) USING (start_us, app_, name_, value_) GROUP BY start_us, app_, name_, value_
+                SELECT max(greatest({off})) FROM (
+                    SELECT at_us // {length_us} * {length_us} AS start_us, {_keys(group)}, {QUANTILES}
+                    FROM samples {of_broadcast} GROUP BY ALL
                 )
+                JOIN (
+                    SELECT start_us, app AS app_, name AS name_, value AS value_, {rates}
+                    FROM read_parquet('{rollups}', hive_partitioning = false) WHERE dimension = '{dimension}'
+                ) USING (start_us, app_, name_, value_)
                 """
             ).fetchall()
             worst = max(worst, rows[0][0])
