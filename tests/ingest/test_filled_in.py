@@ -19,6 +19,7 @@ from ingest.services import sessions
 from ingest.telemetry import Rotation, TelemetryWriter, reading
 from ingest.telemetry.reading import Sampled
 from tests.ingest.control import NODE, TOTALS, NodeApp
+from tests.ingest.others import ended_process
 from tests.ingest.telemetry import records
 from tests.ingest.ticks import tick_until
 
@@ -27,7 +28,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def left(stream: Stream, **fields: Any) -> Session:
     """A session that a killed node had open, five minutes old."""
-    node, _ = Node.objects.get_or_create(name=fields.pop("node", NODE))
+    name = fields.pop("node", NODE)
+    node, _ = Node.objects.get_or_create(name=name, defaults={"process": ended_process()})
     given = {"kind": "publish", "started_at": timezone.now() - timedelta(minutes=5)} | fields
     return Session.objects.create(app="live", name="cam1", stream=stream, node=node, address="192.0.2.7", **given)
 
