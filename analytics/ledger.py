@@ -31,8 +31,8 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
 DAY_RESTS = timedelta(hours=6)
-"""A day that goes on is made anew no more often, unless somebody asks for it: merging a day of many streams costs as much
-as the hour that is new."""
+"""A day that goes on is made anew no more often, unless somebody asks for it: merging a day of many streams costs as
+much as the hour that is new."""
 
 FIRST_RETRY = timedelta(minutes=1)
 LAST_RETRY = timedelta(hours=1)

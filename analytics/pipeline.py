@@ -56,7 +56,8 @@ def perform(run: AnalyticsRun, *, lake: Path) -> None:
 def _perform(run: AnalyticsRun, lake: Path) -> None:
     try:
         with _heartbeat(run) as heart:
-            failures = _Run(run, lake, heart).do()
+            work = _Run(run, lake, heart)
+            failures = work.do()
     except Stopped as stop:
         services.fail(run, code=stop.code, error=str(stop))
     except LockLost as error:
@@ -76,6 +77,15 @@ def _perform(run: AnalyticsRun, lake: Path) -> None:
             services.fail(run, code=ErrorCode.FAILED, error=_told(failures))
         else:
             services.finish(run)
+        if work.has_used_spark:
+            _keep_classes()
+
+
+def _keep_classes() -> None:
+    """After the run's end: nobody waits for it."""
+    from analytics import runner
+
+    runner.keep_classes()
 
 
 def _told(failures: Sequence[str]) -> str:
@@ -114,8 +124,6 @@ class _Run:
             self._hours()
         if self.run.kind != Kind.HOURLY:
             self._days()
-        if self.has_used_spark:
-            self._keep_classes()
         return self.failures
 
     def _set_aside(self) -> None:
@@ -226,11 +234,6 @@ class _Run:
 
         self.has_used_spark = True
         return onspark.compute(self.lake, grain, chunk, out, warn=self.warn)
-
-    def _keep_classes(self) -> None:
-        from analytics import runner
-
-        runner.keep_classes()
 
     def _bring(self, lock: Lock, work: Work, computed: Computed, tail: str, out: Path) -> str:
         """Its tail."""

@@ -95,6 +95,16 @@ def test_a_second_run_finds_nothing_to_do_and_a_repeated_one_changes_nothing(lak
     assert without_ids(rows()) == without_ids(before)
 
 
+def test_the_archive_of_classes_is_made_once_the_run_has_ended(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes some seconds, in which the figures are there."""
+    states: list[str] = []
+    monkeypatch.setattr(runner, "keep_classes", lambda: states.append(AnalyticsRun.objects.get().state))
+    put(lake, 12)
+    run(lake)
+    run(lake)  # Which finds nothing to do, and starts no Java.
+    assert states == [AnalyticsRun.State.DONE]
+
+
 def test_late_samples_recompute_their_hour_and_their_day_only(lake: Path) -> None:
     for hour in (22, 23, 24):
         put(lake, hour)
