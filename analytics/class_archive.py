@@ -107,7 +107,8 @@ def _dump(session: Any, file: Path) -> str:
             found[place] = value
         return found
 
-    java.System.setOut(java.System.err)  # It tells of the dump by itself, where a command's own answer belongs.
+    # It tells of the dump by itself, where a command's own answer belongs.
+    java.System.setOut(session._jvm.java.io.PrintStream(session._jvm.java.io.OutputStream.nullOutputStream()))
     invoke = named("javax.management.MBeanServer").getMethod("invoke", array(java.Class, *map(named, kinds)))
     bean = session._jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
     arguments = array(java.Object, array(java.String, "dynamic_dump", str(file)))
