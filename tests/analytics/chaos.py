@@ -1,7 +1,8 @@
 """An installation whose analytics are disturbed at random: killed, robbed of Java and of the disk, made to stand still.
 
 Meanwhile the lake changes: hours come late and in pieces, files come twice, are corrected and withdrawn. In the end a
-run that nobody disturbs has to leave the very rows that one clean run makes of the same lake.
+run that nobody disturbs has to leave the very rows that one clean run makes of the same lake, but for what broadcasts
+are called.
 
 CHAOS_SEED in the environment repeats what happened: the deeds and their order, though not the very moments.
 """
@@ -16,7 +17,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +29,7 @@ import pyarrow.parquet as pq
 from django.db import connection
 
 from analytics import tables
-from analytics.models import Rollup
+from analytics.models import Dimension, Rollup
 from analytics.synthetic import generate
 from tests.background import Background
 from tests.production.parts import SPARK
@@ -43,6 +44,9 @@ BEGUN_S = 120.0
 ENDED_S = 900.0
 TRIES = 4
 """Undisturbed runs until nothing is left to do."""
+
+TOGETHER = ("samples", "elapsed_ms", "video_bytes", "accepted", "ends")
+"""Figures of broadcasts that are summed up."""
 
 DATABASE = "rtmpweb.sqlite3"
 KINDS = ("kill_worker", "kill_java", "stand_still")
@@ -260,24 +264,39 @@ def empty_database(file: Path) -> None:
         cursor.execute("VACUUM INTO %s", [str(file)])
 
 
-def of_database(file: Path) -> list[tuple[Any, ...]]:
+def of_database(file: Path) -> list[str]:
     """All rollups, with all that they say."""
     columns = [str(field.column) for field in Rollup._meta.concrete_fields if not field.primary_key]
     with closing(sqlite3.connect(file)) as database:
-        names = ", ".join(columns)
-        return sorted(database.execute(f"SELECT {names} FROM analytics_rollup"), key=repr)  # noqa: S608
+        rows = database.execute(f"SELECT {', '.join(columns)} FROM analytics_rollup")  # noqa: S608
+        return comparable(dict(zip(columns, row, strict=True)) for row in rows)
 
 
 def of_lake(lake: Path) -> dict[str, list[str]]:
     """All rows of each table of the rollups."""
     return {
-        table: sorted(
-            repr(row)
+        table: comparable(
+            row
             for file in tables.table_folder(lake, table).rglob("*.parquet")
             for row in pq.ParquetFile(file).read().to_pylist()
         )
         for table in (*tables.OF_HOURS, tables.DAY)
     }
+
+
+def comparable(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """The rows, in an order; of a stream's broadcasts what they come to together: a broadcast keeps the name that it
+    was given first, which hangs on the order in which files came, and two that late ones join stay two.
+    """
+    found: list[str] = []
+    broadcasts: Counter[str] = Counter()
+    for row in rows:
+        if row.get("dimension") == Dimension.BROADCAST:
+            where = [row.get(name) for name in ("grain", "start", "start_us", "app", "name")]
+            broadcasts.update({f"{where} {name}": row[name] for name in TOGETHER})
+        else:
+            found.append(repr({name: value for name, value in row.items() if name != "broadcast_us"}))
+    return sorted(found) + sorted(map(repr, broadcasts.items()))
 
 
 def clean_run(chaos: Chaos, database: Path) -> Path:
