@@ -57,6 +57,8 @@ class Window:
     seconds: float = 0.0
     sent: int = 0
     received: int = 0
+    waiting: int = 0
+    """Messages of the window before that had not been read when this one began."""
     faults: list[str] = field(default_factory=list)
     """What was missing or out of order, and connections that ended."""
     late_ms: float = 0.0
@@ -218,6 +220,12 @@ class Watcher(Player):
         """Of each message that was over LOOKED_AT_NS late: how late, when it was due and when it was read (ns)."""
         self.is_measuring = True
 
+    @property
+    def unread(self) -> int:
+        """How many messages its publisher has sent since the last that it read."""
+        assert self.log is not None
+        return len(self.log) - 1 - self._last if self._last is not None else 0
+
     def _stamped(self, event: events.Event, stamp: int, now: int, log: dict[int, int]) -> None:
         place, last = log[stamp], self._last
         if last is not None and place != last + 1:
@@ -241,7 +249,7 @@ class Streams:
         self.players: list[Watcher] = []
         self.faults: list[str] = []
         self._began = time.monotonic()
-        self._sent = 0
+        self._sent = self._waiting = 0
 
     async def start(self, server: str, pid: int, app: str, keys: dict[str, str], players: int) -> None:
         self.pulse = Pulse(pid)
@@ -284,6 +292,7 @@ class Streams:
             seconds=round(now - self._began, 2),
             sent=sent - self._sent,
             received=len(raw),
+            waiting=self._waiting,
             faults=self.faults[:20],
             late_ms=_ms(worst_ns),
             late_at=round(worst_at / 1e9 - self._began, 2) if worst_at else 0.0,
@@ -294,6 +303,7 @@ class Streams:
             stolen_ms=_ms(self.pulse.host.total_ns),
         )
         self._began, self._sent = now, sent
+        self._waiting = sum(player.unread for player in self.players)
         self.pulse.worst_ns = self.pulse.host.total_ns = self.pulse.turns.total_ns = 0
         self.faults.clear()
         for player in self.players:
