@@ -9,6 +9,7 @@ Hours follow from one another, and have few rows: this process makes them, by Ar
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from analytics.jobs import schemas
-from analytics.jobs.groups import array, places
-from analytics.jobs.minutes import LABELS, merged, numbered
+from analytics.jobs.groups import array, codes, places
+from analytics.jobs.minutes import LABELS, merged
+
+if TYPE_CHECKING:
+    from analytics.jobs.groups import Numbers
 
 GAP_US = 300_000_000
 """Sessions of one stream with a longer gap between them are of two broadcasts."""
@@ -34,8 +38,6 @@ ORDER = [*PATH, "start_us", "first_us", "session", "first_sequence"]
 NONE = -1
 """In place of a time that there is not: all others come later, by more than any gap."""
 
-Numbers = NDArray[np.int64]
-
 
 def session_hours(sessions: pa.Table, tail: pa.Table, given: pa.Table) -> pa.Table:
     """schemas.SESSIONS of some hours one after another, the TAIL of the hour before them, and the broadcasts that are
@@ -43,7 +45,7 @@ def session_hours(sessions: pa.Table, tail: pa.Table, given: pa.Table) -> pa.Tab
     """
     hours = merged(sessions, ["start_us", *LABELS]).sort_by([(name, "ascending") for name in ORDER])
     before = tail.filter(pc.equal(tail["session"], ""))
-    begins_stream = _changes(hours)
+    begins_stream = np.diff(codes(hours.select(PATH))[0], prepend=-1) != 0
     first_us = array(hours, "first_us")
     reached_us = _before(array(hours, "last_us"), begins_stream, _of(before, "last_us", hours, PATH))
     gap_us = first_us - reached_us
@@ -67,7 +69,9 @@ def session_hours(sessions: pa.Table, tail: pa.Table, given: pa.Table) -> pa.Tab
     return schemas.cast(hours, schemas.SESSION_HOURS)
 
 
-def _broadcasts(begins: NDArray[np.bool], *, given_us: Numbers, before_us: Numbers, first_us: Numbers) -> Numbers:
+def _broadcasts(
+    begins: NDArray[np.bool], *, given_us: "Numbers", before_us: "Numbers", first_us: "Numbers"
+) -> "Numbers":
     """Of rows in stretches without a long gap, each the part of a broadcast: when that began. `begins`: a stretch does;
     `before_us`: the broadcast of the hour before that it goes on from, or NONE.
 
@@ -87,15 +91,7 @@ def _broadcasts(begins: NDArray[np.bool], *, given_us: Numbers, before_us: Numbe
     )
 
 
-def _changes(hours: pa.Table) -> NDArray[np.bool]:
-    """Whether a row is the first of its stream."""
-    changes = np.zeros(hours.num_rows, bool)
-    for name in PATH:
-        changes |= np.diff(numbered(hours[name]), prepend=-1) != 0
-    return changes
-
-
-def _before(last_us: Numbers, begins: NDArray[np.bool], before_us: Numbers) -> Numbers:
+def _before(last_us: "Numbers", begins: NDArray[np.bool], before_us: "Numbers") -> "Numbers":
     """Until when the rows before had come in each row's stream, of which the first has `before_us`."""
     known, place = np.unique(last_us, return_inverse=True)
     # Streams' numbers grow: the greatest of one is below all of the next.
@@ -103,7 +99,7 @@ def _before(last_us: Numbers, begins: NDArray[np.bool], before_us: Numbers) -> N
     return np.where(begins, before_us, np.roll(known[reached], 1))
 
 
-def _of(rows: pa.Table, name: str, hours: pa.Table, by: Sequence[str]) -> Numbers:
+def _of(rows: pa.Table, name: str, hours: pa.Table, by: Sequence[str]) -> "Numbers":
     """The rows' column for each hour that is the same by these columns, or NONE."""
     (place,) = places(rows.select(by), [hours])
     return np.append(array(rows, name), NONE)[place]

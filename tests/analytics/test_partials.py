@@ -50,7 +50,7 @@ def samples_of(drawn: list[dict[str, Any]]) -> list[Sample]:
 
 def table_of(samples: list[Sample]) -> pa.Table:
     rows = schema.SAMPLES.batch(samples) if samples else schema.SAMPLES.schema.empty_table()
-    return pa.table(rows).select(list(schemas.SAMPLES)).cast(schemas.arrow(schemas.SAMPLES))
+    return schemas.cast(pa.table(rows), schemas.SAMPLES)
 
 
 def encoded(rows: pa.Table) -> pa.Table:
