@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from dashboard.permissions import Ability
 from ingest import acting
+from ingest.roles import Ability
 from ingest.services.audit import Actor
 
 

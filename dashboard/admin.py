@@ -13,9 +13,9 @@ from dashboard import (
     useradmin,  # noqa: F401 - registers users and groups.
 )
 from dashboard.models import ApiToken
-from dashboard.permissions import Ability
 from dashboard.views.access import request_abilities
 from ingest.acting import actor_of
+from ingest.roles import Ability
 from ingest.services import audit
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from django.utils.functional import SimpleLazyObject
 
 from dashboard import zones
 from dashboard.navigation import navigation
-from dashboard.permissions import ROLES
 from dashboard.system.watch import get_watch
 from dashboard.views.access import request_abilities
 from dashboard.views.theme import THEME_COOKIE, THEMES
+from ingest.roles import ROLES
 
 
 def _role(request: HttpRequest) -> str:

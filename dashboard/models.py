@@ -15,8 +15,8 @@ from dashboard.alerting.models import (  # noqa: F401 - Django looks for them he
     DeliveryCount,
     Webhook,
 )
-from dashboard.permissions import ROLES
 from ingest.models import Stream
+from ingest.roles import ROLES
 
 
 class ApiToken(models.Model):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
-from dashboard.permissions import Ability
+from ingest.roles import Ability
 
 
 @dataclass(frozen=True, slots=True)

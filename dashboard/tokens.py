@@ -13,8 +13,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from dashboard.models import ApiToken
-from dashboard.permissions import ROLES
 from ingest.pepper import keyed_hash, random_secret
+from ingest.roles import ROLES
 
 logger = logging.getLogger(__name__)
 

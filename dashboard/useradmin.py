@@ -13,8 +13,8 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from dashboard.permissions import ROLES
 from dashboard.views.access import request_abilities
+from ingest.roles import ABILITIES
 
 if TYPE_CHECKING:
     UserBase = UserAdmin[User]
@@ -74,7 +74,7 @@ def _groups_within(request: HttpRequest) -> "QuerySet[Group]":
     """Those all of whose permissions, and whose abilities as a role, who asks has himself."""
     more = Permission.objects.exclude(pk__in=_held(request))
     abilities = request_abilities(request)
-    higher = [role for role, may in ROLES.items() if not may <= abilities]
+    higher = [role for role, may in ABILITIES.items() if not may <= abilities]
     return Group.objects.exclude(permissions__in=more).exclude(name__in=higher).order_by("name")
 
 

@@ -19,6 +19,9 @@ ADVICE = (
 APPLICATIONS = {"ingest", "analytics", "dashboard"}
 """Whose migrations tell the version. Those of libraries come and go with these."""
 
+UNRELEASED = ("ingest", "0002_roles")
+"""Every database from before 0.1.0 has it, and no later one."""
+
 UNDEFINED = ("42P01", "42703")
 """PostgreSQL's states: undefined_table, undefined_column."""
 SQLITE_SAYS = ("no such table", "no such column", "has no column")
@@ -34,14 +37,20 @@ def lacks_tables(error: BaseException) -> bool:
 def difference() -> str:
     """In what the database is of another version, and what to do; empty: in nothing. DatabaseError: no answer."""
     executor = MigrationExecutor(connection)
-    if words := newer(executor.loader):
+    if words := of_another_version(executor.loader):
         return words
     waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return f"The database lacks {len(waiting)} migrations of this version: {ADVICE}" if waiting else ""
 
 
-def newer(loader: MigrationLoader) -> str:
-    """The same for a database that a newer version has migrated, which this one would write into as if it knew it."""
+def of_another_version(loader: MigrationLoader) -> str:
+    """The same for a database that this version would write into as if it knew it: a newer version has migrated it, or
+    one from before the first release made it."""
+    if UNRELEASED in loader.applied_migrations:
+        return (
+            "The database was made before version 0.1.0, and can't be upgraded: have RTMPWEB_DATA_DIR or DATABASE_URL "
+            "name an empty one."
+        )
     known = {*loader.disk_migrations, *(former for each in loader.disk_migrations.values() for former in each.replaces)}
     unknown = sorted(each for each in loader.applied_migrations if each[0] in APPLICATIONS and each not in known)
     if not unknown:
@@ -62,7 +71,7 @@ def before(*, plan: list[Any], using: str, **kwargs: object) -> None:
     if using != DEFAULT_DB_ALIAS:
         return
     loader = MigrationLoader(connection)
-    if words := newer(loader):
+    if words := of_another_version(loader):
         raise CommandError(words)
     applied = loader.applied_migrations
     ours = [name for app, name in applied if app == "ingest"]

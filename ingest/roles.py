@@ -1,11 +1,18 @@
-"""The roles: groups that a migration makes, and what each may do.
+"""Who may do what: one table of roles, for pages, the API, WebSockets and the admin alike.
 
-An application of the project that brings its own permissions adds them to the roles with `grant` in a migration of its
-own. `grant` makes the rows of the permissions as well, since Django makes them only after all migrations have run.
+A role is a Django group of its name, which a migration makes. What a role opens on pages and in the API are abilities;
+in the admin they are Django's permissions. A superuser has all of both, an API token has one role's abilities, and
+somebody without a role has none.
+
+An application of the project that brings permissions of its own adds them to the roles with `grant` in a migration.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser, User
 
 VIEWER, OPERATOR, KEY_MANAGER, ANALYST, ADMIN = "viewer", "operator", "key manager", "analyst", "admin"
 ROLES = (VIEWER, OPERATOR, KEY_MANAGER, ANALYST, ADMIN)
@@ -14,73 +21,110 @@ CAN_KICK = "ingest.kick_session"
 CAN_LIFT_BANS = "ingest.change_ban"
 CAN_DRAIN = "ingest.change_node"
 
-SEEN = ("application", "stream", "node", "session", "lease", "statusevent", "attempt")
-"""What everyone with a role may look at. Keys are not among it."""
 
-VIEW = tuple(("ingest", model, f"view_{model}") for model in SEEN)
-KICK = (("ingest", "session", "kick_session"),)
-KEYS = tuple(("ingest", "streamkey", f"{act}_streamkey") for act in ("view", "add", "change", "delete"))
-STREAMS = tuple(("ingest", "stream", f"{act}_stream") for act in ("add", "change"))
-SETUP = (
-    *(
-        (app, model, f"{act}_{model}")
-        for app, model in (("ingest", "application"), ("ingest", "stream"), ("auth", "user"))
-        for act in ("view", "add", "change", "delete")
-    ),
-    ("auth", "group", "view_group"),
-)
+class Ability(StrEnum):
+    """Something that the dashboard asks permission for."""
+
+    VIEW = "view"  # Every page, list and live update.
+    KICK = "kick"  # End a publisher's session.
+    NOTE = "note"  # Acknowledge issues, write notes, mute a stream's alerts.
+    DRAIN = "drain"  # Have a media node take nothing new, or go on.
+    LIFT_BANS = "lift_bans"  # Hear an address again that was banned for its guesses.
+    SHARE = "share"  # Make play tokens, and the URLs that bear them.
+    MANAGE_KEYS = "manage_keys"  # Make, rotate and revoke stream keys.
+    MANAGE_STREAMS = "manage_streams"  # Disable and delete streams and applications.
+    RUN_ANALYTICS = "run_analytics"  # Start a Spark job.
+    DELETE_RECORDINGS = "delete_recordings"  # For good, with their files.
+    SEE_AUDIT = "see_audit"  # Who did what.
+    MANAGE_ALERTS = "manage_alerts"  # Rules of alerts, webhooks and their deliveries.
+    MANAGE_TOKENS = "manage_tokens"  # Make and revoke API tokens.
+
 
 Permission = tuple[str, str, str]
 """Application label, model, codename."""
 
-PERMISSIONS: dict[str, Sequence[Permission]] = {
-    VIEWER: VIEW,
-    OPERATOR: VIEW + KICK,
-    KEY_MANAGER: VIEW + KEYS + STREAMS,
-    ANALYST: VIEW,
-    ADMIN: tuple(dict.fromkeys(VIEW + KICK + KEYS + STREAMS + SETUP)),
+
+def _permissions(model: str, *verbs: str, app: str = "ingest") -> tuple[Permission, ...]:
+    return tuple((app, model, f"{verb}_{model}") for verb in verbs)
+
+
+class Grant(NamedTuple):
+    """What these roles have."""
+
+    roles: Sequence[str]
+    abilities: Sequence[Ability]
+    permissions: Sequence[Permission] = ()
+
+
+ALL_VERBS = ("view", "add", "change", "delete")
+SEEN = ("application", "stream", "node", "session", "lease", "statusevent", "attempt", "ban", "recording")
+"""What everyone with a role may look at: neither keys, nor what clients share, which may be personal."""
+
+GRANTS = (
+    Grant(ROLES, [Ability.VIEW], [each for model in SEEN for each in _permissions(model, "view")]),
+    Grant((OPERATOR, ADMIN), [Ability.KICK, Ability.NOTE], [("ingest", "session", "kick_session")]),
+    Grant((OPERATOR, ADMIN), [Ability.DELETE_RECORDINGS], _permissions("recording", "change", "delete")),
+    Grant((OPERATOR, ADMIN), [], _permissions("sharedobject", "view")),
+    Grant((OPERATOR, KEY_MANAGER, ADMIN), [Ability.LIFT_BANS, Ability.SHARE], _permissions("ban", "change")),
+    Grant(
+        (KEY_MANAGER, ADMIN),
+        [Ability.MANAGE_KEYS],
+        [
+            *_permissions("streamkey", *ALL_VERBS),
+            *_permissions("encoderlogin", *ALL_VERBS),
+            *_permissions("stream", "add", "change"),
+        ],
+    ),
+    Grant((ANALYST, ADMIN), [Ability.RUN_ANALYTICS]),
+    Grant(
+        (ADMIN,),
+        [Ability.DRAIN, Ability.MANAGE_STREAMS, Ability.SEE_AUDIT, Ability.MANAGE_ALERTS, Ability.MANAGE_TOKENS],
+        [
+            *_permissions("node", "change"),
+            *_permissions("sharedobject", "delete"),
+            *_permissions("application", *ALL_VERBS),
+            *_permissions("stream", *ALL_VERBS),
+            *_permissions("user", *ALL_VERBS, app="auth"),
+            *_permissions("group", "view", app="auth"),
+        ],
+    ),
+)
+"""Nobody's role lets him change groups: whoever could change one would say himself what he may."""
+
+NONE: frozenset[Ability] = frozenset()
+
+ABILITIES: dict[str, frozenset[Ability]] = {
+    role: NONE.union(*(grant.abilities for grant in GRANTS if role in grant.roles)) for role in ROLES
+}
+PERMISSIONS: dict[str, tuple[Permission, ...]] = {
+    role: tuple(dict.fromkeys(each for grant in GRANTS if role in grant.roles for each in grant.permissions))
+    for role in ROLES
 }
 
-SEES_BANS = (("ingest", "ban", "view_ban"),)
-LIFTS_BANS = (*SEES_BANS, ("ingest", "ban", "change_ban"))
-DRAINS = (("ingest", "node", "change_node"),)
-BANS_AND_DRAINS: dict[str, Sequence[Permission]] = {
-    VIEWER: SEES_BANS,
-    OPERATOR: LIFTS_BANS,
-    KEY_MANAGER: LIFTS_BANS,
-    ANALYST: SEES_BANS,
-    ADMIN: LIFTS_BANS + DRAINS,
-}
-"""What came after `PERMISSIONS` were granted."""
 
-LOGINS = tuple(("ingest", "encoderlogin", f"{act}_encoderlogin") for act in ("view", "add", "change", "delete"))
-ENCODER_LOGINS: dict[str, Sequence[Permission]] = {KEY_MANAGER: LOGINS, ADMIN: LOGINS}
-"""Whoever manages keys manages these."""
+def role_abilities(role: str) -> frozenset[Ability]:
+    """What a role may do; nothing for a name that is no role."""
+    return ABILITIES.get(role, NONE)
 
-SEES_OBJECTS = (("ingest", "sharedobject", "view_sharedobject"),)
-DELETES_OBJECTS = (*SEES_OBJECTS, ("ingest", "sharedobject", "delete_sharedobject"))
-SHARED_OBJECTS: dict[str, Sequence[Permission]] = {OPERATOR: SEES_OBJECTS, ADMIN: DELETES_OBJECTS}
-"""What clients share may be personal: not for everyone with a role."""
 
-SEES_RECORDINGS = (("ingest", "recording", "view_recording"),)
-DELETES_RECORDINGS = tuple(("ingest", "recording", f"{act}_recording") for act in ("view", "change", "delete"))
-RECORDINGS: dict[str, Sequence[Permission]] = {
-    VIEWER: SEES_RECORDINGS,
-    OPERATOR: DELETES_RECORDINGS,
-    KEY_MANAGER: SEES_RECORDINGS,
-    ANALYST: SEES_RECORDINGS,
-    ADMIN: DELETES_RECORDINGS,
-}
+def user_abilities(user: AbstractBaseUser | AnonymousUser) -> frozenset[Ability]:
+    """What a user may do: the union of the user's roles. One query."""
+    if not isinstance(user, User) or not user.is_active:
+        return NONE
+    if user.is_superuser:
+        return frozenset(Ability)
+    names = user.groups.filter(name__in=ROLES).values_list("name", flat=True)
+    return NONE.union(*(ABILITIES[name] for name in names))
 
-CHANGES_GROUPS = tuple(("auth", "group", f"{act}_group") for act in ("add", "change", "delete"))
-FORMERLY: dict[str, Sequence[Permission]] = {ADMIN: CHANGES_GROUPS}
-"""What was granted once: a role is a group, and whoever could change one would say himself what he may."""
 
 NAMES = {"kick_session": "Can end a live session"}
 
 
 def grant(apps: Any, permissions: Mapping[str, Sequence[Permission]]) -> None:
-    """Gives each role its permissions; makes what is missing, takes nothing away. `apps`: a migration's registry."""
+    """Gives each role its permissions; makes what is missing, takes nothing away. `apps`: a migration's registry.
+
+    The rows of the permissions are made as well, since Django makes them only after all migrations have run.
+    """
     group_model = apps.get_model("auth", "Group")
     permission_model = apps.get_model("auth", "Permission")
     type_model = apps.get_model("contenttypes", "ContentType")
@@ -95,16 +139,6 @@ def grant(apps: Any, permissions: Mapping[str, Sequence[Permission]]) -> None:
                 defaults={"name": NAMES.get(codename, f"Can {verb} {_verbose(apps, app, model) or noun}")},
             )
             group.permissions.add(permission)
-
-
-def withdraw(apps: Any, permissions: Mapping[str, Sequence[Permission]]) -> None:
-    """Takes from roles what `grant` once gave them."""
-    permission_model = apps.get_model("auth", "Permission")
-    for role, unwanted in permissions.items():
-        for group in apps.get_model("auth", "Group").objects.filter(name=role):
-            for app, model, codename in unwanted:
-                one = {"content_type__app_label": app, "content_type__model": model, "codename": codename}
-                group.permissions.remove(*permission_model.objects.filter(**one))
 
 
 def _verbose(apps: Any, app: str, model: str) -> str:

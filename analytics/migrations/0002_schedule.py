@@ -1,27 +1,46 @@
-"""The hourly run, five minutes past each hour (UTC); it is edited in the admin under Periodic tasks."""
+"""The hourly run, the lake's maintenance, and what a queue or a worker has lost of runs and reports."""
 
 from django.db import migrations
 
-NAME = "Analytics: hour and day rollups"
+from ingest.periodic_tasks import schedule
 
 
-def create(apps, schema_editor):
-    crontab, _ = apps.get_model("django_celery_beat", "CrontabSchedule").objects.get_or_create(
-        minute="5", hour="*", day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
+def schedule_tasks(apps, schema_editor):
+    schedule(
+        apps,
+        name="Analytics: hour and day rollups",
+        task="analytics.tasks.scheduled_run",
+        when=("*", "5"),
+        queue="analytics",
+        does="Computes the hours and days of the lake that are new or changed.",
     )
-    apps.get_model("django_celery_beat", "PeriodicTask").objects.get_or_create(
-        name=NAME,
-        defaults={
-            "task": "analytics.tasks.scheduled_run",
-            "crontab": crontab,
-            "queue": "analytics",
-            "description": "Computes the hours and days of the lake that are new or changed.",
-        },
+    schedule(
+        apps,
+        name="Analytics: runs that were asked for and not taken",
+        task="analytics.tasks.take_up",
+        when=60,
+        queue="default",
+        expires_s=60,
+        does="Sends runs again that no worker took within a minute, or that could not be queued.",
     )
-
-
-def remove(apps, schema_editor):
-    apps.get_model("django_celery_beat", "PeriodicTask").objects.filter(name=NAME).delete()
+    schedule(
+        apps,
+        name="Analytics: compaction and retention of the lake",
+        task="analytics.tasks.keep_lake",
+        when=("*", "35"),
+        queue="analytics",
+        expires_s=3600,
+        does="Makes one file of many in closed hours; removes samples, minutes, hours and days by RTMPWEB_KEEP_*.",
+    )
+    schedule(
+        apps,
+        name="Reports: what is due and not made, or not sent",
+        task="analytics.reports.tasks.due_reports",
+        when=300,
+        queue="default",
+        expires_s=300,
+        does="Makes reports that are due by their plans, and sends those that wait.",
+    )
 
 
 class Migration(migrations.Migration):
@@ -30,4 +49,4 @@ class Migration(migrations.Migration):
         ("django_celery_beat", "0019_alter_periodictasks_options"),
     ]
 
-    operations = [migrations.RunPython(create, remove)]
+    operations = [migrations.RunPython(schedule_tasks, migrations.RunPython.noop)]

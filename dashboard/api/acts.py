@@ -14,9 +14,9 @@ from dashboard.api.schemas import EventOut, Problem
 from dashboard.models import Mute
 from dashboard.notes import ActProblem
 from dashboard.operating import NOTE_LENGTH
-from dashboard.permissions import Ability
 from dashboard.streams import stream_row
 from ingest.models import StatusEvent
+from ingest.roles import Ability
 
 router = Router(tags=["streams"])
 

@@ -10,7 +10,7 @@ from dashboard.alerting import showing
 from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, Text, When, cut
 from dashboard.history import narrow
-from dashboard.permissions import Ability
+from ingest.roles import Ability
 
 router = Router(tags=["alerts"])
 

@@ -8,8 +8,8 @@ from dashboard.actors import actor_of
 from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, cut
 from dashboard.api.schemas import DeletionOut, EnabledIn, HowToDelete, Problem
-from dashboard.permissions import Ability
 from ingest.models import Application
+from ingest.roles import Ability
 from ingest.services import acts, removal
 
 router = Router(tags=["applications"])

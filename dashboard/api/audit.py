@@ -9,7 +9,7 @@ from ninja import Field, Query, Router, Schema
 from dashboard import auditlog
 from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, Text, When, cut
-from dashboard.permissions import Ability
+from ingest.roles import Ability
 
 router = Router(tags=["audit"])
 

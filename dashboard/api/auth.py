@@ -13,7 +13,7 @@ from ninja.security.base import AuthBase
 
 from dashboard import tokens
 from dashboard.actors import Caller
-from dashboard.permissions import Ability, role_abilities, user_abilities
+from ingest.roles import Ability, role_abilities, user_abilities
 
 
 def caller_of(request: HttpRequest) -> Caller:

@@ -16,8 +16,8 @@ from ninja.openapi.docs import DocsBase
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
-from dashboard.permissions import ROLES, Ability
 from dashboard.views.access import bearer_abilities, require_ability
+from ingest.roles import ABILITIES, Ability
 
 View = Callable[..., HttpResponse]
 Json = dict[str, Any]
@@ -38,7 +38,7 @@ class Described(OpenAPISchema):
         details: Json = super().operation_details(operation)
         ability = ability_of(operation)
         details["x-ability"] = ability.value
-        details["x-roles"] = [role for role, abilities in ROLES.items() if ability in abilities]
+        details["x-roles"] = [role for role, abilities in ABILITIES.items() if ability in abilities]
         needs = f"Needs the ability `{ability.value}`: {', '.join(details['x-roles'])}."
         details["description"] = "\n\n".join(filter(None, (details.get("description"), needs)))
         details["responses"] = {

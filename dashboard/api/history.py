@@ -12,11 +12,11 @@ from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, Text, When, cut
 from dashboard.api.schemas import AttemptOut, Problem, SessionOut
 from dashboard.history import narrow
-from dashboard.permissions import Ability
 from dashboard.sessions import search
 from dashboard.sessions.search import matching
 from ingest.contracts import EndReason
 from ingest.models import Session
+from ingest.roles import Ability
 
 router = Router(tags=["history"])
 

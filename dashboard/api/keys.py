@@ -15,8 +15,8 @@ from dashboard.actors import actor_of
 from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, Text, When, cut
 from dashboard.api.schemas import Problem
-from dashboard.permissions import Ability
 from ingest.models import Application, StreamKey
+from ingest.roles import Ability
 from ingest.services import acts, keyacts, keys, paste
 from ingest.services.keys import NewKey
 from ingest.validators import validate_stream_name

@@ -14,8 +14,8 @@ from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging
 from dashboard.api.schemas import Problem
 from dashboard.nodes import NodeNow, State
-from dashboard.permissions import Ability
 from ingest.models import Node
+from ingest.roles import Ability
 from ingest.services import acts
 from ingest.services.nodes import NodeError
 

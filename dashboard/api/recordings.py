@@ -13,9 +13,9 @@ from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, Text, When, cut
 from dashboard.api.schemas import Problem, TokenIn, TokenOut
 from dashboard.history import narrow
-from dashboard.permissions import Ability
 from ingest import clean
 from ingest.models import Application, Recording
+from ingest.roles import Ability
 from ingest.services import acts, playlinks
 from ingest.services.recordings import RecordingProblem
 

@@ -17,8 +17,8 @@ from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Text, Times, When, cut
 from dashboard.api.schemas import Problem
 from dashboard.history import narrow
-from dashboard.permissions import Ability
 from dashboard.reporting import acts
+from ingest.roles import Ability
 
 router = Router(tags=["history"])
 

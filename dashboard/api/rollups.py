@@ -16,7 +16,7 @@ from dashboard.analytics.periods import LONGEST, STEPS
 from dashboard.api.auth import allow
 from dashboard.api.lists import LIMIT, ListOf, Paging, Text, Times, When, cut
 from dashboard.api.schemas import Problem
-from dashboard.permissions import Ability
+from ingest.roles import Ability
 
 router = Router(tags=["history"])
 

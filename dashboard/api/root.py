@@ -22,9 +22,9 @@ from dashboard.api import (
 )
 from dashboard.api.auth import allow
 from dashboard.api.docs import Api, Page, gate
-from dashboard.permissions import Ability
 from dashboard.unavailable import failed
 from ingest.redis_errors import redis_errors
+from ingest.roles import Ability
 
 DESCRIPTION = (
     "Send `Authorization: Bearer TOKEN`, made by `manage.py apitoken create NAME --role ROLE`, or use the dashboard's "

@@ -9,9 +9,9 @@ from ninja import Field, Query, Router, Schema
 
 from dashboard.api.auth import allow
 from dashboard.api.schemas import Problem
-from dashboard.permissions import Ability
 from dashboard.streams import stream_row
 from ingest.contracts import Health
+from ingest.roles import Ability
 
 router = Router(tags=["streams"])
 

@@ -13,10 +13,10 @@ from dashboard.api.auth import allow
 from dashboard.api.lists import ListOf, Paging, cut
 from dashboard.api.samples import SamplesOut
 from dashboard.api.schemas import EventOut, Problem
-from dashboard.permissions import Ability
 from dashboard.sessions import export, measured
 from dashboard.sessions.search import sessions
 from ingest.models import Session, StatusEvent
+from ingest.roles import Ability
 
 router = Router(tags=["history"])
 

@@ -22,10 +22,10 @@ from dashboard.api.schemas import (
 )
 from dashboard.history import narrow
 from dashboard.kicking import Kick, kick_publisher
-from dashboard.permissions import Ability
 from dashboard.streams import Now, stream_row
 from ingest.contracts import Health, StreamState
 from ingest.models import Application, Stream
+from ingest.roles import Ability
 from ingest.services import acts, playlinks, removal
 
 router = Router(tags=["streams"])

@@ -6,9 +6,9 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
 from dashboard.api.auth import allow
-from dashboard.permissions import Ability
 from dashboard.system.parts import WORDS, State
 from dashboard.system.watch import get_watch
+from ingest.roles import Ability
 
 router = Router(tags=["system"])
 

@@ -31,9 +31,9 @@ from django.contrib.auth import get_user
 from django.db import DatabaseError
 
 from dashboard.consumers.database import reading
-from dashboard.permissions import Ability, user_abilities
 from dashboard.system.asgi import TRY_LATER
 from ingest.redis_errors import redis_errors
+from ingest.roles import Ability, user_abilities
 
 logger = logging.getLogger(__name__)
 

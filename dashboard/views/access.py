@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 
 from dashboard import tokens
-from dashboard.permissions import NONE, Ability, role_abilities, user_abilities
+from ingest.roles import NONE, Ability, role_abilities, user_abilities
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 

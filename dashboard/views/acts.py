@@ -9,9 +9,9 @@ from dashboard import muting, notes
 from dashboard.actors import actor_of
 from dashboard.kicking import Kick, kick_publisher
 from dashboard.notes import ActProblem
-from dashboard.permissions import Ability
 from dashboard.streams import stream_row
 from dashboard.views.access import require_ability
+from ingest.roles import Ability
 
 KICK_WORDS = {
     Kick.ASKED: "The publisher of {path} is being disconnected.",

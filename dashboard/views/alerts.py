@@ -13,9 +13,9 @@ from dashboard.actors import actor_of
 from dashboard.alerting import managing, showing
 from dashboard.alerting.forms import RuleForm
 from dashboard.alerting.models import AlertRule
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
 from ingest import mailing
+from ingest.roles import Ability
 
 PAGE_SIZE = 50
 

@@ -27,8 +27,8 @@ from dashboard.analytics.happenings import Happening, happenings
 from dashboard.analytics.periods import GRAIN_WORDS, RANGE_WORDS, Completeness, Period
 from dashboard.analytics.stream import History, asked, paths
 from dashboard.analytics.tiles import tiles
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
+from ingest.roles import Ability
 from ingest.services import audit
 
 UNTAKEN_AFTER = timedelta(seconds=15)

@@ -11,9 +11,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.actors import actor_of
 from dashboard.attempts import WITHIN, Choice, banned_until
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
 from ingest.models import Application, Attempt
+from ingest.roles import Ability
 from ingest.services import acts
 
 PAGE_SIZE = 50

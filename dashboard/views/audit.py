@@ -9,8 +9,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboard import auditlog, exports, zones
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
+from ingest.roles import Ability
 
 PAGE_SIZE = 50
 

@@ -12,8 +12,8 @@ from dashboard.analytics import files
 from dashboard.analytics.columns import COMPARED
 from dashboard.analytics.comparing import DIMENSIONS, MOST, MOST_CHOSEN, Comparison
 from dashboard.analytics.periods import RANGE_WORDS, Completeness
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
+from ingest.roles import Ability
 
 
 @require_safe

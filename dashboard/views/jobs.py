@@ -17,11 +17,11 @@ from dashboard.actors import actor_of
 from dashboard.history import narrow
 from dashboard.jobs import strip, where
 from dashboard.jobs.forms import RangeForm
-from dashboard.permissions import Ability
 from dashboard.system.parts import State as PartState
 from dashboard.system.watch import get_watch
 from dashboard.views.access import require_ability
 from ingest import sharedclock
+from ingest.roles import Ability
 from ingest.services import audit
 
 PAGE_SIZE = 25

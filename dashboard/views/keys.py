@@ -23,10 +23,10 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard import history, keylist, tryout
 from dashboard.actors import actor_of
 from dashboard.keyforms import GRACE_WORDS, ChangeForm, CreateForm, RotateForm
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
 from ingest import acting, trials
 from ingest.models import Attempt, Stream, StreamKey
+from ingest.roles import Ability
 from ingest.services import acts, keyacts, paste
 from ingest.services.keys import NewKey
 

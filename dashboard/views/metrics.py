@@ -7,8 +7,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.metrics import Exposition
-from dashboard.permissions import Ability
 from dashboard.views.access import bearer_abilities, request_abilities
+from ingest.roles import Ability
 
 
 @cache

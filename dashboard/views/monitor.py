@@ -7,9 +7,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
 from ingest.models import Application
+from ingest.roles import Ability
 from ingest.services import paste
 
 DROPPED = f"kind=publish&open=false&test=false&ended_within={15 * 60}"

@@ -11,10 +11,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import nodes as service
 from dashboard.actors import actor_of
-from dashboard.permissions import Ability
 from dashboard.streams import Now
 from dashboard.views.access import require_ability
 from ingest.models import Node, Session
+from ingest.roles import Ability
 from ingest.services import acts
 from ingest.services.nodes import NodeError
 

@@ -6,9 +6,9 @@ from csp.constants import SELF
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_POST
 
-from dashboard.permissions import Ability
 from dashboard.streams import stream_row
 from dashboard.views.access import require_ability
+from ingest.roles import Ability
 from ingest.services import paste, playlinks
 
 OFF = "No preview: the media listener, which sends it, is off here. Set RTMPWEB_MEDIA."

@@ -3,9 +3,9 @@
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
 from ingest.livestore import CompactSample, get_livestore
+from ingest.roles import Ability
 
 SPAN_S = 65
 """The sparkline's 60 s, and what its first mean of 5 s needs."""

@@ -14,11 +14,11 @@ from dashboard import recordings as service
 from dashboard import zones
 from dashboard.actors import actor_of
 from dashboard.history import narrow
-from dashboard.permissions import Ability
 from dashboard.recordings import NOTE_LENGTH
 from dashboard.views.access import require_ability
 from ingest import clean
 from ingest.models import Application, Recording
+from ingest.roles import Ability
 from ingest.services import acts
 from ingest.services.recordings import RecordingProblem
 

@@ -19,11 +19,11 @@ from analytics.reports.document import MOST_ROWS, Document
 from dashboard.actors import actor_of
 from dashboard.analytics.periods import BY_HOUR_UP_TO
 from dashboard.history import narrow
-from dashboard.permissions import Ability
 from dashboard.reporting import acts, archive, plots
 from dashboard.reporting.forms import MailForm, MakeForm, known_scopes
 from dashboard.views.access import require_ability
 from ingest import mailing
+from ingest.roles import Ability
 
 PAGE_SIZE = 50
 

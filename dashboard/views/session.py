@@ -15,7 +15,6 @@ from dashboard import exports
 from dashboard.actors import actor_of
 from dashboard.notes import ActProblem
 from dashboard.operating import NOTE_LENGTH
-from dashboard.permissions import Ability
 from dashboard.sessions import acts, export, measured, timeline
 from dashboard.sessions.questions import Questions
 from dashboard.sessions.rows import SessionRow
@@ -23,6 +22,7 @@ from dashboard.sessions.search import sessions
 from dashboard.streams import Now
 from dashboard.views.access import require_ability
 from ingest.models import Session
+from ingest.roles import Ability
 
 PLAYERS_SHOWN = 20
 POINTS = 600

@@ -9,7 +9,6 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboard import exports
-from dashboard.permissions import Ability
 from dashboard.sessions.compare import Pair
 from dashboard.sessions.export import FIELDS, MOST_ROWS, session_values
 from dashboard.sessions.rows import SessionRow
@@ -18,6 +17,7 @@ from dashboard.streams import Now
 from dashboard.templatetags.ui import END_WORDS
 from dashboard.views.access import require_ability
 from ingest.models import Node, Session
+from ingest.roles import Ability
 
 
 @require_safe

@@ -13,7 +13,6 @@ from dashboard import zones
 from dashboard.history import open_publisher
 from dashboard.limits import NAMES, limits_of
 from dashboard.operating import NOTE_LENGTH
-from dashboard.permissions import Ability
 from dashboard.sessions import measured
 from dashboard.sessions.lastminute import look
 from dashboard.snapshots import stream_picture, stream_told
@@ -22,6 +21,7 @@ from dashboard.views.access import require_ability
 from dashboard.views.preview import allow_preview
 from ingest.livestore import get_livestore
 from ingest.models import Attempt, Session, Stream, StreamKey
+from ingest.roles import Ability
 from ingest.services import keys, paste
 
 SESSIONS_SHOWN = 10

@@ -5,9 +5,9 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.permissions import Ability
 from dashboard.system.watch import get_watch
 from dashboard.views.access import require_ability
+from ingest.roles import Ability
 
 
 @require_safe

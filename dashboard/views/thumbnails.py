@@ -4,9 +4,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
 from ingest.livestore import get_livestore
+from ingest.roles import Ability
 
 MAX_AGE_S = 900
 

@@ -19,9 +19,9 @@ from dashboard.alerting import managing, showing
 from dashboard.alerting.forms import WebhookForm
 from dashboard.alerting.models import Delivery, Webhook
 from dashboard.history import narrow
-from dashboard.permissions import Ability
 from dashboard.views.access import require_ability
 from dashboard.views.alerts import PAGE_SIZE, done
+from ingest.roles import Ability
 
 LOOKUPS = {"webhook": "webhook__name", "state": "state", "kind": "kind"}
 

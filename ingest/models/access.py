@@ -57,7 +57,6 @@ class Application(models.Model):
         choices=RecordPolicy,
         default=RecordPolicy.REQUESTED,
         db_default=RecordPolicy.REQUESTED,
-        db_column="record_policy",
     )
     play_recordings = models.CharField(
         "who may play recordings",
@@ -67,8 +66,6 @@ class Application(models.Model):
         db_default=PlayRecordings.SIGNED,
         help_text="Their names can be guessed. Where playing takes a token, recordings take one too.",
     )
-    recorded_before = models.BooleanField(default=False, db_default=False, editable=False, db_column="record")
-    """What processes of versions before the policy write; nothing reads it."""
     encoder_login = models.BooleanField(
         "ask encoders for a user and password",
         default=False,

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.test import Client
 
-from dashboard.permissions import ROLES
+from ingest.roles import ABILITIES
 from tests.dashboard.conftest import api_token, client_of, make_user
 from tests.dashboard.test_api import METRICS, SESSION, STREAM
 
@@ -43,7 +43,9 @@ def test_the_description_says_of_each_operation_who_may_use_it(viewer: Client) -
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             about = f"{method} {path}"
-            assert set(operation["x-roles"]) == {role for role in ROLES if operation["x-ability"] in ROLES[role]}, about
+            assert set(operation["x-roles"]) == {
+                role for role in ABILITIES if operation["x-ability"] in ABILITIES[role]
+            }, about
             assert f"`{operation['x-ability']}`" in operation["description"], about
             assert not operation["description"].startswith("Needs the ability"), f"{about} has no docstring"
             assert {"401", "403", "503"} <= operation["responses"].keys(), about

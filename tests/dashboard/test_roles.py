@@ -19,7 +19,8 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver, resolve
 
 from analytics.reports import apart
-from dashboard import permissions, routing, tokens
+from dashboard import routing, tokens
+from ingest import roles
 from tests.dashboard.conftest import client_of, make_user
 from tests.dashboard.house import furnish
 from tests.dashboard.sockets import socket
@@ -186,7 +187,7 @@ TABLE = {
     "GET /api/v1/deliveries": "view",
     "GET /api/v1/system": "view",
 }
-"""{method and path: an ability of dashboard/permissions.py, "log in" or "nothing"}."""
+"""{method and path: an ability of ingest/roles.py, "log in" or "nothing"}."""
 
 SOCKETS = {
     "/ws/live/": "view",
@@ -370,9 +371,7 @@ def test_nobody_sees_the_admin_without_the_staff_mark(db: None) -> None:
 
 
 def test_the_roles_and_abilities_are_those_of_the_table() -> None:
-    theirs = {
-        ability.value: {r for r, may in permissions.ROLES.items() if ability in may} for ability in permissions.Ability
-    }
+    theirs = {ability.value: {r for r, may in roles.ABILITIES.items() if ability in may} for ability in roles.Ability}
     mine = {ability: set(who) - {"superuser"} for ability, who in MAY.items() if ability not in ("log in", "nothing")}
     assert theirs == mine
 

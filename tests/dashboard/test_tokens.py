@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from dashboard import tokens
 from dashboard.models import ApiToken
-from dashboard.permissions import ROLES
+from ingest.roles import ROLES
 from tests.dashboard.conftest import client_of, make_user
 
 

@@ -91,16 +91,6 @@ def test_granting_again_changes_nothing() -> None:
     assert set(Group.objects.values_list("name", "permissions__codename")) == before
 
 
-@pytest.mark.both_forms
-@pytest.mark.django_db
-def test_what_was_granted_formerly_is_withdrawn() -> None:
-    before = set(Group.objects.values_list("name", "permissions__codename"))
-    roles.grant(apps, roles.FORMERLY)
-    assert (roles.ADMIN, "change_group") in set(Group.objects.values_list("name", "permissions__codename"))
-    roles.withdraw(apps, roles.FORMERLY)
-    assert set(Group.objects.values_list("name", "permissions__codename")) == before
-
-
 # --- Streams ---
 
 

@@ -14,7 +14,7 @@ from tests import commands
 from tests.server_process import ROOT, Installation
 
 LATEST = max(path.stem for path in (ROOT / "ingest" / "migrations").glob("0*.py"))
-FORMER = "0020_callback"
+FORMER = "0001_initial"
 BACK = ("migrate", "--fake", "ingest", FORMER)
 FORTH = ("migrate", "--fake", "ingest")
 """Quick ways to have something to migrate: nothing of the tables changes."""

@@ -52,5 +52,14 @@ def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(setting
 
 
 @pytest.mark.django_db
+def test_a_database_from_before_the_first_release_is_refused_in_a_sentence() -> None:
+    MigrationRecorder(connection).record_applied("ingest", "0002_roles")
+    said = migrated.difference()
+    assert said.startswith("The database was made before version 0.1.0, and can't be upgraded: ")
+    with pytest.raises(CommandError, match=r"before version 0\.1\.0"):
+        call_command("migrate", verbosity=0)
+
+
+@pytest.mark.django_db
 def test_a_migrated_database_lacks_nothing() -> None:
     assert migrated.difference() == ""

@@ -11,8 +11,8 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 from dashboard import tokens
 from dashboard.models import ApiToken
-from dashboard.permissions import ROLES
 from ingest.management.arguments import put_json
+from ingest.roles import ROLES
 from ingest.services import audit, installation
 
 
