@@ -1,7 +1,8 @@
 """When a crontab's time comes, by the clock of its time zone and through its changes to and from summer time."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import timezone as fixed_zone
 from itertools import product
 from typing import Protocol
 
@@ -31,7 +32,7 @@ def following(crontab: Crontab, after: datetime) -> datetime | None:
       `after`: where they change by half an hour, two times are once only half an hour apart.
     """
     if len(crontab.hour) == 24:
-        soon = _first(crontab, after, timezone(after.astimezone(crontab.tz).utcoffset() or timedelta()))
+        soon = _first(crontab, after, fixed_zone(after.astimezone(crontab.tz).utcoffset() or timedelta()))
         if soon is not None and soon - after <= HOUR:
             return soon
     return _first(crontab, after, crontab.tz)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analytics import players
 from analytics.figures import H_MS, NO_QUANTILES, Figures
 from analytics.metrics import GOP_BINS
 from analytics.models import Rollup
+from analytics.players import distinct as distinct_players
 from analytics.reports import document, peaks
 from analytics.reports.periods import Period
 from analytics.reports.scopes import Scope
@@ -45,7 +45,7 @@ def gather(period: Period, scope: Scope, lake: Path) -> Gathered:
     together = streams.get(scope.text, Figures()) if scope.name else peaks.across_apps(_summed(whole), whole, lake)
     if not scope.app:
         together = replace(together, **_attempts(scope.nodes(period)))
-    unique = players.distinct(whole, period.first_hour, period.end_hour)
+    unique = distinct_players(whole, period.first_hour, period.end_hour)
     together = replace(together, unique_players=unique)
     lacking = dict.fromkeys(filter(None, (each.lacking, whole.lacking)))
     return Gathered(period, scope, together, streams, [*lacking])

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from analytics import players
 from analytics.figures import Figures
 from analytics.models import METRIC_VERSION, ReportPlan, Rollup
+from analytics.players import WORDS as DISTINCT_PLAYERS_WORDS
 from analytics.reports import figures, findings, lede, periods, refusals, series, tiles
 from analytics.reports.document import Completeness, Document, StreamRow, Worst
 from analytics.reports.figures import Gathered
@@ -27,7 +27,7 @@ TITLES: dict[str, str] = {
 FOOTNOTE = (
     "Health is 100 for good, 50 for warning and 0 for bad, weighed by time. Uptime is of the sessions' time and the "
     "gaps that they came back from. Missing frames are estimates from timestamps. Percentiles are of all seconds, "
-    f"within 1 % of their values. Distinct players are told apart by address: {players.WORDS}."
+    f"within 1 % of their values. Distinct players are told apart by address: {DISTINCT_PLAYERS_WORDS}."
 )
 MOST_CHARTS = 3
 MOST_BEST = 3

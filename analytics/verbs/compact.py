@@ -12,7 +12,7 @@ HELP = "make one file of each node's many in the hours that are closed and compu
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """None."""
+    """It has none."""
 
 
 def perform(options: dict[str, Any], say: Say) -> None:

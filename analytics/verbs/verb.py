@@ -1,21 +1,18 @@
-"""What a module of this package has to have: it is one verb of `manage.py analytics`."""
+"""A verb of `manage.py analytics`."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 Say = Callable[[str], object]
 """Prints a line."""
 
 
-class Verb(Protocol):
-    """A module has these as functions and a constant."""
+class Verb(NamedTuple):
+    """One row of VERBS."""
 
-    HELP: str
+    help: str
     """One line, for --help."""
-
-    def add_arguments(self, parser: ArgumentParser) -> None: ...
-
-    def perform(self, options: dict[str, Any], say: Say) -> None:
-        """Raises CommandError, which ends the command with its text and exit code 1. Spark and numpy: imported here."""
-        ...
+    add_arguments: Callable[[ArgumentParser], None]
+    perform: Callable[[dict[str, Any], Say], None]
+    """Raises CommandError, which ends the command with its text and exit code 1. Spark and numpy: imported here."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from analytics import players
 from analytics.figures import Figures
 from analytics.metrics import UNITS
+from analytics.players import ERROR as DISTINCT_PLAYERS_ERROR
 from dashboard.templatetags.figures import NONE, figure
 
 
@@ -76,7 +76,7 @@ FURTHER = (
     Column("keyframe_interval_max", "Longest keyframe interval", 1),
     SUCCESS,
     Column("plays", "Plays begun"),
-    Column("unique_players", "Distinct players", note=f"by address, with {players.ERROR}"),
+    Column("unique_players", "Distinct players", note=f"by address, with {DISTINCT_PLAYERS_ERROR}"),
     *(AVERAGE, PLAYER_H, DELIVERED),
     Column("dropped_frames", "Frames dropped for slow players"),
 )

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef
 
-from analytics import players
 from analytics.figures import Figures
 from analytics.models import Dimension, Grain, Rollup
+from analytics.players import distinct as distinct_players
 from analytics.rollups import MOST_HOURS, WORDS, Rollups, hours_in_lake
 from dashboard.analytics.periods import STEPS, Period
 from dashboard.analytics.strips import Strip, health_strip, uptime_strip
@@ -104,7 +104,7 @@ class History:
         return self._figures(self._before, self.period.before)
 
     def _figures(self, rows: Rollups, period: Period) -> Figures:
-        return replace(rows.figures(), unique_players=players.distinct(rows, period.since, period.until))
+        return replace(rows.figures(), unique_players=distinct_players(rows, period.since, period.until))
 
     @cached_property
     def _slots(self) -> list[dict[str, Any] | None]:

@@ -7,9 +7,11 @@ from django.http import HttpRequest
 from ninja import Field, ModelSchema, Query, Router, Schema, Status
 from pydantic import AfterValidator, create_model
 
-from analytics import incomplete, metrics, players
+from analytics import incomplete, metrics
 from analytics.figures import DERIVED, Figures
 from analytics.models import FIGURES, IDENTITY, Dimension, Grain, Partition, Rollup
+from analytics.players import WORDS as DISTINCT_PLAYERS_WORDS
+from analytics.players import distinct as distinct_players
 from analytics.rollups import MOST_HOURS, WORDS, Rollups, hours_in_lake
 from dashboard.analytics.comparing import key_labels
 from dashboard.analytics.periods import LONGEST, STEPS
@@ -81,7 +83,8 @@ class IncompleteHour(ModelSchema):
 class RollupsOut(ListOf[RollupOut]):
     unique_players: int | None = Field(
         description="In all of the time, where `value` or `stream` names one stream, application or node, and the time "
-        f"has `from` and `to`, at most {LONGEST[Grain.DAY].days} days apart; else null. {players.WORDS.capitalize()}."
+        f"has `from` and `to`, at most {LONGEST[Grain.DAY].days} days apart; else null. "
+        f"{DISTINCT_PLAYERS_WORDS.capitalize()}."
     )
     incomplete: ListOf[IncompleteHour] = Field(
         description=f"Hours of this time that lack something, maybe a whole row: the latest {LIMIT}. docs/analytics.md "
@@ -136,7 +139,7 @@ def _unique_players(rows: Rollups, since: datetime | None, until: datetime | Non
     is_one = of.values or (of.dimension == Dimension.STREAM and of.name)
     if not is_one or not since or not until or until - since > LONGEST[Grain.DAY]:
         return None
-    return players.distinct(rows, since, until)
+    return distinct_players(rows, since, until)
 
 
 def _item(row: Rollup, labels: dict[str, str]) -> dict[str, Any]:

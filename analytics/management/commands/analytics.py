@@ -16,7 +16,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
         for name, verb in VERBS.items():
-            verb.add_arguments(verbs.add_parser(name, help=verb.HELP))
+            verb.add_arguments(verbs.add_parser(name, help=verb.help))
 
     def handle(self, *args: Any, **options: Any) -> None:
         VERBS[options["verb"]].perform(options, self.stdout.write)
