@@ -10,7 +10,8 @@ from dashboard.api.lists import ListOf, Paging, cut
 from dashboard.api.schemas import DeletionOut, EnabledIn, HowToDelete, Problem
 from ingest.models import Application
 from ingest.roles import Ability
-from ingest.services import acts, removal
+from ingest.services import acts as service_actions
+from ingest.services import removal
 
 router = Router(tags=["applications"])
 
@@ -53,7 +54,7 @@ def application(request: HttpRequest, app: str) -> Application:
 def change(request: HttpRequest, app: str, wish: EnabledIn) -> Application:
     """Disable or enable it. Who publishes or plays in one that is disabled is ended within two seconds."""
     row = get_object_or_404(Application, name=app)
-    acts.enable(actor_of(request), row, wish.enabled)
+    service_actions.enable(actor_of(request), row, wish.enabled)
     return row
 
 

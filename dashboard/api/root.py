@@ -4,24 +4,22 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 
 from dashboard import converters  # noqa: F401 - registers `stream`.
-from dashboard.api import (
-    acts,
-    alerts,
-    applications,
-    audit,
-    history,
-    keys,
-    nodes,
-    recordings,
-    reports,
-    rollups,
-    samples,
-    sessions,
-    streams,
-    system,
-)
+from dashboard.api.acts import router as acts_router
+from dashboard.api.alerts import router as alerts_router
+from dashboard.api.applications import router as applications_router
+from dashboard.api.audit import router as audit_router
 from dashboard.api.auth import allow
 from dashboard.api.docs import Api, Page, gate
+from dashboard.api.history import router as history_router
+from dashboard.api.keys import router as keys_router
+from dashboard.api.nodes import router as nodes_router
+from dashboard.api.recordings import router as recordings_router
+from dashboard.api.reports import router as reports_router
+from dashboard.api.rollups import router as rollups_router
+from dashboard.api.samples import router as samples_router
+from dashboard.api.sessions import router as sessions_router
+from dashboard.api.streams import router as streams_router
+from dashboard.api.system import router as system_router
 from dashboard.unavailable import failed
 from ingest.redis_errors import redis_errors
 from ingest.roles import Ability
@@ -42,20 +40,20 @@ api = Api(
     docs_decorator=gate,
     auth=allow(Ability.VIEW),  # For an operation that names no ability of its own: none is open by oversight.
 )
-api.add_router("", streams.router)
-api.add_router("", acts.router)
-api.add_router("", samples.router)
-api.add_router("", history.router)
-api.add_router("", sessions.router)
-api.add_router("", recordings.router)
-api.add_router("", rollups.router)
-api.add_router("", reports.router)
-api.add_router("", nodes.router)
-api.add_router("", applications.router)
-api.add_router("", keys.router)
-api.add_router("", audit.router)
-api.add_router("", alerts.router)
-api.add_router("", system.router)
+api.add_router("", streams_router)
+api.add_router("", acts_router)
+api.add_router("", samples_router)
+api.add_router("", history_router)
+api.add_router("", sessions_router)
+api.add_router("", recordings_router)
+api.add_router("", rollups_router)
+api.add_router("", reports_router)
+api.add_router("", nodes_router)
+api.add_router("", applications_router)
+api.add_router("", keys_router)
+api.add_router("", audit_router)
+api.add_router("", alerts_router)
+api.add_router("", system_router)
 
 
 @api.exception_handler(OperationalError)

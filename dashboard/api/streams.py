@@ -26,7 +26,8 @@ from dashboard.streams import Now, stream_row
 from ingest.contracts import Health, StreamState
 from ingest.models import Application, Stream
 from ingest.roles import Ability
-from ingest.services import acts, playlinks, removal
+from ingest.services import acts as service_actions
+from ingest.services import playlinks, removal
 
 router = Router(tags=["streams"])
 
@@ -88,7 +89,7 @@ def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
 def change(request: HttpRequest, app: str, name: str, wish: EnabledIn) -> StreamOut:
     """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
     row = stream_row(app, name)
-    acts.enable(actor_of(request), row, wish.enabled)
+    service_actions.enable(actor_of(request), row, wish.enabled)
     return _told(row)
 
 
@@ -152,4 +153,4 @@ def play_token(
     if row.application.play_policy == Application.PlayPolicy.NONE:
         return Status(409, Problem(detail="The application's streams can't be played."))
     lifetime = timedelta(hours=wish.hours if wish else playlinks.USUAL_HOURS)
-    return Status(201, TokenOut.of(acts.play_link(actor_of(request), stream=row, lifetime=lifetime)))
+    return Status(201, TokenOut.of(service_actions.play_link(actor_of(request), stream=row, lifetime=lifetime)))

@@ -108,12 +108,12 @@ def test_copies_are_left_out_whatever_the_labels(drawn: list[dict[str, Any]], ch
     assert twice.sort_by(by).equals(once.sort_by(by))
 
 
-def put(lake: Path, name: str, samples: list[Sample], *, without: tuple[str, ...] = ()) -> LakeFile:
-    path = lake / "samples" / name
+def put(root: Path, name: str, samples: list[Sample], *, without: tuple[str, ...] = ()) -> LakeFile:
+    path = root / "samples" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = pa.table(schema.SAMPLES.batch(samples))
     pq.write_table(rows.drop_columns(list(without)), path)
-    return _file(lake, path)
+    return _file(root, path)
 
 
 def _file(lake: Path, path: Path) -> LakeFile:

@@ -24,7 +24,7 @@ CODECS = Path(__file__).parents[1] / "ingest/rtmp/codecs/vectors.json"
 AMPLIFIED_BYTES = 400
 """Of what is little on the wire and much once read."""
 
-AUDIO, VIDEO, COLOUR = b"\x08", b"\x09", b"\x0a"
+AUDIO, VIDEO = b"\x08", b"\x09"
 
 
 def chunks() -> Iterator[bytes]:

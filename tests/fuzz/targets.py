@@ -15,7 +15,6 @@ from ingest.rtmp.codecs import audio_config, video_config
 from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.handshake import ClientHandshake, ServerHandshake
 from ingest.rtmp.media import read_audio, read_video, write_audio, write_video
-from ingest.rtmp.media.colour import read_colour, write_colour
 from ingest.rtmp.media.multichannel import read_multichannel, write_multichannel
 from ingest.rtmp.messages.aggregate import decode_aggregate, encode_aggregate
 from ingest.rtmp.messages.commands import decode_command, encode_command
@@ -196,9 +195,6 @@ def media(data: bytes) -> None:
         assert video is None or video.fps is None or 0 <= video.fps <= MAX_FPS
         if picture and not picture.fault:
             assert read_video(write_video(picture)) == picture
-    elif kind == b"\x0a":
-        colour = read_colour(payload, LIMITS)
-        assert colour is None or read_colour(write_colour(colour)) == colour
     else:
         speakers = read_multichannel(payload)
         assert speakers is None or read_multichannel(write_multichannel(speakers)) == speakers

@@ -47,8 +47,8 @@ def locked(file: Path) -> None:
 
 
 def no_table(file: Path) -> None:
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("DELETE FROM others")
+    with closing(sqlite3.connect(file)) as opened:
+        opened.execute("DELETE FROM others")
 
 
 def as_django_raises_it(error: Exception, kind: type[Error] = OperationalError) -> Error:
@@ -68,8 +68,8 @@ def as_django_raises_it(error: Exception, kind: type[Error] = OperationalError) 
 )
 def test_sqlite(tmp_path: Path, write: Callable[[Path], None], cause: readonly.Cause) -> None:
     file = tmp_path / "some.sqlite3"
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("CREATE TABLE some (bytes blob)")
+    with closing(sqlite3.connect(file)) as opened:
+        opened.execute("CREATE TABLE some (bytes blob)")
     with pytest.raises(sqlite3.OperationalError) as raised:
         write(file)
     assert readonly.cause(as_django_raises_it(raised.value)) is cause

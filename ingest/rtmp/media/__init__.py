@@ -11,7 +11,6 @@
 | `extended.py`     | headers with a FourCC, tracks and extensions (Enhanced RTMP)            |
 | `modex.py`        | extensions of a message, the offset in nanoseconds                      |
 | `multichannel.py` | which channel is for which speaker                                      |
-| `colour.py`       | metadata frames: colour and HDR                                         |
 """
 
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
