@@ -3,7 +3,7 @@
 import { openDialog } from "./dialog.js";
 import { pageData, setText } from "./dom.js";
 import { LinkView, retryWith } from "./link.js";
-import { lookAfter, refreshParts } from "./refresh.js";
+import { throttle, refreshParts } from "./refresh.js";
 import { LiveSocket } from "./socket.js";
 
 // Until the row of what was refused just now is written: mostly, and on a busy server.
@@ -14,7 +14,7 @@ const ANNOUNCE_MS = 4000;
 
 const bootstrap = pageData("bootstrap");
 const link = new LinkView();
-const refreshSoon = lookAfter(() => refreshParts(["attempts", "counted"]), SOON_MS, LATE_MS);
+const refreshSoon = throttle(() => refreshParts(["attempts", "counted"]), SOON_MS, LATE_MS);
 
 /* ---- what is read out: the latest, and how many came with it ---- */
 

@@ -4,7 +4,7 @@ import { icon, element, setAttribute, setText } from "./dom.js";
 import { clock, duration, number, unit } from "./format.js";
 import { health } from "./health.js";
 import { acknowledged, muted, mutedWords } from "./marks.js";
-import { SPAN_S, Spark } from "./spark.js";
+import { SPAN_S, Sparkline } from "./sparkline.js";
 import { mediaWords } from "./words.js";
 
 const MAX_SENTENCES = 2;
@@ -47,7 +47,7 @@ export class Card {
     });
     this.pictureUrl = `${href}thumbnail.webp`;
     this.version = null;
-    this.spark = new Spark(this.node.querySelector(".spark"));
+    this.spark = new Sparkline(this.node.querySelector(".spark"));
     this.points = [];
     this.visible = false;
     this.moved = true;

@@ -3,7 +3,7 @@
 import { element, icon, setText } from "./dom.js";
 import { duration, time } from "./format.js";
 import { when } from "./moment.js";
-import { lookAfter } from "./refresh.js";
+import { throttle } from "./refresh.js";
 import { END_WORDS } from "./words.js";
 
 const WINDOW_S = 15 * 60;
@@ -21,7 +21,7 @@ export class DroppedStrip {
     this.url = url;
     this.sessionUrl = sessionUrl;
     this.items = [];
-    this.refreshSoon = lookAfter(() => this.refresh(), SOON_MS, LATE_MS);
+    this.refreshSoon = throttle(() => this.refresh(), SOON_MS, LATE_MS);
     this.signature = "";
     if (url)
       setInterval(() => {

@@ -8,7 +8,7 @@ import { health } from "./health.js";
 import { LinkView, retryWith } from "./link.js";
 import { refreshParts } from "./refresh.js";
 import { LiveSocket } from "./socket.js";
-import { SPAN_S, Spark } from "./spark.js";
+import { SPAN_S, Sparkline } from "./sparkline.js";
 
 const SILENCE_S = 5; // A node ticks each second.
 const REFRESH_MS = 3000;
@@ -41,7 +41,7 @@ class NodeView {
   constructor(host) {
     this.host = host;
     this.fields = [...host.querySelectorAll("[data-figure]")];
-    this.sparks = [...host.querySelectorAll("[data-spark]")].map((spark) => [spark.dataset.spark, new Spark(spark), []]);
+    this.sparks = [...host.querySelectorAll("[data-spark]")].map((spark) => [spark.dataset.spark, new Sparkline(spark), []]);
     this.issues = host.querySelector("[data-issues]");
     this.shownIssues = "";
     this.at = 0;

@@ -1,7 +1,7 @@
 // What every page does.
 
 import { listen } from "./dialog.js";
-import { listenToKeys } from "./keys.js";
+import { listenToKeys } from "./shortcuts.js";
 import { watchParts } from "./outages.js";
 import { tellZone } from "./zone.js";
 

@@ -1,7 +1,7 @@
 // One stream: is it on air, is it well, what is wrong and what to do, and the last hours of its figures.
 
 import { listenActs } from "./acts.js";
-import { claimRow, compare } from "./claims.js";
+import { compareMetadata, metadataRow } from "./metadata.js";
 import { pageData, setText } from "./dom.js";
 import { Feed } from "./feed.js";
 import { seconds, unit } from "./format.js";
@@ -9,7 +9,7 @@ import { health } from "./health.js";
 import { Issues } from "./issues.js";
 import { LinkView, retryWith } from "./link.js";
 import { Preview } from "./preview.js";
-import { lookAfter, refreshParts } from "./refresh.js";
+import { throttle, refreshParts } from "./refresh.js";
 import { Samples } from "./samples.js";
 import { LiveSocket } from "./socket.js";
 import { StreamCharts } from "./streamcharts.js";
@@ -74,7 +74,7 @@ function apply(message) {
 }
 
 /** The latest sessions and the refused attempts are the server's to render. */
-const refreshSoon = lookAfter(() => refreshParts(RENDERED), SOON_MS, LATE_MS);
+const refreshSoon = throttle(() => refreshParts(RENDERED), SOON_MS, LATE_MS);
 
 const OFFLINE = { state: "offline", health: "none", issues: [], players: 0, session_id: null, since: null };
 
@@ -118,7 +118,7 @@ function paint() {
     paintTiles(section("tiles"), stream, boot.limits);
     section("claims")
       .querySelector("tbody")
-      .replaceChildren(...compare(stream).map(claimRow));
+      .replaceChildren(...compareMetadata(stream).map(metadataRow));
   }
 }
 

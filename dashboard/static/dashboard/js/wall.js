@@ -3,10 +3,10 @@
 import { Card } from "./card.js";
 import { element, pageData, setText } from "./dom.js";
 import { DroppedStrip } from "./dropped.js";
-import { byName, Filters } from "./filters.js";
+import { byName, Filters } from "./wallfilters.js";
 import { count, number } from "./format.js";
 import { health, showBadCount } from "./health.js";
-import { onKey } from "./keys.js";
+import { onKey } from "./shortcuts.js";
 import { Kiosk } from "./kiosk.js";
 import { LinkView, retryWith } from "./link.js";
 import { NodeStrip } from "./nodestrip.js";

@@ -4,7 +4,7 @@
 import { ChartGroup } from "./charts.js";
 import { element, icon, pageData, setText } from "./dom.js";
 import { clock, duration, number } from "./format.js";
-import { CHARTS, CHART_NAMES } from "./measured.js";
+import { CHARTS, CHART_NAMES } from "./sessioncharts.js";
 
 const POINTS = 400;
 const TITLES = {
