@@ -17,6 +17,13 @@ export async function refreshParts(ids) {
   }
 }
 
+/** Elements with data-refresh, by that many seconds. Whoever reads further pages of a list is left alone. */
+export function refreshMarked() {
+  const marked = [...document.querySelectorAll("[data-refresh]")];
+  if (!marked.length || new URLSearchParams(location.search).get("page")) return;
+  setInterval(() => refreshParts(marked.map(({ id }) => id)), 1000 * marked[0].dataset.refresh);
+}
+
 const GAP_MS = 1500; // Between two refreshes, however much is told.
 
 /**

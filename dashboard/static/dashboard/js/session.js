@@ -2,14 +2,13 @@
 // they come again every few seconds, and with them the answers that the server renders.
 
 import { ChartGroup } from "./charts.js";
-import { compareMetadata, metadataRow } from "./metadata.js";
 import { element, icon, pageData, setText } from "./dom.js";
-import { Feed } from "./feed.js";
-import { day, duration, number, time } from "./format.js";
-import { when } from "./moment.js";
+import { Feed } from "./events.js";
+import { day, duration, number, time, when } from "./format.js";
 import { health } from "./health.js";
-import { CHARTS, CHART_NAMES, clockWords, expectations, view } from "./sessioncharts.js";
+import { compareMetadata, metadataRow } from "./metadata.js";
 import { refreshParts } from "./refresh.js";
+import { CHART_NAMES, CHARTS, clockWords, expectations, view } from "./sessioncharts.js";
 import { Timeline } from "./timeline.js";
 
 const REFRESH_MS = 5000;
