@@ -33,9 +33,9 @@ END_WORDS = {
     "node_lost": "Server lost",
     "lease_lost": "Lease lost",
 }
-"""By end reason; static/dashboard/js/words.js says the same for what arrives live."""
+"""By end reason; static/dashboard/js/events.js says the same for what arrives live."""
 PLAYER_END_WORDS = {"client_unpublish": "Player left", "idle_timeout": "Nothing heard from it"}
-"""Those that say something else of a player; as in words.js."""
+"""Those that say something else of a player; as in events.js."""
 END_ADVICE = {
     "client_unpublish": "Nothing to do, if this was meant.",
     "completed": "Nothing to do.",

@@ -76,6 +76,7 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
 def _sheet(request: HttpRequest, row: Report, form: MailForm | None, status: int = 200) -> HttpResponse:
     """`form`: what was typed; None: the plan's recipients."""
     document = row.document
+    deliveries = row.deliveries.all()
     context = {
         "report": row,
         "document": document,
@@ -85,7 +86,8 @@ def _sheet(request: HttpRequest, row: Report, form: MailForm | None, status: int
         "box": plots.BOX,
         "downloads": {form: words for form, (words, _, _) in FILES.items()},
         "dates": _dates(row),
-        "deliveries": row.deliveries.all(),
+        "deliveries": deliveries,
+        "is_sending": any(each.state in ("waiting", "sending") for each in deliveries),
         "mail_form": form or MailForm(initial={"recipients": "\n".join(row.plan.addresses) if row.plan else ""}),
         "mail_is_missing": not mailing.is_set(),
     }

@@ -113,7 +113,7 @@ def test_both_dark_sets_are_one() -> None:
 
 
 def test_every_end_reason_has_words_in_templates_and_in_scripts() -> None:
-    script = (STATIC / "js" / "words.js").read_text()
+    script = (STATIC / "js" / "events.js").read_text()
     assert set(END_REASONS) == set(ui.END_WORDS)
     for name in ("END_WORDS", "PLAYER_END_WORDS"):
         table = re.search(rf"const {name} = \{{(.*?)\}};", script, re.DOTALL)

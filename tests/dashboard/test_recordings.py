@@ -51,7 +51,7 @@ def test_the_page_lists_what_there_is(viewer: Client, make: Make) -> None:
     text = viewer.get("/recordings/").content.decode()
     for words in ("live/new", "Kept", "Imported from a.mp4.", "1:02:05", "1.0\xa0MB", "Complete", "1 Nov 2026"):
         assert words in text
-    assert "data-delete" not in text
+    assert "open:delete" not in text
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """An operator's browser on a real publisher: what the pages show, and how soon."""
 
+import re
 import time
 from datetime import datetime
 from pathlib import Path
@@ -195,3 +196,18 @@ def test_a_proxys_error_is_told_as_a_web_process_that_is_down(browser: Browser, 
     other.get_by_role("link").click()
     expect(page.locator("h1")).to_have_text("System")
     page.close()
+
+
+def test_marks_in_a_template_are_enough_for_lists(page: Page, server: ServerProcess) -> None:
+    """A choice applies at once, parts with data-refresh are asked for again, a link to a <details> opens it."""
+    page.goto(server.http + "/audit/")
+    page.select_option("#filters [name=action]", "login")
+    page.wait_for_url(re.compile(r"/audit/\?.*action=login"))
+    page.goto(server.http + "/alerts/")
+    with page.expect_request(server.http + "/alerts/", timeout=20_000):
+        pass
+    page.goto(server.http + "/api/v1/docs#%E0")
+    shape = page.locator("details[id^=shape-]").first
+    expect(shape).not_to_have_attribute("open", "")
+    page.goto(f"{server.http}/api/v1/docs#{shape.get_attribute('id')}")
+    expect(shape).to_have_attribute("open", "")

@@ -20,7 +20,7 @@ FORMATS = """async (at) => {
 }"""
 
 WHEN = """async (at) => {
-    const { when } = await import("/static/dashboard/js/moment.js");
+    const { when } = await import("/static/dashboard/js/format.js");
     return when(at).outerHTML;
 }"""
 BESIDE = r'>12:10:00 <span class="utc">\(00:10:00 UTC\)</span></time>$'

@@ -1,34 +1,59 @@
-// The history page: the chart of the bitrate by hour or day with its marks, and the progress of a run that is going on.
+// The pages of history: the bitrate by hour or day with its marks, and the progress of a run that is going on; the
+// comparison, with the medians of a few chosen ones in one chart, told apart by dashes as well as by colour.
 
-import { ChartGroup } from "./charts.js";
-import { pageData } from "./dom.js";
-import { axisOptions, listenToChoice, listenToTable } from "./historychart.js";
+import { Chart, ChartGroup, listenToTable } from "./charts.js";
+import { element, icon, pageData, setText, svg } from "./dom.js";
+import { day, number, time, utcDay } from "./format.js";
+import { colour } from "./theme.js";
+import { offset, zone } from "./zone.js";
 
 const POLL_MS = 1000;
+const DAY_S = 86400;
+const LOOKS = [
+  ["--series", []],
+  ["--series-2", [8, 3]],
+  ["--text", [2, 3]],
+  ["--series", [10, 3, 2, 3]],
+  ["--series-2", [1.5, 3]],
+]; // Of a line: its colour's token, its dashes in px.
+const WIDTH = 1.75;
 
-/** A value for each slot becomes one at its middle, and at the outer edges of each run: an hour alone is a short line. */
-export function spread({ from, step, p5, p50, p95 }) {
-  const out = { times: [], p5: [], p50: [], p95: [] };
-  const put = (at, index) => {
-    out.times.push(at);
-    out.p5.push(index === null ? null : p5[index]);
-    out.p50.push(index === null ? null : p50[index]);
-    out.p95.push(index === null ? null : p95[index]);
+/** Options of a Chart whose points are hours or days, which are of UTC. `data`: from and step, in seconds. */
+function axisOptions({ from, step }) {
+  const byDay = step >= DAY_S;
+  const slot = (at) => from + Math.floor((at - from) / step) * step;
+  return {
+    unit: "kbit/s",
+    ticks: 4,
+    axis: true,
+    nowWord: byDay ? "last day" : "last hour",
+    utc: byDay,
+    tick: (at, apart) => {
+      if (byDay) return utcDay(at);
+      return apart >= DAY_S || (at + offset(at)) % DAY_S === 0 ? day(at) : time(at).slice(0, 5);
+    },
+    moment: (at) => (byDay ? utcDay(slot(at)) : `${day(slot(at))}, ${time(slot(at)).slice(0, 5)}`),
   };
-  p50.forEach((value, index) => {
-    const start = from + index * step;
-    if (value === null) {
-      put(start + step / 2, null);
-      return;
-    }
-    if (index === 0 || p50[index - 1] === null) put(start, index);
-    put(start + step / 2, index);
-    if (index === p50.length - 1 || p50[index + 1] === null) put(start + step - 1, index);
-  });
-  return out;
 }
 
-function drawChart() {
+/**
+ * A choice from a list shows the page anew at once; so does a stream that was typed and is one of the known. Where the
+ * ranges have no room, the chosen one is in sight.
+ */
+function listenToChoice() {
+  const form = document.getElementById("choice");
+  if (!form) return;
+  form.querySelector(".seg [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  for (const select of form.querySelectorAll("select")) select.addEventListener("change", () => form.requestSubmit());
+  const field = form.querySelector("input[list]");
+  field?.addEventListener("change", () => {
+    if ([...field.list.options].some((option) => option.value === field.value)) form.requestSubmit();
+  });
+}
+
+/* ---- one stream ---- */
+
+function drawHistory() {
   const figure = document.getElementById("bitrate");
   if (!figure) return;
   const data = pageData("chart-data");
@@ -59,6 +84,28 @@ function listenToHappenings(group, times) {
   }
 }
 
+/** A value for each slot becomes one at its middle, and at the outer edges of each run: an hour alone is a short line. */
+function spread({ from, step, p5, p50, p95 }) {
+  const out = { times: [], p5: [], p50: [], p95: [] };
+  const put = (at, index) => {
+    out.times.push(at);
+    out.p5.push(index === null ? null : p5[index]);
+    out.p50.push(index === null ? null : p50[index]);
+    out.p95.push(index === null ? null : p95[index]);
+  };
+  p50.forEach((value, index) => {
+    const start = from + index * step;
+    if (value === null) {
+      put(start + step / 2, null);
+      return;
+    }
+    if (index === 0 || p50[index - 1] === null) put(start, index);
+    put(start + step / 2, index);
+    if (index === p50.length - 1 || p50[index + 1] === null) put(start + step - 1, index);
+  });
+  return out;
+}
+
 /** While a run goes on, its part of the page is fetched each second; when it has ended, the page with its results. */
 async function follow() {
   const run = document.getElementById("run");
@@ -79,7 +126,127 @@ async function follow() {
   setTimeout(follow, POLL_MS);
 }
 
-drawChart();
+/* ---- the comparison ---- */
+
+function drawComparison() {
+  const figure = document.getElementById("overlay");
+  if (!figure) return;
+  const data = pageData("chart-data");
+  const group = new ChartGroup();
+  const options = axisOptions(data);
+  const chart = new Overlay(group, figure, options);
+  group.charts.push(chart);
+  group.resize.observe(chart.host);
+  chart.showLines(data.lines, { from: data.from, step: data.step, onMove: legend(data.lines) });
+  table(data, options);
+}
+
+/** A chart of several lines on one scale; the value of each under the crosshair stands in the list below it. */
+class Overlay extends Chart {
+  /** `values` of each line are by slot; null is a gap. */
+  showLines(lines, { from, step, onMove }) {
+    this.lines = lines;
+    this.step = step;
+    this.onMove = onMove;
+    const times = lines[0].values.map((_value, index) => from + (index + 0.5) * step);
+    const tallest = times.map((_time, index) => {
+      const known = lines.map((line) => line.values[index]).filter((value) => value !== null);
+      return known.length ? Math.max(...known) : null;
+    });
+    this.show({ times, values: tallest, range: [from, from + step * times.length] });
+  }
+
+  paintLine() {
+    if (!this.lines) return;
+    const { ctx } = this.plot;
+    const ratio = uPlot.pxRatio;
+    const [times] = this.plot.data;
+    this.lines.forEach(({ values }, place) => {
+      const [token, dashes] = LOOKS[place];
+      ctx.beginPath();
+      ctx.strokeStyle = colour(token);
+      ctx.lineWidth = WIDTH * ratio;
+      ctx.setLineDash(dashes.map((part) => part * ratio));
+      const gap = (index) => values[index] === null || values[index] === undefined;
+      values.forEach((value, index) => {
+        if (value === null) return;
+        const y = this.y(value);
+        // A run's outer slots reach to their edges, so that one alone is a short line.
+        if (gap(index - 1)) ctx.moveTo(this.x(times[index] - this.step / 2), y);
+        ctx.lineTo(this.x(times[index]), y);
+        if (gap(index + 1)) ctx.lineTo(this.x(times[index] + this.step / 2), y);
+      });
+      ctx.stroke();
+    });
+    ctx.setLineDash([]);
+  }
+
+  paintValue() {
+    if (!this.lines || !this.plot) return;
+    const { left, idx } = this.plot.cursor;
+    const pointed = left >= 0 && idx !== null && idx !== undefined;
+    const [times, tallest] = this.plot.data;
+    const index = pointed ? idx : tallest.findLastIndex((value) => value !== null);
+    setText(this.output, pointed ? this.options.moment(times[index]) : this.options.nowWord);
+    this.onMove(index);
+  }
+}
+
+function legend(lines) {
+  const values = lines.map(() => element("dd", { class: "num" }));
+  document.getElementById("lines").append(
+    ...lines.map(({ label, without }, place) => {
+      const [token, dashes] = LOOKS[place];
+      const key = svg("line", { x1: 0, y1: 5, x2: 32, y2: 5, class: `key${token}`, "stroke-dasharray": dashes.join(" ") });
+      const box = svg("svg", { viewBox: "0 0 32 10", "aria-hidden": "true" }, key);
+      const words = `Take ${label} out of the chart`;
+      const out = element("a", { class: "btn quiet icon", href: `?${without}`, title: words }, icon("close"), element("span", { class: "vh" }, words));
+      return element("div", {}, element("dt", {}, box, label), values[place], element("dd", {}, out));
+    }),
+  );
+  return (index) =>
+    values.forEach((node, place) => {
+      const value = lines[place].values[index];
+      setText(node, value === null || value === undefined ? "no data" : `${number(value)}\u00a0kbit/s`);
+    });
+}
+
+function table(data, { moment, utc }) {
+  const head = element("tr", {}, element("th", {}, utc ? "Day, UTC" : `Time, ${zone}`));
+  head.append(...data.lines.map(({ label }) => element("th", { class: "num" }, `${label}, kbit/s`)));
+  const rows = data.lines[0].values.map((_value, index) =>
+    element(
+      "tr",
+      {},
+      element("td", { class: "nowrap" }, moment(data.from + index * data.step)),
+      ...data.lines.map(({ values }) => element("td", { class: "num" }, number(values[index]))),
+    ),
+  );
+  document
+    .getElementById("chart-table")
+    .append(element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows.reverse())));
+}
+
+/** No more can be marked than the chart has room for. */
+function listenToPicks() {
+  const form = document.getElementById("picks");
+  if (!form) return;
+  const most = Number(form.dataset.most);
+  const boxes = [...form.querySelectorAll("input[type=checkbox]")];
+  const elsewhere = form.querySelectorAll("input[type=hidden][name=pick]").length;
+  const update = () => {
+    const full = boxes.filter((box) => box.checked).length + elsewhere >= most;
+    for (const box of boxes) box.disabled = full && !box.checked;
+  };
+  form.addEventListener("change", update);
+  update();
+}
+
+/* ---- go ---- */
+
+drawHistory();
+drawComparison();
 listenToChoice();
-listenToTable();
+listenToTable("chart-table");
+listenToPicks();
 follow();

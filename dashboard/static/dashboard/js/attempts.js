@@ -1,10 +1,9 @@
 // Refused attempts come in while the page is open: the socket says that there are some, the rows come from the server.
 
-import { openDialog } from "./dialog.js";
+import { openDialog } from "./actions.js";
+import { LinkView, LiveSocket, retryWith } from "./connection.js";
 import { pageData, setText } from "./dom.js";
-import { LinkView, retryWith } from "./link.js";
-import { lookAfter, refreshParts } from "./refresh.js";
-import { LiveSocket } from "./socket.js";
+import { refreshParts, throttle } from "./refresh.js";
 
 // Until the row of what was refused just now is written: mostly, and on a busy server.
 const SOON_MS = 400;
@@ -14,7 +13,7 @@ const ANNOUNCE_MS = 4000;
 
 const bootstrap = pageData("bootstrap");
 const link = new LinkView();
-const refreshSoon = lookAfter(() => refreshParts(["attempts", "counted"]), SOON_MS, LATE_MS);
+const refreshSoon = throttle(() => refreshParts(["attempts", "counted"]), SOON_MS, LATE_MS);
 
 /* ---- what is read out: the latest, and how many came with it ---- */
 
@@ -36,10 +35,6 @@ function onMessage(message) {
   refreshSoon();
   if (message.kind === "attempt") announce(message);
 }
-
-document
-  .querySelectorAll("#filters select")
-  .forEach((select) => select.addEventListener("change", () => select.form.requestSubmit()));
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-lift]");

@@ -1,11 +1,10 @@
 // One stream's card on the wall. It keeps the last 60 s of its stream, and touches only what has changed.
 
-import { icon, element, setAttribute, setText } from "./dom.js";
-import { clock, duration, number, unit } from "./format.js";
-import { health } from "./health.js";
-import { acknowledged, muted, mutedWords } from "./marks.js";
-import { SPAN_S, Spark } from "./spark.js";
-import { mediaWords } from "./words.js";
+import { element, icon, setAttribute, setText } from "./dom.js";
+import { mediaWords } from "./events.js";
+import { clock, duration, number, timeWithUtc, unit } from "./format.js";
+import { acknowledges, health } from "./health.js";
+import { SPAN_S, Sparkline } from "./sparkline.js";
 
 const MAX_SENTENCES = 2;
 const BAD_WEIGHT = 1000; // More warnings than that no stream has.
@@ -47,7 +46,7 @@ export class Card {
     });
     this.pictureUrl = `${href}thumbnail.webp`;
     this.version = null;
-    this.spark = new Spark(this.node.querySelector(".spark"));
+    this.spark = new Sparkline(this.node.querySelector(".spark"));
     this.points = [];
     this.visible = false;
     this.moved = true;
@@ -237,4 +236,24 @@ export class Card {
 function issueFact(issue) {
   if (!issue.actual || issue.title.endsWith(".")) return issue.title;
   return `${issue.title}: ${issue.actual}${issue.expected ? `, expected ${issue.expected}` : ""}.`;
+}
+
+/* ---- what operators said of the stream: whose alerts are muted ("": of all checks), what somebody takes care of ---- */
+
+const acknowledged = (marks, issue) => (marks.acknowledged ?? []).some((ack) => acknowledges(ack, issue));
+
+/** Whether alerts of the issue are muted at `now`: its own, or all of the stream. */
+function muted(marks, issue, now) {
+  return held(marks, now).some((mute) => mute.check === "" || mute.check === issue.check);
+}
+
+const held = (marks, now) => (marks.muted ?? []).filter((mute) => mute.until === null || mute.until > now);
+
+/** [word, icon, what it means] of a stream whose alerts are muted at `now`, else null. */
+function mutedWords(marks, now) {
+  const mutes = held(marks, now);
+  if (mutes.length === 0) return null;
+  const whole = mutes.find((mute) => mute.check === "");
+  if (!whole) return ["Partly muted", "mute", `No alerts of ${mutes.map((mute) => mute.check).join(", ")}.`];
+  return ["Muted", "mute", whole.until === null ? "No alerts." : `No alerts until ${timeWithUtc(whole.until)}.`];
 }

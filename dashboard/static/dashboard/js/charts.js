@@ -21,7 +21,7 @@ const OVER_LAST = 0.35; // A value may stand this share of a step over the last 
 const HEADROOM = 1.06;
 
 /** Round gridlines from 0 (or below it) up to about `high`, at most `count` steps. */
-export function niceScale(low, high, count) {
+function niceScale(low, high, count) {
   const raw = Math.max(high - Math.min(low, 0), 1e-9) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = STEP_FACTORS.map((factor) => factor * power).find((one) => one >= raw * 0.999);
@@ -30,6 +30,17 @@ export function niceScale(low, high, count) {
   for (let value = from; value < high + step * (1 - OVER_LAST) || ticks.length < 2; value += step)
     ticks.push(Number(value.toPrecision(12)));
   return ticks;
+}
+
+/** The button that shows the table with this id in the plots' place. */
+export function listenToTable(id) {
+  const button = document.getElementById("table-toggle");
+  button?.addEventListener("click", () => {
+    const asTable = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(asTable));
+    document.getElementById("plots").hidden = asTable;
+    document.getElementById(id).hidden = !asTable;
+  });
 }
 
 function levelOf(limits, value) {

@@ -1,6 +1,7 @@
 // Figures and times as words. A figure and its unit are joined by a no-break space; thousands have a comma; times are of
 // the page's zone.
 
+import { element } from "./dom.js";
 import { isUtc, offset, showsUtc } from "./zone.js";
 
 const NBSP = "\u00a0";
@@ -86,6 +87,13 @@ const inParentheses = (at) => `(${day(at) === utcDay(at) ? "" : `${utcDay(at)}, 
 
 /** What stands beside a time anywhere else: UTC, on the pages of who wants it so. */
 export const utcBeside = (at) => (showsUtc && offset(at) !== 0 ? inParentheses(at) : "");
+
+/** A time's element, as the tag `when` writes it: who points at it is shown UTC, who wants it so has it beside it. */
+export function when(at, words = time(at), classes = null) {
+  const beside = utcBeside(at);
+  const told = { class: classes, datetime: new Date(at * 1000).toISOString(), title: utc(at) };
+  return element("time", told, words, beside && " ", beside && element("span", { class: "utc" }, beside));
+}
 
 /** Seconds since the epoch from what a message carries: a number, or an ISO 8601 text. */
 export const seconds = (at) => (typeof at === "number" ? at : Date.parse(at) / 1000);

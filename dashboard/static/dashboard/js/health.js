@@ -1,4 +1,4 @@
-// The four healths: their order (worst first), words, icons and classes.
+// The four healths: their order (worst first), words, icons and classes; which issues somebody takes care of.
 
 import { setText } from "./dom.js";
 import { number } from "./format.js";
@@ -11,6 +11,17 @@ export const HEALTHS = {
 };
 
 export const health = (name) => HEALTHS[name] ?? HEALTHS.none;
+
+const SAME_S = 0.5; // As the server's: two openings of an issue are further apart.
+
+/** Whether `ack` is of this issue since it opened, at this level or a worse one. */
+export function acknowledges(ack, issue) {
+  return (
+    ack.check === issue.check &&
+    Math.abs(ack.since - issue.since) < SAME_S &&
+    (ack.level === issue.level || ack.level === "bad")
+  );
+}
 
 /** How many streams are bad, in the rail. */
 export function showBadCount(bad) {

@@ -1,12 +1,10 @@
 // The open issues of a stream: what is wrong, since when, what to do; who knows of it; whose alerts are muted.
 
-import { csrfToken, openForm } from "./acts.js";
+import { csrfToken, openForm } from "./actions.js";
 import { element, icon, setText } from "./dom.js";
 import { count, day, duration, seconds, time, timeWithUtc } from "./format.js";
-import { health } from "./health.js";
+import { acknowledges, health } from "./health.js";
 import { isUtc } from "./zone.js";
-
-const SAME_S = 0.5; // Two openings of an issue are further apart.
 
 const clock = (at) => (isUtc ? time(at) : timeWithUtc(at));
 const moment = (at) => (day(at) === day(Date.now() / 1000) ? clock(at) : `${day(at)}, ${clock(at)}`);
@@ -65,11 +63,7 @@ export class Issues {
 
   ackOf(issue, session) {
     return this.acks.find(
-      (ack) =>
-        ack.session_id === session &&
-        ack.code === issue.check &&
-        Math.abs(ack.detail.since - issue.since) < SAME_S &&
-        (ack.detail.level === issue.level || ack.detail.level === "bad"),
+      (ack) => ack.session_id === session && acknowledges({ ...ack.detail, check: ack.code }, issue),
     );
   }
 

@@ -1,6 +1,5 @@
 // Runs of the jobs: what goes on is shown as it goes on, since the server reads it from the database at each look.
 
-import { openDialog } from "./dialog.js";
 import { refreshParts } from "./refresh.js";
 
 const ACTIVE_MS = 1000;
@@ -14,8 +13,4 @@ async function follow() {
   setTimeout(follow, isActive() ? ACTIVE_MS : IDLE_MS);
 }
 
-document
-  .querySelectorAll("#filters select")
-  .forEach((select) => select.addEventListener("change", () => select.form.requestSubmit()));
-if (document.querySelector("#recompute[data-open]")) openDialog("recompute");
 setTimeout(follow, isActive() ? ACTIVE_MS : IDLE_MS);

@@ -1,14 +1,13 @@
 // Media nodes: figures and sparklines from /ws/live/, states from the page itself every few seconds, and the dialog that
 // asks before a node is drained, resumed or forgotten.
 
-import { openDialog } from "./dialog.js";
+import { openDialog } from "./actions.js";
+import { LinkView, LiveSocket, retryWith } from "./connection.js";
 import { element, icon, pageData, setText } from "./dom.js";
 import { bitrate, number, timeWithUtc, unit } from "./format.js";
 import { health } from "./health.js";
-import { LinkView, retryWith } from "./link.js";
 import { refreshParts } from "./refresh.js";
-import { LiveSocket } from "./socket.js";
-import { SPAN_S, Spark } from "./spark.js";
+import { SPAN_S, Sparkline } from "./sparkline.js";
 
 const SILENCE_S = 5; // A node ticks each second.
 const REFRESH_MS = 3000;
@@ -41,7 +40,7 @@ class NodeView {
   constructor(host) {
     this.host = host;
     this.fields = [...host.querySelectorAll("[data-figure]")];
-    this.sparks = [...host.querySelectorAll("[data-spark]")].map((spark) => [spark.dataset.spark, new Spark(spark), []]);
+    this.sparks = [...host.querySelectorAll("[data-spark]")].map((spark) => [spark.dataset.spark, new Sparkline(spark), []]);
     this.issues = host.querySelector("[data-issues]");
     this.shownIssues = "";
     this.at = 0;

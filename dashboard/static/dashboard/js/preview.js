@@ -1,7 +1,7 @@
 // The live preview, muted, by mpegts.js from the media listener: FLV in a WebSocket, or by HTTP where that fails. Each
 // connection has a URL of its own, whose token is asked for at that moment and is good for a minute.
 
-import { csrfToken } from "./acts.js";
+import { csrfToken } from "./actions.js";
 import { setAttribute, setText } from "./dom.js";
 import { number } from "./format.js";
 
@@ -28,7 +28,7 @@ const CONFIG = {
 };
 
 /** {sentence} for what can't be played here; else {sound}: whether its sound can. */
-export function playable(media) {
+function playable(media) {
   const { video_codec: picture, audio_codec: sound } = media;
   const name = (codec) => `This stream’s picture is ${codec}`;
   if (!window.MediaSource) return { sentence: "This browser plays no live media. The picture below is the last one." };

@@ -17,24 +17,31 @@ export async function refreshParts(ids) {
   }
 }
 
-const GAP_MS = 1500; // Between two looks, however much is told.
+/** Elements with data-refresh, by that many seconds. Whoever reads further pages of a list is left alone. */
+export function refreshMarked() {
+  const marked = [...document.querySelectorAll("[data-refresh]")];
+  if (!marked.length || new URLSearchParams(location.search).get("page")) return;
+  setInterval(() => refreshParts(marked.map(({ id }) => id)), 1000 * marked[0].dataset.refresh);
+}
+
+const GAP_MS = 1500; // Between two refreshes, however much is told.
 
 /**
- * A function to call when something was told: `look` runs `soonMs` after it, and once more `lateMs` after the last one.
- * The server tells before it has written, and writes late when its database is busy.
+ * A function to call when something was told: `refresh` runs `soonMs` after it, and once more `lateMs` after the last
+ * one. The server tells before it has written, and writes late when its database is busy.
  */
-export function lookAfter(look, soonMs, lateMs) {
-  let [soon, late, again, looked] = [null, null, false, -GAP_MS];
-  function first() {
-    [soon, looked] = [null, performance.now()];
-    look();
-    if (again) tell();
+export function throttle(refresh, soonMs, lateMs) {
+  let [soon, late, again, last] = [null, null, false, -GAP_MS];
+  function run() {
+    [soon, last] = [null, performance.now()];
+    refresh();
+    if (again) schedule();
   }
-  function tell() {
+  function schedule() {
     again = soon !== null;
-    soon ??= setTimeout(first, Math.max(soonMs, looked + GAP_MS - performance.now()));
+    soon ??= setTimeout(run, Math.max(soonMs, last + GAP_MS - performance.now()));
     clearTimeout(late);
-    late = setTimeout(look, lateMs);
+    late = setTimeout(refresh, lateMs);
   }
-  return tell;
+  return schedule;
 }

@@ -2,14 +2,13 @@
 // they come again every few seconds, and with them the answers that the server renders.
 
 import { ChartGroup } from "./charts.js";
-import { claimRow, compare } from "./claims.js";
 import { element, icon, pageData, setText } from "./dom.js";
-import { Feed } from "./feed.js";
-import { day, duration, number, time } from "./format.js";
-import { when } from "./moment.js";
+import { Feed } from "./events.js";
+import { day, duration, number, time, when } from "./format.js";
 import { health } from "./health.js";
-import { CHARTS, CHART_NAMES, clockWords, expectations, view } from "./measured.js";
+import { compareMetadata, metadataRow } from "./metadata.js";
 import { refreshParts } from "./refresh.js";
+import { CHART_NAMES, CHARTS, clockWords, expectations, view } from "./sessioncharts.js";
 import { Timeline } from "./timeline.js";
 
 const REFRESH_MS = 5000;
@@ -143,7 +142,7 @@ function mean(values) {
 
 function paintClaims() {
   const { values } = latest;
-  const rows = compare({
+  const rows = compareMetadata({
     metadata: boot.metadata,
     media: boot.media,
     video_kbps: mean(values.video_kbps),
@@ -154,7 +153,7 @@ function paintClaims() {
   part("claims").hidden = rows.length === 0;
   part("claims")
     .querySelector("tbody")
-    .replaceChildren(...rows.map(claimRow));
+    .replaceChildren(...rows.map(metadataRow));
 }
 
 part("table-toggle")?.addEventListener("click", (event) => {

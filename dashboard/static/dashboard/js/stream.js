@@ -1,20 +1,16 @@
 // One stream: is it on air, is it well, what is wrong and what to do, and the last hours of its figures.
 
-import { listenActs } from "./acts.js";
-import { claimRow, compare } from "./claims.js";
-import { pageData, setText } from "./dom.js";
-import { Feed } from "./feed.js";
-import { seconds, unit } from "./format.js";
+import { openForm } from "./actions.js";
+import { LinkView, LiveSocket, retryWith } from "./connection.js";
+import { icon, pageData, setAttribute, setText } from "./dom.js";
+import { Feed } from "./events.js";
+import { bitrateParts, clock, count, duration, number, seconds, unit } from "./format.js";
 import { health } from "./health.js";
 import { Issues } from "./issues.js";
-import { LinkView, retryWith } from "./link.js";
+import { compareMetadata, metadataRow } from "./metadata.js";
 import { Preview } from "./preview.js";
-import { lookAfter, refreshParts } from "./refresh.js";
-import { Samples } from "./samples.js";
-import { LiveSocket } from "./socket.js";
-import { StreamCharts } from "./streamcharts.js";
-import { StreamHead } from "./streamhead.js";
-import { paintTiles } from "./tiles.js";
+import { refreshParts, throttle } from "./refresh.js";
+import { nominalFps, Samples, StreamCharts } from "./streamcharts.js";
 
 const SILENCE_S = 5;
 const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
@@ -29,7 +25,9 @@ const section = (id) => document.getElementById(id);
 const boot = pageData("boot");
 const link = new LinkView();
 const samples = new Samples();
-const head = new StreamHead(section("stream"));
+const fields = Object.fromEntries(
+  [...document.querySelectorAll("#stream [data-field], #waiting [data-field]")].map((field) => [field.dataset.field, field]),
+);
 const feed = new Feed(document.querySelector("#events .feed"), section("no-events"));
 const issues = new Issues(section("issues"), boot.limits);
 const preview = new Preview(section("preview"), boot.urls.preview);
@@ -38,6 +36,7 @@ const charts = new StreamCharts(section("charts"), samples, {
   url: boot.urls.samples,
   isStill: () => link.state.link === "stale",
 });
+const kick = document.getElementById("kick-open");
 let stream = null;
 
 /* ---- messages ---- */
@@ -47,7 +46,7 @@ function onMessage(message) {
   apply(message);
 }
 
-const TAKERS = {
+const HANDLERS = {
   snapshot(message) {
     samples.replace(message.samples);
     feed.replace(message.events);
@@ -69,12 +68,12 @@ const TAKERS = {
 };
 
 function apply(message) {
-  TAKERS[message.kind]?.(message);
+  HANDLERS[message.kind]?.(message);
   paint();
 }
 
 /** The latest sessions and the refused attempts are the server's to render. */
-const refreshSoon = lookAfter(() => refreshParts(RENDERED), SOON_MS, LATE_MS);
+const refreshSoon = throttle(() => refreshParts(RENDERED), SOON_MS, LATE_MS);
 
 const OFFLINE = { state: "offline", health: "none", issues: [], players: 0, session_id: null, since: null };
 
@@ -102,7 +101,7 @@ function paint() {
   const now = link.now();
   const live = stream.state === "live";
   const onAir = live || (stream.state === "waiting" && Boolean(stream.session_id));
-  head.paint(stream, now, onAir);
+  paintHead(now, onAir);
   section("waiting").hidden = section("help").hidden = onAir && live;
   section("last-end").hidden = onAir;
   section("tiles").hidden = !live;
@@ -115,12 +114,85 @@ function paint() {
   preview.paint(stream, thumbnail());
   setText(document.querySelector("#preview [data-field=picture]"), live ? pictureWords(stream) : "");
   if (live) {
-    paintTiles(section("tiles"), stream, boot.limits);
+    paintTiles();
     section("claims")
       .querySelector("tbody")
-      .replaceChildren(...compare(stream).map(claimRow));
+      .replaceChildren(...compareMetadata(stream).map(metadataRow));
   }
 }
+
+/** Name, health and facts, what can be done, and what it waits for. */
+function paintHead(now, onAir) {
+  setAttribute(section("stream"), "data-state", stream.state);
+  setAttribute(section("stream"), "data-health", stream.health);
+  const look = health(stream.health);
+  const words =
+    stream.state === "offline" ? "Off air" : stream.state === "waiting" ? "Waiting for media" : look.word;
+  if (fields.health.textContent !== words) {
+    fields.health.className = `chip ${look.icon}`;
+    fields.health.replaceChildren(icon(look.icon), words);
+  }
+  const since = stream.since === null || stream.since === undefined ? null : now - stream.since;
+  const up = stream.state === "live" ? "Live" : "Connected";
+  setText(fields.up, since === null ? "Live" : `${up} for ${clock(since)}`);
+  setText(fields.players, count(stream.players ?? 0, "player"));
+  setText(fields.source, [stream.address, stream.encoder].filter(Boolean).join(", "));
+  setText(fields.node, stream.node ?? "");
+  setText(fields.waiting, waitingWords(now));
+  for (const part of document.querySelectorAll("[data-only-live]")) part.hidden = !onAir;
+  for (const part of document.querySelectorAll("[data-of-session]"))
+    part.hidden = part.dataset.ofSession !== stream.session_id;
+  if (kick) kick.hidden = !onAir;
+}
+
+function waitingWords(now) {
+  if (stream.state === "waiting" && stream.session_id) {
+    const since = stream.since ? `, ${duration(now - stream.since)} ago` : "";
+    return `An encoder is accepted${since}, but no media has arrived. Start streaming in it.`;
+  }
+  const itself = "This page turns to the live stream by itself.";
+  if (stream.state === "waiting")
+    return `${count(stream.players, "player waits", "players wait")} for it. Start streaming. ${itself}`;
+  return `Start streaming. ${itself}`;
+}
+
+/** The figures of this second, each with its limit beside it. */
+function paintTiles() {
+  const tiles = section("tiles");
+  const nominal = nominalFps(stream);
+  const claimed = stream.metadata?.audiodatarate;
+  const [out, outUnit] = bitrateParts(stream.out_kbps);
+  const slow = stream.slow_players
+    ? `${number(stream.slow_players)} slow, ${count(stream.dropped_frames, "frame")} dropped in a minute`
+    : "none is slow";
+  const words = {
+    video_kbps: number(stream.video_kbps),
+    "video-limit": stream.target_kbps ? `of ${number(stream.target_kbps)}, 5 s mean` : "5 s mean",
+    audio_kbps: number(stream.audio_kbps),
+    "audio-limit": positive(claimed) ? `of ${number(claimed)}, 5 s mean` : "5 s mean",
+    fps: number(stream.fps, 1),
+    "fps-limit": nominal ? `of ${number(nominal, nominal % 1 ? 2 : 0)}` : "by wall time",
+    keyframe_interval: number(stream.keyframe_interval, 1),
+    "keyframe-limit": atMost(boot.limits.gop_long, "s"),
+    missing_frames_est: number(stream.missing_frames_est),
+    rtt_ms: number(stream.rtt_ms, stream.rtt_ms < 10 ? 1 : 0),
+    "rtt-limit": atMost(boot.limits.rtt_high, "ms"),
+    out_kbps: out,
+    "out-unit": outUnit,
+    "players-tile": number(stream.players),
+    slow,
+  };
+  for (const [name, text] of Object.entries(words)) setText(tiles.querySelector(`[data-field="${name}"]`), text);
+  tiles.querySelector("[data-field=slow]").title = stream.slowest
+    .map((player) => `${player.session_id.slice(0, 8)}: ${player.dropped_video} pictures, ${player.dropped_audio} sounds`)
+    .join("\n");
+}
+
+const positive = (value) => typeof value === "number" && value > 0;
+const atMost = (limit, name) => {
+  const most = limit?.warning ?? limit?.bad ?? null;
+  return most === null ? "" : `${unit(most, name, most % 1 ? 1 : 0)} at most`;
+};
 
 function pictureWords({ media, fps }) {
   const size = media.width ? `${media.width} × ${media.height}` : "";
@@ -134,10 +206,11 @@ function thumbnail() {
 
 /* ---- go ---- */
 
+// The session that is meant is the one that was seen when the dialog was opened, whoever publishes by then.
+kick?.addEventListener("click", () => openForm("kick", { session_id: stream.session_id ?? "" }));
 apply({ kind: "snapshot", ...boot });
 setInterval(paint, 1000); // Clocks go on, and off air the charts still move.
 setInterval(() => refreshParts(RENDERED), REFRESH_MS);
-listenActs();
 // Off air nothing needs to come; on air there is a sample each second.
 const silenceS = () => (stream.state === "live" ? SILENCE_S : null);
 const onState = (state) => link.show(state);

@@ -2,9 +2,9 @@
 // shares of the width, so that nothing is drawn anew when it changes.
 
 import { element, svg } from "./dom.js";
+import { describeEvent } from "./events.js";
 import { count, duration, time } from "./format.js";
 import { health } from "./health.js";
-import { describeEvent } from "./words.js";
 
 const HEIGHTS = { good: [24, 3], warning: [18, 9], bad: [8, 19], none: [24, 3] };
 const WORDS_APART = 0.16; // Of the width: a word needs so much room up to the next.

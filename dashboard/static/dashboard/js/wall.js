@@ -1,17 +1,15 @@
 // The wall: a card for each stream, worst first, fed by /ws/live/.
 
 import { Card } from "./card.js";
+import { LinkView, LiveSocket, retryWith } from "./connection.js";
 import { element, pageData, setText } from "./dom.js";
-import { DroppedStrip } from "./dropped.js";
-import { byName, Filters } from "./filters.js";
 import { count, number } from "./format.js";
 import { health, showBadCount } from "./health.js";
-import { onKey } from "./keys.js";
 import { Kiosk } from "./kiosk.js";
-import { LinkView, retryWith } from "./link.js";
-import { NodeStrip } from "./nodestrip.js";
-import { LiveSocket } from "./socket.js";
+import { onKey } from "./shortcuts.js";
 import { Streams } from "./streams.js";
+import { byName, Filters } from "./wallfilters.js";
+import { DroppedStrip, NodeStrip } from "./wallstrips.js";
 
 const SILENCE_S = 5; // A node ticks each second.
 const TICK_MS = 1000;
@@ -162,7 +160,7 @@ function render() {
   }
   dropped.paint(now, (path) => paths.get(path)?.stream);
   nodes.paint(now);
-  kiosk.paint(link.state);
+  kiosk.paint();
 }
 
 /** Which cards are shown, where, in which order, and how many there are. */

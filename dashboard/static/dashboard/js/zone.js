@@ -8,6 +8,8 @@ const SLOT_S = 900; // Clocks change at quarters of an hour alone.
 const MOST_SLOTS = 4096;
 const SAME_AS_UTC = /^((Etc\/)?(UTC|UCT|Universal|Zulu|GMT|Greenwich)|Etc\/Unknown)$/;
 
+const named = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
+const own = SAME_AS_UTC.test(named) ? "UTC" : named;
 export const zone = root.dataset.zone || "UTC";
 export const isUtc = zone === "UTC";
 export const showsUtc = root.dataset.showsUtc !== undefined; // Beside each time.
@@ -52,15 +54,20 @@ export function moment(local) {
   return local - offset(local - offset(local));
 }
 
-/** Tells the server the browser's zone. A page that was made in another, though nobody chose it, is made again; but not
- * one that answers a form: it would be sent a second time. */
-export function tellZone({ again = false } = {}) {
-  const named = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
-  const own = SAME_AS_UTC.test(named) ? "UTC" : named;
+/** The server is told the browser's zone by whatever page loads this, the log-in too. */
+const isNews = tellZone();
+
+function tellZone() {
   const told = () => document.cookie.split("; ").includes(`${COOKIE}=${own}`);
-  if (own === "" || told()) return;
+  if (own === "" || told()) return false;
   const secure = location.protocol === "https:" ? "; secure" : "";
   document.cookie = `${COOKIE}=${own}; path=/; max-age=${YEAR_S}; samesite=lax${secure}`;
+  return told();
+}
+
+/** A page that was made in another zone than the one just told, though nobody chose it, is made again; but not one that
+ * answers a form: it would be sent a second time. */
+export function remakeInOwnZone() {
   const isAnswer = root.dataset.posted !== undefined;
-  if (again && !isAnswer && told() && own !== zone && root.dataset.zoneBy !== "choice") location.reload();
+  if (isNews && !isAnswer && own !== zone && root.dataset.zoneBy !== "choice") location.reload();
 }

@@ -1,4 +1,9 @@
-// Why something ended, and what happened, in words.
+// What happened to a stream or session, in words: why it ended, what arrived, what people did; and the feed of it.
+
+import { element, icon } from "./dom.js";
+import { day, seconds, when } from "./format.js";
+
+const MAX_EVENTS = 200;
 
 export const END_WORDS = {
   client_unpublish: "Encoder stopped",
@@ -21,7 +26,7 @@ export const END_WORDS = {
 };
 
 /** Those that say something else of a player. */
-export const PLAYER_END_WORDS = {
+const PLAYER_END_WORDS = {
   client_unpublish: "Player left",
   idle_timeout: "Nothing heard from it",
 };
@@ -30,6 +35,78 @@ export const PLAYER_END_WORDS = {
 export function mediaWords(media) {
   const codecs = [media.video_codec, media.audio_codec].filter(Boolean).join(" and ");
   return [media.width ? `${media.width} × ${media.height}` : "", codecs].filter(Boolean).join(", ");
+}
+
+/** {text, code, icon, classes} of an event; `plays`: of a player's session. */
+export function describeEvent(event, plays = false) {
+  const [words, plainIcon] = EVENT_KINDS[event.kind] ?? [event.kind, "info"];
+  const [icon, classes] = endedWithSession(event)
+    ? ["out", ""]
+    : ((event.kind === "health.cleared" ? null : LEVEL_LOOK[event.level]) ?? [
+        plainIcon,
+        plainIcon === "good" ? "w-good" : "",
+      ]);
+  return {
+    text: (SENTENCES[event.kind] ?? plain)(event, words, plays),
+    code: event.kind === "session.started" || event.kind.startsWith("operator.") ? event.kind : event.code || event.kind,
+    icon,
+    classes,
+  };
+}
+
+/** The feed of events, newest first. A heading parts the days. */
+export class Feed {
+  /** `list` shows what happened to publishers, or with `plays` to one player. */
+  constructor(list, none, plays = false) {
+    this.plays = plays;
+    this.list = list;
+    this.none = none;
+    this.events = new Map();
+    this.publishers = new Set();
+  }
+
+  /** The latest events of the latest publishers. */
+  replace(events) {
+    for (const event of events) this.publishers.add(event.session_id);
+    this.add(events);
+  }
+
+  /** One that has just happened, to a publisher or to a player. `publisher` is the session on air. */
+  push(event, publisher) {
+    if (event.kind === "session.started" && event.code === "publish") this.publishers.add(event.session_id);
+    if (event.session_id === publisher || this.publishers.has(event.session_id)) this.add([event]);
+  }
+
+  add(events) {
+    for (const event of events)
+      this.events.set(`${event.session_id} ${event.sequence}`, { ...event, at: seconds(event.at) });
+    const sorted = [...this.events.values()]
+      .sort((a, b) => b.at - a.at || b.sequence - a.sequence)
+      .slice(0, MAX_EVENTS);
+    this.events = new Map(sorted.map((event) => [`${event.session_id} ${event.sequence}`, event]));
+    this.none.hidden = sorted.length > 0;
+    const today = day(Date.now() / 1000);
+    let shownDay = today;
+    const rows = [];
+    for (const event of sorted) {
+      const on = day(event.at);
+      if (on !== shownDay) rows.push(element("li", { class: "day" }, on));
+      shownDay = on;
+      rows.push(this.row(event));
+    }
+    this.list.replaceChildren(...rows);
+  }
+
+  row(event) {
+    const { text, code, icon: name, classes } = describeEvent(event, this.plays);
+    return element(
+      "li",
+      { "data-event": event.kind, "data-level": event.level || null },
+      when(event.at),
+      icon(name, classes),
+      element("span", {}, `${text} `, element("code", {}, code)),
+    );
+  }
 }
 
 const lower = (text) => text[0].toLowerCase() + text.slice(1);
@@ -87,20 +164,3 @@ const SENTENCES = {
   "operator.kick": (event) => `${by(event)} kicked the publisher${quoted(event)}`,
   metadata: (event, words) => mediaWords(event.detail?.media ?? {}) || words,
 };
-
-/** {text, code, icon, classes} of an event; `plays`: of a player's session. */
-export function describeEvent(event, plays = false) {
-  const [words, plainIcon] = EVENT_KINDS[event.kind] ?? [event.kind, "info"];
-  const [icon, classes] = endedWithSession(event)
-    ? ["out", ""]
-    : ((event.kind === "health.cleared" ? null : LEVEL_LOOK[event.level]) ?? [
-        plainIcon,
-        plainIcon === "good" ? "w-good" : "",
-      ]);
-  return {
-    text: (SENTENCES[event.kind] ?? plain)(event, words, plays),
-    code: event.kind === "session.started" || event.kind.startsWith("operator.") ? event.kind : event.code || event.kind,
-    icon,
-    classes,
-  };
-}

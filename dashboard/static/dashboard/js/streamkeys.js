@@ -1,20 +1,11 @@
-// Keys: the list follows what happens, and forms that make a key show its secret in a dialog, once.
-// The secret is in the dialog alone: closing it takes it out of the page.
+// Keys: forms that make one show its secret in a dialog, once. It is in the dialog alone: closing it takes it out of the
+// page.
 
-import { openDialog } from "./dialog.js";
+import { openDialog } from "./actions.js";
 import { setText } from "./dom.js";
 import { refreshParts } from "./refresh.js";
 
-const REFRESH_MS = 5000;
-
 const made = document.getElementById("made");
-
-document.querySelectorAll("#filters select").forEach((field) => field.addEventListener("change", () => field.form.requestSubmit()));
-
-// Whoever reads further pages is left alone.
-if (!new URLSearchParams(location.search).get("page")) {
-  setInterval(() => refreshParts(["list", "counted", "refused"]), REFRESH_MS);
-}
 
 made?.addEventListener("close", () => {
   made.replaceChildren();

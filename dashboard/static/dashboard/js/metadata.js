@@ -50,7 +50,7 @@ function share(claimed, measured, [warning, bad]) {
 const same = (claimed, measured) => (claimed && measured && claimed !== measured ? "warning" : "good");
 
 /** Rows of {name, claimed, measured, health}. */
-export function compare({
+export function compareMetadata({
   metadata,
   media,
   media_faults: faults,
@@ -119,7 +119,7 @@ export function compare({
 }
 
 /** A table's row of one comparison. */
-export function claimRow({ name, claimed, measured, health: level }) {
+export function metadataRow({ name, claimed, measured, health: level }) {
   const { icon: look, word } = health(level);
   const mark = level === "good" ? [] : [icon(look, `w-${look}`), element("span", { class: "vh" }, word), " "];
   return element(

@@ -1,7 +1,7 @@
 // The checklist of an encoder that is being tried out: asked for each second while the page is looked at.
 
 import { element, icon, pageData, setAttribute, setText } from "./dom.js";
-import { when } from "./moment.js";
+import { when } from "./format.js";
 
 const EACH_MS = 1000;
 const ICONS = { wait: "none", good: "good", warn: "warn", bad: "bad" };

@@ -1,10 +1,10 @@
 // Two sessions side by side: each chart of A stands above that of B, on one axis that begins with each one's begin and
 // on one scale. Both are put on the same grid of time, so that one crosshair means the same second in all of them.
 
-import { ChartGroup } from "./charts.js";
+import { ChartGroup, listenToTable } from "./charts.js";
 import { element, icon, pageData, setText } from "./dom.js";
 import { clock, duration, number } from "./format.js";
-import { CHARTS, CHART_NAMES } from "./measured.js";
+import { CHART_NAMES, CHARTS } from "./sessioncharts.js";
 
 const POINTS = 400;
 const TITLES = {
@@ -129,11 +129,5 @@ async function load() {
   }
 }
 
-part("table-toggle").addEventListener("click", (event) => {
-  const asTable = part("plot-table").hidden;
-  event.currentTarget.setAttribute("aria-pressed", String(asTable));
-  part("plot-table").hidden = !asTable;
-  part("plots").hidden = asTable;
-});
-
+listenToTable("plot-table");
 load();

@@ -13,7 +13,7 @@ const CLASSES = { good: "f-good", warning: "f-warn", bad: "f-bad", none: "h-none
 
 export const SPAN_S = WIDTH;
 
-export class Spark {
+export class Sparkline {
   constructor(host) {
     this.host = host;
     host.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);

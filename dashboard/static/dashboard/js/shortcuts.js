@@ -1,7 +1,7 @@
 // Keys that every page has: "/" to its search field, j and k through its list, "?" for the list of keys. A page adds its
 // own by `onKey`, and tells of them in the block "keys" of its template.
 
-import { openDialog } from "./dialog.js";
+import { openDialog } from "./actions.js";
 
 const FIELD = "main input[type=search]";
 // What j and k go through, in the order of the page: what is marked, or else each row's first link.

@@ -1,0 +1,124 @@
+// What buttons do by their data-do ("theme", "open:<dialog id>", "close", "copy:<element id>", "print"), and forms with
+// data-act, which are sent without leaving the page: what went wrong stands in the form; what was done, in a toast.
+
+import { setText } from "./dom.js";
+import { toggleTheme } from "./theme.js";
+
+const COPIED_MS = 1600;
+const TOAST_MS = 5000;
+const NO_ANSWER = "The server did not answer. It may have been done all the same: load the page again before you try.";
+const NOT_ALLOWED = "Your role doesn’t allow this, or you are logged out. Load the page again.";
+
+export function openDialog(id) {
+  const dialog = document.getElementById(id);
+  if (dialog && !dialog.open) dialog.showModal();
+}
+
+/** Opens a dialog's form with these values, and without what went wrong before. */
+export function openForm(id, values) {
+  const form = document.querySelector(`#${id} form`);
+  for (const [name, value] of Object.entries(values)) form.elements[name].value = value;
+  form.querySelector(".err").hidden = true;
+  openDialog(id);
+}
+
+/** Of the page's forms, for requests that no form makes. */
+export const csrfToken = () => document.querySelector("[name=csrfmiddlewaretoken]").value;
+
+/** To every button and form, now or later. A form with data-done says that instead of the server's own words. */
+export function listenToActions() {
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-do]");
+    if (button) {
+      const [action, argument] = button.dataset.do.split(":");
+      ACTIONS[action]?.(button, argument);
+    } else if (event.target instanceof HTMLDialogElement) {
+      // A press on the backdrop hits the dialog itself, outside of its box.
+      const box = event.target.getBoundingClientRect();
+      const inside =
+        event.clientX >= box.left &&
+        event.clientX <= box.right &&
+        event.clientY >= box.top &&
+        event.clientY <= box.bottom;
+      if (!inside) event.target.close();
+    }
+  });
+  document.addEventListener("submit", async (event) => {
+    const form = event.target.closest("form[data-act]");
+    if (!form) return;
+    event.preventDefault();
+    if (form.ariaBusy) return; // A disabled button would lose the focus.
+    form.ariaBusy = "true";
+    const { failure, words } = await post(form.action, new FormData(form));
+    form.ariaBusy = null;
+    const error = form.querySelector(".err");
+    error.hidden = failure === null;
+    setText(error.querySelector("span"), failure ?? "");
+    if (failure !== null) return;
+    const dialog = form.closest("dialog");
+    dialog?.close();
+    if (dialog) form.reset();
+    toast(form.dataset.done ?? words);
+  });
+}
+
+const ACTIONS = {
+  theme: toggleTheme,
+  open,
+  close: (button) => button.closest("dialog").close(),
+  copy,
+  print: () => window.print(),
+};
+
+/** With data-action the dialog's form goes there, emptied; what it is about, in the button's data-what, stands in it. */
+function open(button, id) {
+  const { action, what } = button.dataset;
+  if (action) {
+    const form = document.querySelector(`#${id} form`);
+    form.reset();
+    form.action = action;
+    setText(form.querySelector("[data-field=what]"), what);
+  }
+  openDialog(id);
+}
+
+/** The clipboard needs a secure context; without one the text is selected, to be copied by hand. */
+async function copy(button, id) {
+  const source = document.getElementById(id);
+  const label = button.querySelector("span");
+  const word = label.textContent;
+  try {
+    await navigator.clipboard.writeText(source.textContent.trim());
+    setText(label, "Copied");
+  } catch {
+    getSelection().selectAllChildren(source);
+    setText(label, "Selected");
+  }
+  setTimeout(() => setText(label, word), COPIED_MS);
+}
+
+/** {failure, words}: why not, or null and the server's words. */
+async function post(url, body) {
+  try {
+    const response = await fetch(url, { method: "POST", body, headers: { Accept: "application/json" } });
+    if (response.status === 401 || response.status === 403) return { failure: NOT_ALLOWED };
+    const { detail } = await response.json();
+    return response.ok ? { failure: null, words: detail } : { failure: detail };
+  } catch {
+    return { failure: NO_ANSWER };
+  }
+}
+
+let toastTimer = 0;
+
+/** Confirm what the operator did. Errors don't belong here: they stand where they arose. */
+function toast(text) {
+  const box = document.getElementById("toast");
+  if (!box) return;
+  setText(box, text);
+  box.hidden = false;
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => {
+    box.hidden = true;
+  }, TOAST_MS);
+}
