@@ -10,8 +10,8 @@ import pytest
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
-from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import key_frame, sound
+from tests.ingest.server.waiting import set_deadlines
 from tests.rtmp_client import Refused, RtmpClient
 
 Serve = Callable[..., Awaitable[RtmpServer]]

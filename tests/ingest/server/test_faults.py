@@ -13,13 +13,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ingest.live import Subscriber
-from ingest.rtmp import Limits, events
+from ingest.rtmp import Limits, amf0, encode_message, events
+from ingest.rtmp import Message as RtmpMessage
+from ingest.rtmp.messages.message import MessageType
 from ingest.server import RtmpServer
 from ingest.server.listener import PAUSED_S
+from tests.ingest.rtmp.wire import type0
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import may_be_silent, set_deadlines
 from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.waiting import may_be_silent, set_deadlines
 from tests.rtmp_client import Refused, RtmpClient
 
 
@@ -391,3 +394,94 @@ async def test_faults_leave_a_live_stream_alone(app: ScriptedApplication, port: 
                 await publisher.send_video(stream_id, number * 40, frame)
         await player.wait_count(events.VideoReceived, 21)
         assert [event.payload for event in player.of(events.VideoReceived)] == [AVC_HEADER, *frames]
+
+
+BAD = b"\xff"
+"""A type 3 chunk where there is nothing to go on with."""
+FAULT = "a chunk stream begins with a type 3 chunk"
+
+
+def command(stream_id: int, *values: object) -> bytes:
+    message = RtmpMessage(MessageType.COMMAND_AMF0, 0, stream_id, amf0.encode(*values))
+    return encode_message(message, chunk_stream_id=3, chunk_size=128)
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+async def test_frames_in_the_same_read_are_relayed(app: ScriptedApplication, port: int, pieces: int) -> None:
+    async with RtmpClient(port=port) as player, RtmpClient(port=port) as publisher:
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam")
+        await player.connect("live")
+        await player.play("cam")
+        frames = b"".join(type0(20, number, 9, stream_id, data) for number, data in enumerate(PICTURES))
+        if pieces == 1:
+            publisher._writer.write(frames + BAD)
+        else:
+            publisher._writer.write(frames)
+            await player.wait_for(events.VideoReceived, lambda event: event.payload == PICTURES[-1])
+            publisher._writer.write(BAD)
+        ended = await app.event("rtmp.unpublish", connection=0)
+        assert (ended["reason"], ended["description"]) == ("protocol_error", FAULT)
+        await player.wait_for(events.VideoReceived, lambda event: event.payload == PICTURES[-1])
+        assert ended["totals"]["video_frames"] == 1
+
+
+PICTURES = [AVC_HEADER, key_frame(1)[:100]]
+
+
+async def test_a_fault_behind_what_is_to_be_decided(app: ScriptedApplication, port: int) -> None:
+    """All in one write: each decision brings what follows to light, at last the fault."""
+    async with RtmpClient(port=port) as client:
+        client._writer.write(
+            command(0, "connect", 1.0, {"app": "live", "tcUrl": "rtmp://127.0.0.1/live"})
+            + command(0, "createStream", 2.0, None)
+            + command(1, "publish", 0.0, None, "cam", "live")
+            + b"".join(type0(20, number, 9, 1, data) for number, data in enumerate(PICTURES))
+            + BAD
+        )
+        await client.wait_closed()
+    ended = await app.event("rtmp.disconnect")
+    assert (ended["reason"], ended["description"]) == ("protocol_error", FAULT)
+    told = [event["type"] for event in app.connections[-1].events]
+    assert [kind for kind in told if kind not in ("rtmp.status", "rtmp.metadata")] == [
+        "rtmp.connect",
+        "rtmp.publish",
+        "rtmp.unpublish",
+        "rtmp.disconnect",
+    ]
+    (unpublish,) = app.connections[-1].of("rtmp.unpublish")
+    assert unpublish["totals"]["video_frames"] == 1
+
+
+COMMAND, DATA = 20, 18
+STRAY = b"\x00\x00\x09"
+METADATA = amf0.encode("onMetaData", {"width": 640.0, "height": 360.0})
+
+
+async def test_a_publisher_goes_on(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="ingest.server")
+    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
+        await player.connect("live")
+        await player.play("cam1")
+        await publisher.connect("live")
+        send = publisher.protocol.send_message
+        send(RtmpMessage(COMMAND, 0, 0, amf0.encode("releaseStream", 0.0, None, "cam1") + STRAY))
+        stream_id = await publisher.publish("cam1")
+        send(RtmpMessage(COMMAND, 0, 0, b"\xff\xff"))
+        send(RtmpMessage(COMMAND, 0, 0, amf0.encode("neverHeardOf") + b"\xff"))
+        send(RtmpMessage(DATA, 0, stream_id, amf0.encode("@setDataFrame") + METADATA + STRAY))
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        await publisher.send_video(stream_id, 0, key_frame(1))
+        await player.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(1))
+        relayed = [event.payload for event in player.of(events.DataReceived) if event.name == "onMetaData"]
+        assert relayed == [METADATA]
+        assert (await app.event("rtmp.metadata", connection=1))["metadata"]["width"] == 640.0
+        async with RtmpClient(port=port) as late:
+            await late.connect("live")
+            await late.play("cam1")
+            await late.wait_for(events.VideoReceived)
+            assert [event.payload for event in late.of(events.DataReceived) if event.name == "onMetaData"] == [METADATA]
+        assert not publisher.closed
+    noted = [message for message in caplog.messages if "not understood" in message]
+    assert len(noted) == 1
+    assert f"{len(STRAY)} bytes of a message of type {COMMAND}" in noted[0]

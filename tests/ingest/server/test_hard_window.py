@@ -19,8 +19,7 @@ from ingest.server.outlet import Outlet
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
-from tests.ingest.server.recorded.files import made, record, write
-from tests.ingest.server.recorded.viewer import HOURS_MS, Viewer
+from tests.ingest.server.recorded.viewer import HOURS_MS, Viewer, made, record, write
 from tests.ingest.server.test_window import FRAMES, HOUR, NEVER, WINDOW, Room
 from tests.ingest.server.waiting import within
 from tests.rtmp_client import RtmpClient

@@ -22,8 +22,8 @@ from ingest.server import RtmpServer, slices
 from ingest.server.connection import Connection
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.sharer import Sharer
+from tests.ingest.server.waiting import set_deadlines
 
 NO_READ = "SharedObject.NoReadAccess"
 NO_WRITE = "SharedObject.NoWriteAccess"

@@ -8,12 +8,13 @@ import pytest
 from ingest.rtmp import ClientConnection, Limits, Message, amf0, events
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages.aggregate import Part
+from ingest.server.allowance import Allowance, Turns
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.wire import set_chunk_size, type0, type3
 from tests.ingest.server.app import Instance, ScriptedApplication
 from tests.ingest.server.app import Message as Event
+from tests.ingest.server.clients import Stage
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.plays.clients import Stage
 from tests.rtmp_client import RtmpClient
 
 AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20
@@ -220,3 +221,51 @@ async def test_lengths_are_refused_meanwhile(app: ScriptedApplication, serve: Se
         assert "Too many lengths" in found[-1].values[-1]["description"]
         assert len(app.connections[-1].of("rtmp.length")) == 2
         assert not viewer.client.closed
+
+
+RATE, BURST_S = 2000, 5.0
+
+
+def passed(*looks: tuple[float, int]) -> list[bool]:
+    """For each (time, what came since the look before)."""
+    allowance = Allowance(RATE, BURST_S, 0.0)
+    total, found = 0, []
+    for now, count in looks:
+        total += count
+        found.append(allowance.is_passed(total, now))
+    return found
+
+
+def test_the_rate_may_last() -> None:
+    assert not any(passed(*[(second / 4, RATE // 4) for second in range(1, 400)]))
+
+
+def test_more_is_passed_after_a_while() -> None:
+    found = passed(*[(second, RATE * 2) for second in range(1, 10)])
+    assert found == [False] * 5 + [True] * 4
+
+
+def test_some_seconds_may_come_at_once() -> None:
+    assert passed((0.0, RATE * 5)) == [False]
+    assert passed((0.0, RATE * 5 + 1)) == [True]
+
+
+def test_a_pause_of_ours_is_no_fault_of_the_peers() -> None:
+    """All of these eight seconds is seen at one look."""
+    assert passed((8.0, 8 * RATE)) == [False]
+
+
+def test_a_silence_earns_nothing() -> None:
+    silence = [(second / 4, 0) for second in range(1, 400)]
+    assert passed(*silence, (100.0, RATE * 6))[-1]
+
+
+def test_turns() -> None:
+    """Three at once, then two a second; who was silent may come at once again."""
+    turns = Turns(2, 3)
+    assert [turns.wait_s(10.0) for _ in range(5)] == [0, 0, 0, 0.5, 1.0]
+    assert not turns.has_one(11.0)
+    assert turns.wait_s(11.5) == 0
+    assert turns.wait_s(11.5) == 0.5
+    assert [turns.has_one(60.0) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert turns.has_one(60.5), "those that were refused don't count"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ingest import testpattern
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
@@ -356,3 +357,9 @@ async def test_a_client_that_leaves_before_its_answer(app: ScriptedApplication, 
     assert instance.kinds[-2:] == ["rtmp.unpublish", "rtmp.disconnect"]
     assert instance.of("rtmp.unpublish")[0]["totals"]["bytes_in"] == 0
     await client.close()
+
+
+async def test_what_is_no_flv_is_told(monkeypatch: pytest.MonkeyPatch, server: RtmpServer) -> None:
+    monkeypatch.setattr(testpattern, "command", lambda *_: ["echo", "no FLV at all"])
+    with pytest.raises(testpattern.PublishFailed, match="What FFmpeg wrote can't be published: no FLV"):
+        await testpattern.publish(f"rtmp://127.0.0.1:{server.addresses[0][1]}/live", "cam", testpattern.Picture())

@@ -19,9 +19,8 @@ from ingest.server.connection import Connection
 from ingest.server.playing import Playing
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import AVC_HEADER, key_frame
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import set_deadlines, within
 from tests.media import make_clip, of_kind, read_packets
 from tests.rtmp_client import RtmpClient
 from tests.tools import require_tool

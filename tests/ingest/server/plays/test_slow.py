@@ -12,9 +12,9 @@ from ingest.live import QueueLimits, Subscriber
 from ingest.server import RtmpServer, ServerConfig
 from tests.ingest.live.payloads import session
 from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.clients import Camera, Stage, Viewer
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER
-from tests.ingest.server.plays.clients import Camera, Stage, Viewer
 
 HOUR = 3600.0
 KIB = 1024

@@ -10,10 +10,10 @@ from ingest.rtmp import events
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.server import RtmpServer
 from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.clients import Camera, Stage, Viewer
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import key_frame
-from tests.ingest.server.plays.clients import Camera, Stage, Viewer
+from tests.ingest.server.waiting import set_deadlines
 from tests.media import make_clip, of_kind, read_packets
 from tests.tools import require_tool
 

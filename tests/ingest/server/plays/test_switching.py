@@ -7,9 +7,9 @@ import pytest
 
 from ingest.rtmp import events
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.clients import Stage, Viewer
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
-from tests.ingest.server.plays.clients import Stage, Viewer
 
 OTHER_HEADER = AVC_HEADER[:-1] + b"\x81"
 TRANSITION, COMPLETE = "NetStream.Play.Transition", "NetStream.Play.TransitionComplete"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.ingest.server.app import ScriptedApplication
-from tests.ingest.server.recorded.files import CLIP, record, write
+from tests.ingest.server.recorded.viewer import CLIP, record, write
 
 
 @pytest.fixture

@@ -1,11 +1,27 @@
 """What is recorded of a publisher: by real connections, read back from the files."""
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ingest.flv import read_index
+from ingest.live.shared import SharedMessage
 from ingest.rtmp import events
+from ingest.server.recording.file import RecordingFile
+from ingest.server.recording.recorder import Recorder
+from ingest.server.recording.recorders import Recorders
+from ingest.server.recording.recording import Order, Recording
+from ingest.server.recording.reports import Report
+from ingest.server.recording.settings import QUEUE, RecordingSettings
+from tests.ingest.flv.files import media as flv_media
+from tests.ingest.flv.files import written
+from tests.ingest.live import payloads
+from tests.ingest.live.payloads import START_WALL, inter, keyframe, make_stream, publisher
+from tests.ingest.server.app import Message
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.recording.conftest import (
     AUDIO,
@@ -15,6 +31,7 @@ from tests.ingest.server.recording.conftest import (
     send_headers,
     send_pictures,
     statuses,
+    tags_of,
 )
 from tests.ingest.server.waiting import within
 from tests.rtmp_client import RtmpClient
@@ -246,3 +263,143 @@ async def test_names_stay_in_the_folder(recorded: Recorded) -> None:
         assert len(path.parts) == 2
         assert not path.name.startswith(".")
         assert (recorded.folder / path).is_file()
+
+
+FORMER = "live/cam1-20261121T000000Z.flv"
+
+
+@pytest.fixture
+def former(recorded: Recorded) -> Path:
+    """A recording of some seconds that was left open, and which the next publisher is ordered to continue."""
+    path = recorded.folder / FORMER
+    path.parent.mkdir(parents=True)
+    path.write_bytes(written(flv_media(60), finished=False).getvalue())
+    recorded.order = {"mode": "append", "file": FORMER}
+    return path
+
+
+@contextmanager
+def elsewhere(path: Path) -> Iterator[RecordingFile]:
+    """Somebody else has the file, as the recovery after a restart has it."""
+    file = RecordingFile.continuing(path)
+    try:
+        yield file
+    finally:
+        file.finish()
+
+
+async def append(recorded: Recorded, port: int) -> Message:
+    """Half a second, appended; the event of its end."""
+    count = len(recorded.told("closed"))
+    async with RtmpClient(port=port) as client:
+        await client.connect("live")
+        stream_id = await client.publish("cam1", "append")
+        await send_headers(client, stream_id)
+        await send_pictures(client, stream_id, 0, 12)
+        await client.wait_for(events.StatusReceived, lambda event: event.code.startswith("NetStream.Record"))
+        await client.delete_stream(stream_id)
+        return (await recorded.until("closed", count + 1))[-1]
+
+
+async def test_a_file_that_is_still_being_closed_is_waited_for(recorded: Recorded, former: Path) -> None:
+    server = await recorded.serve()
+    assert server.recorders is not None
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        with elsewhere(former) as file:
+            await client.connect("live")
+            stream_id = await client.publish("cam1", "append")
+            await send_headers(client, stream_id)
+            await send_pictures(client, stream_id, 0, 12)
+            (recorder,) = server.recorders._recorders
+
+            async def is_waiting() -> bool:
+                return recorder.recording._waits_until is not None
+
+            assert await within(5, is_waiting, True)
+            assert recorded.told() == []
+            duration_ms = file.duration_ms
+        await recorded.until("started")
+        await client.delete_stream(stream_id)
+        (closed,) = await recorded.until("closed")
+    assert (closed["file"], closed["name"], closed["is_continued"]) == (FORMER, "cam1", True)
+    assert closed["duration_ms"] == duration_ms + 40 + 11 * 40 + 10
+    assert recorded.files() == [former]
+
+
+async def test_what_is_appended_to_a_file_with_another_writer_is_beside_it(recorded: Recorded, former: Path) -> None:
+    server = await recorded.serve(lock_s=0.05)
+    port = server.addresses[0][1]
+    with elsewhere(former) as file:
+        duration_ms = file.duration_ms
+        beside = await append(recorded, port)
+    assert beside["name"].startswith("cam1-20")
+    assert not beside["is_continued"]
+    assert beside["duration_ms"] == 11 * 40 + 10
+    continued = await append(recorded, port)
+    assert (continued["file"], continued["name"]) == (FORMER, "cam1")
+    assert continued["duration_ms"] == duration_ms + 40 + 11 * 40 + 10
+    assert len(recorded.files()) == 2
+
+
+@pytest.mark.parametrize("content", [b"", bytes(5000), b"These are notes, and they stay."])
+async def test_in_place_of_what_is_no_recording_a_new_one_begins(
+    recorded: Recorded, former: Path, content: bytes
+) -> None:
+    """Such as a loss of power leaves behind."""
+    await asyncio.to_thread(former.write_bytes, content)
+    server = await recorded.serve()
+    closed = await append(recorded, server.addresses[0][1])
+    assert (closed["name"], closed["is_continued"]) == ("cam1", False)
+    assert len(media(recorded.tags(closed))) == 2 + 24
+    assert await asyncio.to_thread(former.read_bytes) == content
+    assert recorded.told("failed") == []
+
+
+@pytest.mark.parametrize(("keyframes", "expected"), [((), inter(110)), ((0,), keyframe(0)), ((7,), keyframe(70))])
+async def test_a_stream_with_a_keyframe_or_none(tmp_path: Path, keyframes: tuple[int, ...], expected: bytes) -> None:
+    """`keyframes`: with which seconds one comes."""
+    reports: list[Report] = []
+    settings = RecordingSettings(folder=tmp_path, min_free_bytes=0, queue=replace(QUEUE, seconds=60.0))
+    recorders = Recorders(settings, lambda _event: True)
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    stream.video(0, payloads.AVC_HEADER, 0.0)
+    recorder: Recorder = recorders.begin(Order("live", "demo", "record"), stream, 0.0, reports.append)
+    for number in range(130):
+        at = number / 10
+        make = keyframe if number in [10 * second for second in keyframes] else inter
+        stream.video(100 * number, make(number), at)
+        if number % 10 == 9:
+            stream.tick(at + 0.1, START_WALL + at)
+    recorder.stop()
+    await recorders.close(5.0)
+    (closed,) = [report for report in reports if report.state == "closed"]
+    tags = media(tags_of(tmp_path / closed.file))
+    assert [payload for _, _, payload in tags][:2] == [payloads.AVC_HEADER, expected]
+    assert tags[-1][2] == inter(129)
+
+
+@pytest.mark.parametrize(
+    ("keyframes", "expected"),
+    [
+        ((0, 2, 4, 38, 70), [keyframe(2), keyframe(4), keyframe(38), keyframe(70)]),
+        ((0, 2, 4), [keyframe(2), keyframe(4), *(inter(at) for at in range(65, 90))]),
+        ((0,), [inter(at) for at in range(61, 90)]),
+        ((), [inter(at) for at in range(1, 90)]),
+    ],
+    ids=["still scenes", "none any more", "none but the first", "none"],
+)
+def test_a_full_file_is_followed_by_one_that_begins_with_a_keyframe(
+    tmp_path: Path, keyframes: tuple[int, ...], expected: list[bytes]
+) -> None:
+    """As long as one comes each minute. `keyframes`: in which seconds; each file is full with its first picture."""
+    settings = RecordingSettings(folder=tmp_path, min_free_bytes=0, rotate_bytes=1)
+    recording = Recording(Order("live", "demo", "all"), settings)
+    pictures = [
+        SharedMessage("video", 1000 * at, (keyframe if at in keyframes else inter)(at), at, True, at in keyframes)
+        for at in range(90)
+    ]
+    reports = recording.write(pictures, 0) + recording.close(0)
+    files = [report.file for report in reports if report.state == "started"]
+    first, *others = [media(tags_of(tmp_path / file))[0][2] for file in files]
+    assert (first, others) == (pictures[0].payload, expected)

@@ -13,10 +13,9 @@ from ingest.server.media import viewer as module
 from tests.ingest.live.extended import SENT, expected
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, both
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import set_deadlines, within
 from tests.rtmp_client import RtmpClient
 
 CAM = "/live/live/cam1.flv"

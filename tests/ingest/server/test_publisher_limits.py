@@ -1,17 +1,20 @@
-"""A publisher's `pause`: its name and its players wait for it, and nobody finds it silent."""
+"""How long a publisher may wait, pause and be silent, and how much it may send."""
 
 import asyncio
 import contextlib
 import itertools
+from dataclasses import replace
 
 import pytest
 
+from ingest.live import LimitSettings, LiveSettings
+from ingest.live.health import CHECKS
 from ingest.rtmp import events
 from ingest.server import RtmpServer, publishing
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import may_be_silent
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
+from tests.ingest.server.waiting import may_be_silent, set_deadlines
 from tests.rtmp_client import RtmpClient
 
 
@@ -142,3 +145,105 @@ async def test_what_neither_publishes_nor_plays_has_nothing_to_pause(server: Rtm
         await client.flush()
         await client.create_stream()
         assert not client.closed
+
+
+HOUR = 3600.0
+
+
+async def test_as_long_as_it_answers_pings(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve(publish_or_play_s=HOUR, ping_after_s=0.1, ping_answer_s=HOUR)
+    async with RtmpClient(port=server.addresses[0][1]) as encoder:
+        await encoder.connect("live")
+        set_deadlines(server, publish_or_play_s=0.2)
+        await asyncio.sleep(0.8)
+        assert not encoder.closed
+        stream_id = await encoder.publish("cam1")
+        await encoder.send_video(stream_id, 0, key_frame(1))
+        await encoder.create_stream()
+        assert not app.connections[0].of("rtmp.unpublish")
+
+
+async def test_no_longer_than_it_answers_pings(app: ScriptedApplication, serve: Serve) -> None:
+    server = await serve(ping_after_s=0.1, ping_answer_s=HOUR)
+    async with RtmpClient(port=server.addresses[0][1]) as encoder:
+        await encoder.connect("live")
+        encoder.pause_reading()
+        set_deadlines(server, ping_answer_s=0.2)
+        ended = await app.event("rtmp.disconnect")
+    assert (ended["reason"], "of a ping" in ended["description"]) == ("idle_timeout", True)
+
+
+@pytest.mark.parametrize(("waiting_s", "least_s"), [(0.4, 0.4), (0.0, 0.2)])
+@pytest.mark.parametrize("published", [False, True], ids=["from its connect", "from its last session"])
+async def test_not_for_ever(
+    app: ScriptedApplication, serve: Serve, published: bool, waiting_s: float, least_s: float
+) -> None:
+    server = await serve()
+    async with RtmpClient(port=server.addresses[0][1]) as encoder:
+        await encoder.connect("live")
+        if published:
+            await encoder.delete_stream(await encoder.publish("cam1"))
+            await app.event("rtmp.unpublish")
+        set_deadlines(server, publish_or_play_s=0.2, waiting_s=waiting_s)
+        await encoder.wait_closed()
+    ended = await app.event("rtmp.disconnect")
+    assert ended == {
+        "type": "rtmp.disconnect",
+        "reason": "idle_timeout",
+        "description": f"No publish or play within {least_s:g} s.",
+    }
+
+
+async def test_a_stranger_has_no_such_time(app: ScriptedApplication, serve: Serve) -> None:
+    """Who has only shaken hands."""
+    server = await serve(publish_or_play_s=0.2)
+    async with RtmpClient(port=server.addresses[0][1]) as stranger:
+        await stranger.wait_closed()
+    assert (await app.event("rtmp.disconnect"))["reason"] == "idle_timeout"
+
+
+LIMIT_KBPS = 400
+QUICK = LiveSettings(
+    checks=tuple(replace(check, hold_s=0.5) for check in CHECKS),
+    warm_up_s=0,
+    limit=LimitSettings(window_s=2, close_s=2.0),
+)
+
+
+async def send(client: RtmpClient, stream_id: int, kbps: int) -> None:
+    """One frame each 50 ms, until it is cancelled or the server closes."""
+    frame = key_frame(1, size=kbps * 125 // 20)
+    timestamp = 0
+    while not client.closed:
+        await client.send_video(stream_id, timestamp, frame)
+        timestamp += 50
+        await asyncio.sleep(0.05)
+
+
+async def test_one_key_ends_the_session_the_other_warns(app: ScriptedApplication, serve: Serve) -> None:
+    server: RtmpServer = await serve(config={"live": QUICK})
+    port = server.addresses[0][1]
+    app.limits |= {"max_kbps": LIMIT_KBPS, "expect_audio": False}
+    async with RtmpClient(port=port) as warned, RtmpClient(port=port) as ended:
+        sending = []
+        for client, name, policy in ((warned, "warned", "warn"), (ended, "ended", "close")):
+            app.limits = app.limits | {"over_limit": policy}
+            await client.connect("live")
+            stream_id = await client.publish(name)
+            await client.send_video(stream_id, 0, AVC_HEADER)
+            sending.append(asyncio.create_task(send(client, stream_id, 2 * LIMIT_KBPS)))
+        try:
+            await ended.wait_closed(timeout_s=12)
+            end = await app.event("rtmp.unpublish", connection=1)
+            tick = app.node.of("node.tick")[-1]
+        finally:
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+        assert not warned.closed
+    assert end["reason"] == "over_limit"
+    assert "kbit/s; the stream key's limit is 400 kbit/s." in end["description"]
+    status = ended.of(events.StatusReceived)[-1]
+    assert (status.level, status.code) == ("error", "NetStream.Publish.Rejected")
+    issues = next(stream["issues"] for stream in tick["streams"] if stream["name"] == "warned")
+    assert ("bitrate_high", "bad") in [(issue["check"], issue["level"]) for issue in issues], issues

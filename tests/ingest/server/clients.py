@@ -1,9 +1,12 @@
-"""A publisher that sends picture by picture, and a player that asks for things, through sockets."""
+"""Publishers and players of the server, through sockets."""
 
+import asyncio
+import ssl
 from contextlib import AsyncExitStack
 from typing import Any
 
 from ingest.rtmp import events
+from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import RtmpClient
 
@@ -121,3 +124,21 @@ class Stage:
             await viewer.ask("play", name, *arguments)
             await viewer.status("NetStream.Play.Start")
         return viewer
+
+
+async def check_a_stuck_player_is_closed(
+    app: ScriptedApplication, port: int, *, tls: ssl.SSLContext | None = None
+) -> None:
+    """Within some seconds; its publisher goes on. The server's `write_s` should be short."""
+    async with RtmpClient(port=port, tls=tls) as publisher, RtmpClient(port=port, tls=tls) as stuck:
+        await publisher.connect("live")
+        stream_id = await publisher.publish("cam1")
+        await stuck.connect("live")
+        await stuck.play("cam1")
+        stuck.pause_reading()
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        async with asyncio.timeout(10):
+            while not app.connections[1].of("rtmp.stop"):
+                await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
+        assert app.connections[1].of("rtmp.stop")[0]["reason"] == "too_slow"
+        assert not publisher.closed

@@ -1,19 +1,23 @@
-"""A recording that can't be read, from the first or while it plays: what the client is told, and the operator."""
+"""Files that can't be read, disks that hang, and what is known of the files that are played."""
 
+import asyncio
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from ingest.rtmp import events
-from ingest.server.recorded.library import READING_THREADS
+from ingest.rtmp import Limits, events
+from ingest.server.recorded import library
+from ingest.server.recorded.library import READING_THREADS, Library
+from ingest.server.recorded.span import Span
+from ingest.server.recorded.tape import Leaf, Tape, read_leaf
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import key_frame
-from tests.ingest.server.recorded.files import CLIP, made, record, write
-from tests.ingest.server.recorded.viewer import Viewer
+from tests.ingest.server.recorded.viewer import CLIP, Viewer, made, record, write
+from tests.ingest.server.waiting import set_deadlines
 
 MIB = 1024 * 1024
 
@@ -135,3 +139,73 @@ async def test_a_disk_that_hangs_before_anything_was_sent(
             assert "Nothing came from the disk" in (await failed(viewer, app))[1]
     finally:
         gives.set()
+
+
+LIMITS = Limits()
+
+
+async def looked_up(found: Library, path: Path) -> Leaf:
+    told: asyncio.Future[Leaf | Exception] = found.loop.create_future()
+    found.look_up(path, told.set_result)
+    leaf = await told
+    assert isinstance(leaf, Leaf)
+    return leaf
+
+
+async def test_a_growing_file_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Library(asyncio.get_running_loop(), LIMITS)
+    path = write(tmp_path / "clip.flv", made(3), finished=False)
+    monkeypatch.setattr(library, "GROWING_S", 60.0)
+    try:
+        first = await looked_up(shelf, path)
+        whole = write(tmp_path / "longer.flv", made(4), finished=False).read_bytes()
+        with path.open("ab") as stream:
+            stream.write(whole[path.stat().st_size :])
+        assert await looked_up(shelf, path) is first
+        monkeypatch.setattr(library, "GROWING_S", 0.0)
+        assert (await looked_up(shelf, path)).duration_ms == 3907
+        write(tmp_path / "other.flv", made(1)).replace(path)
+        monkeypatch.setattr(library, "GROWING_S", 60.0)
+        assert (await looked_up(shelf, path)).duration_ms == 907, "another file is looked at in any case"
+    finally:
+        shelf.close()
+
+
+def test_looking_leaves_most_of_the_time_to_others(tmp_path: Path) -> None:
+    path = write(tmp_path / "clip.flv", made(900), finished=False)
+    worked, began = time.thread_time(), time.monotonic()
+    read_leaf(path, None, LIMITS)
+    assert time.thread_time() - worked < 0.5 * (time.monotonic() - began)
+
+
+async def test_who_leaves_while_the_disk_hangs_takes_no_other_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the file is closed when the disk is back."""
+    shelf = Library(asyncio.get_running_loop(), LIMITS)
+    path = write(tmp_path / "clip.flv", made(3))
+    tape = Tape(path, read_leaf(path, None, LIMITS), LIMITS)
+    reads, gives = threading.Event(), threading.Event()
+
+    def hang(*_pieces: object) -> None:
+        reads.set()
+        gives.wait(20)
+
+    monkeypatch.setattr(tape, "_batch", hang)
+    descriptor = tape._stream.fileno()
+    told: asyncio.Future[object] = shelf.loop.create_future()
+    served: asyncio.Future[object] = shelf.loop.create_future()
+    try:
+        shelf.run(lambda: tape.begin(Span()), told.set_result)
+        await asyncio.to_thread(reads.wait, 5)
+        for _ in range(READING_THREADS):
+            shelf.submit(tape.close)
+        shelf.run(lambda: 1, served.set_result)
+        assert await asyncio.wait_for(served, 5) == 1
+        gives.set()
+        await asyncio.wait_for(told, 5)
+        with pytest.raises(OSError, match="descriptor"):
+            os.fstat(descriptor)
+    finally:
+        gives.set()
+        shelf.close()
