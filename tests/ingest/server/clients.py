@@ -2,13 +2,50 @@
 
 import asyncio
 import ssl
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from ingest.rtmp import events
+from ingest.server import RtmpServer
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import RtmpClient
+
+At = RtmpServer | int
+"""Where clients connect to: a server's plain port, or any."""
+
+
+def port_of(at: At) -> int:
+    return at if isinstance(at, int) else at.addresses[0][1]
+
+
+@asynccontextmanager
+async def connected(
+    at: At, *, app: str = "live", tls: ssl.SSLContext | None = None, **properties: Any
+) -> AsyncIterator[RtmpClient]:
+    async with RtmpClient(port=port_of(at), tls=tls) as client:
+        await client.connect(app, **properties)
+        yield client
+
+
+@asynccontextmanager
+async def publishing(
+    at: At, *video: bytes, name: str = "cam1", kind: str = "live", **options: Any
+) -> AsyncIterator[tuple[RtmpClient, int]]:
+    """And its message stream, by which it has sent this video, all of time 0."""
+    async with connected(at, **options) as client:
+        stream_id = await client.publish(name, kind)
+        for payload in video:
+            await client.send_video(stream_id, 0, payload)
+        yield client, stream_id
+
+
+@asynccontextmanager
+async def playing(at: At, *, name: str = "cam1", **options: Any) -> AsyncIterator[RtmpClient]:
+    async with connected(at, **options) as client:
+        await client.play(name)
+        yield client
 
 
 class Camera:
@@ -95,8 +132,8 @@ class Viewer:
 class Stage:
     """Publishers and players of one server; all of them leave at the end."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, at: At) -> None:
+        self.at = at
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "Stage":
@@ -105,10 +142,13 @@ class Stage:
     async def __aexit__(self, *error: Any) -> None:
         await self._stack.aclose()
 
+    @property
+    def server(self) -> RtmpServer:
+        assert isinstance(self.at, RtmpServer)
+        return self.at
+
     async def client(self) -> RtmpClient:
-        client = await self._stack.enter_async_context(RtmpClient(port=self.port))
-        await client.connect("live")
-        return client
+        return await self._stack.enter_async_context(connected(self.at))
 
     async def camera(self, name: str, begins_at: int = 0, avc: bytes = AVC_HEADER) -> Camera:
         client = await self.client()
@@ -127,14 +167,10 @@ class Stage:
 
 
 async def check_a_stuck_player_is_closed(
-    app: ScriptedApplication, port: int, *, tls: ssl.SSLContext | None = None
+    app: ScriptedApplication, at: At, *, tls: ssl.SSLContext | None = None
 ) -> None:
     """Within some seconds; its publisher goes on. The server's `write_s` should be short."""
-    async with RtmpClient(port=port, tls=tls) as publisher, RtmpClient(port=port, tls=tls) as stuck:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await stuck.connect("live")
-        await stuck.play("cam1")
+    async with publishing(at, tls=tls) as (publisher, stream_id), playing(at, tls=tls) as stuck:
         stuck.pause_reading()
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         async with asyncio.timeout(10):

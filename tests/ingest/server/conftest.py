@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import uvloop
 
 from ingest.server import Deadlines, RtmpServer, ServerConfig
 from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.clients import Stage
 
 QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
 """The usual deadlines, but looked at often, and with little patience after a refusal."""
@@ -21,6 +23,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 
 Serve = Callable[..., Awaitable[RtmpServer]]
+OnStage = Callable[..., Awaitable[Stage]]
 
 
 @pytest.fixture
@@ -57,3 +60,20 @@ async def server(serve: Serve) -> RtmpServer:
 @pytest.fixture
 def port(server: RtmpServer) -> int:
     return server.addresses[0][1]
+
+
+@pytest_asyncio.fixture
+async def on_stage(serve: Serve) -> AsyncIterator[OnStage]:
+    """A stage on a server with such settings: `serve`'s."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**settings: Any) -> Stage:
+            return await stack.enter_async_context(Stage(await serve(**settings)))
+
+        yield start
+
+
+@pytest_asyncio.fixture
+async def stage(server: RtmpServer) -> AsyncIterator[Stage]:
+    async with Stage(server) as made:
+        yield made

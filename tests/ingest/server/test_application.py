@@ -11,9 +11,10 @@ from ingest.server import RtmpServer
 from ingest.server.connection import Connection
 from ingest.server.driver import ASGIApplication, Driver
 from tests.ingest.server.app import Instance, Message, ScriptedApplication, published_name
+from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import becomes
 from tests.rtmp_client import RtmpClient
 
 
@@ -130,9 +131,7 @@ async def started(client: RtmpClient, stream_id: int) -> None:
 
 async def test_a_live_stream_and_commands_go_on(app: ScriptedApplication, port: int) -> None:
     hold_back(app)
-    async with RtmpClient(port=port) as encoder, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
+    async with playing(port) as player, RtmpClient(port=port) as encoder:
         await player.play("slow")
         await encoder.connect("live")
         live = await encoder.publish("cam1")
@@ -158,8 +157,7 @@ async def test_one_that_is_refused_while_another_waits_does_not_end_the_connecti
 ) -> None:
     """Encoders of several bitrates ask for all of them at once."""
     hold_back(app)
-    async with RtmpClient(port=port) as encoder:
-        await encoder.connect("live")
+    async with connected(port) as encoder:
         first, second = await asks(encoder, "slow one"), await asks(encoder, "slow two")
         await asked(app, "slow two")
         await refuse(app, "slow one")
@@ -173,8 +171,7 @@ async def test_one_that_is_refused_while_another_waits_does_not_end_the_connecti
 
 async def test_when_all_are_refused_the_connection_ends(app: ScriptedApplication, port: int) -> None:
     hold_back(app)
-    async with RtmpClient(port=port) as encoder:
-        await encoder.connect("live")
+    async with connected(port) as encoder:
         for name in ("slow one", "slow two"):
             await asks(encoder, name)
         for name in ("slow two", "slow one"):
@@ -186,10 +183,7 @@ async def test_when_all_are_refused_the_connection_ends(app: ScriptedApplication
 async def test_what_comes_before_the_answer_is_bounded(app: ScriptedApplication, server: RtmpServer, port: int) -> None:
     """Over the bound the connection is not read from."""
     hold_back(app)
-    async with RtmpClient(port=port) as encoder, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("slow")
-        await encoder.connect("live")
+    async with playing(port, name="slow") as player, connected(port) as encoder:
         stream_id = await asks(encoder, "slow")
         await asked(app, "slow")
         (connection,) = (each for each in server.connections if isinstance(each, Connection) and not each.sessions)
@@ -197,10 +191,7 @@ async def test_what_comes_before_the_answer_is_bounded(app: ScriptedApplication,
             encoder.protocol.send_video(stream_id, number, key_frame(number, 60_000))
         sending = asyncio.create_task(encoder.flush())
 
-        async def is_paused() -> bool:
-            return connection.rtmp.paused
-
-        assert await within(5, is_paused, True)
+        await becomes(lambda: connection.rtmp.paused)
         received = connection.rtmp.bytes_received
         await asyncio.sleep(0.2)
         assert connection.rtmp.bytes_received == received < 1_000_000
@@ -212,9 +203,7 @@ async def test_what_comes_before_the_answer_is_bounded(app: ScriptedApplication,
 async def test_each_has_its_own_time(app: ScriptedApplication, serve: Serve) -> None:
     hold_back(app)
     server = await serve(decision_s=1.5)
-    async with RtmpClient(port=server.addresses[0][1]) as encoder:
-        await encoder.connect("live")
-        live = await encoder.publish("cam1")
+    async with publishing(server) as (encoder, live):
         first = await asks(encoder, "slow one")
         await asyncio.sleep(0.8)
         second = await asks(encoder, "slow two")
@@ -229,8 +218,7 @@ async def test_each_has_its_own_time(app: ScriptedApplication, serve: Serve) -> 
 async def test_a_client_that_goes_meanwhile(app: ScriptedApplication, port: int) -> None:
     """What is accepted then is told to have ended, each, before the last event."""
     hold_back(app)
-    async with RtmpClient(port=port) as encoder:
-        await encoder.connect("live")
+    async with connected(port) as encoder:
         for name in ("slow one", "slow two"):
             await asks(encoder, name)
             await asked(app, name)

@@ -10,6 +10,7 @@ import pytest
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.media import key_frame, sound
 from tests.ingest.server.waiting import set_deadlines
 from tests.rtmp_client import Refused, RtmpClient
@@ -40,8 +41,7 @@ class TestOfTheClient:
             return {"type": "rtmp.result", "request_id": event["request_id"], "value": sum(event["arguments"])}
 
         app.on["rtmp.call"] = add
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             assert await client.call("add", 1, 2, 4) == 7
             call = await app.event("rtmp.call")
             assert (call["procedure"], call["stream_id"], call["command_object"]) == ("add", 0, None)
@@ -51,8 +51,7 @@ class TestOfTheClient:
             return {"type": "rtmp.error", "request_id": event["request_id"], "code": "Chess.Over", "description": "No."}
 
         app.on["rtmp.call"] = fail
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             with pytest.raises(Refused, match=r"Chess\.Over: No\."):
                 await client.call("move")
 
@@ -65,8 +64,7 @@ class TestOfTheClient:
             return await answering("second")(_instance, event) if len(asked) == 2 else None
 
         app.on["rtmp.call"] = only_the_second
-        async with RtmpClient(port=port) as client, RtmpClient(port=port) as player:
-            await client.connect("live")
+        async with connected(port) as client, RtmpClient(port=port) as player:
             client.protocol.call("slow")
             stream_id = await client.publish("cam")
             assert await client.call("quick") == "second"
@@ -80,8 +78,7 @@ class TestOfTheClient:
 
     async def test_without_a_transaction_nothing_is_answered(self, app: ScriptedApplication, port: int) -> None:
         app.on["rtmp.call"] = never
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             client.protocol.notify("hello", "x")
             await client.flush()
             assert (await app.event("rtmp.call"))["request_id"] is None
@@ -91,8 +88,7 @@ class TestOfTheClient:
     async def test_an_answer_that_never_comes(self, app: ScriptedApplication, serve: Serve) -> None:
         app.on["rtmp.call"] = app.on["rtmp.length"] = never
         server = await serve(call_s=0.1)
-        async with RtmpClient(port=server.addresses[0][1]) as client:
-            await client.connect("live")
+        async with connected(server) as client:
             with pytest.raises(Refused, match="in time"):
                 await client.call("x")
             assert await client.call("getStreamLength", "cam") == 0
@@ -104,8 +100,7 @@ class TestOfTheClient:
         self, app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         app.on["rtmp.call"] = answering(object())
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             with pytest.raises(Refused, match=FAILED):
                 await client.call("x")
             assert [record.levelno for record in caplog.records if "can't be sent" in record.message] == [logging.ERROR]
@@ -114,8 +109,7 @@ class TestOfTheClient:
     async def test_only_so_many_are_pending(self, app: ScriptedApplication, serve: Serve) -> None:
         app.on["rtmp.call"] = never
         server = await serve(config={"limits": Limits(pending_calls=2)})
-        async with RtmpClient(port=server.addresses[0][1]) as client:
-            await client.connect("live")
+        async with connected(server) as client:
             client.protocol.call("a")
             client.protocol.call("b")
             with pytest.raises(Refused, match="Too many calls"):
@@ -126,9 +120,7 @@ class TestOfTheClient:
         key = "rk_0123456789abcdefghijklmnopqrstuv"
         imported = "brought-over-from-elsewhere"
         app.on["rtmp.call"] = answering(None)
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
-            await client.publish(f"cam?key={imported}")
+        async with publishing(port, name=f"cam?key={imported}") as (client, _):
             await client.call("x", {"at": f"rtmp://host/live/cam?key={key}", "mine": imported}, key)
             told = str(app.connections[0].of("rtmp.call"))
         assert key not in told
@@ -141,8 +133,7 @@ class TestOfTheClient:
         secret = "brought-over-from-elsewhere"
         app.on["rtmp.call"] = answering(None)
         app.on["rtmp.length"] = one_second
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             if how == "length":
                 await client.call("getStreamLength", f"show?token={secret}")
             else:
@@ -163,8 +154,7 @@ class TestOfTheClient:
     async def test_one_that_only_calls_is_no_idle_connection(self, app: ScriptedApplication, serve: Serve) -> None:
         app.on["rtmp.call"] = answering(None)
         server = await serve()
-        async with RtmpClient(port=server.addresses[0][1]) as caller, RtmpClient(port=server.addresses[0][1]) as idle:
-            await caller.connect("live")
+        async with connected(server) as caller, RtmpClient(port=server.addresses[0][1]) as idle:
             await caller.call("x")
             await idle.connect("live")
             set_deadlines(server, publish_or_play_s=0.2, waiting_s=0)
@@ -190,11 +180,7 @@ class TestRefused:
         assert not app.connections[0].of("rtmp.call")
 
     async def test_a_publisher_that_asks_for_what_can_not_be_goes_on(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client, RtmpClient(port=port) as player:
-            await client.connect("live")
-            stream_id = await client.publish("cam")
-            await player.connect("live")
-            await player.play("cam")
+        async with publishing(port, name="cam") as (client, stream_id), playing(port, name="cam") as player:
             for _ in range(Limits().message_streams - 1):
                 await client.create_stream()
             with pytest.raises(Refused, match=FAILED):
@@ -214,8 +200,7 @@ class TestLength:
             return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 12.5}
 
         app.on["rtmp.length"] = length
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             assert await client.call("getStreamLength", "show?token=secret-token") == 12.5
             asked = await app.event("rtmp.length")
             assert (asked["name"], asked["credential"]) == ("show", "secret-token")
@@ -242,8 +227,7 @@ class TestOfTheServer:
 
     async def test_of_a_client_that_never_answers(self, app: ScriptedApplication, serve: Serve) -> None:
         server = await serve(invoke_s=0.1)
-        async with RtmpClient(port=server.addresses[0][1]) as client:
-            await client.connect("live")
+        async with connected(server) as client:
             client.pause_reading()
             instance = app.connections[0]
             await instance.send({"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": []})
@@ -251,8 +235,7 @@ class TestOfTheServer:
             assert (result["succeeded"], result["values"]) == (False, [])
 
     async def test_of_a_client_that_goes(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             client.pause_reading()
             instance = app.connections[0]
             await instance.send({"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": []})
@@ -262,8 +245,7 @@ class TestOfTheServer:
         assert instance.kinds[-1] == "rtmp.disconnect"
 
     async def test_what_cannot_be_sent_fails(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port):
             invoke = {"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": [object()]}
             await app.connections[0].send(invoke)
             assert (await app.event("rtmp.invoke.result"))["succeeded"] is False
@@ -274,17 +256,14 @@ class TestOfTheServer:
             return {"type": "rtmp.accept"}
 
         app.on["rtmp.connect"] = too_early
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             assert (await app.event("rtmp.invoke.result"))["succeeded"] is False
             assert client.of(events.CallReceived) == []
 
 
 class TestClose:
     async def test_ends_all_sessions_and_the_connection(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
-            first = await client.publish("cam1")
+        async with publishing(port) as (client, first):
             await client.publish("cam2")
             await client.play("cam3")
             await client.send_audio(first, 0, sound(1))
@@ -297,8 +276,7 @@ class TestClose:
         assert [event["reason"] for event in ends] == ["client_unpublish"] * 3
 
     async def test_what_comes_after_it_is_not_read(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             client.protocol.close_connection()
             client.protocol.call("x")
             await client.flush()
@@ -309,8 +287,7 @@ class TestClose:
 
 async def test_message_streams_come_and_go(app: ScriptedApplication, port: int) -> None:
     """createStream as often as one likes, and so many at once as there may be."""
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
+    async with connected(port) as client:
         for _ in range(50):
             await client.delete_stream(await client.create_stream())
         streams = [await client.create_stream() for _ in range(Limits().message_streams)]

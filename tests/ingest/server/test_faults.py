@@ -20,6 +20,7 @@ from ingest.server import RtmpServer
 from ingest.server.listener import PAUSED_S
 from tests.ingest.rtmp.wire import type0
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.waiting import may_be_silent, set_deadlines
@@ -86,9 +87,8 @@ async def test_a_port_scanner_that_resets(
 
 
 async def test_a_stop_meets_a_peer_that_has_just_gone(
-    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+    app: ScriptedApplication, server: RtmpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = await serve()
     with socket.create_connection(server.addresses[0]) as peer:
         async with asyncio.timeout(5):
             while not server.connections:  # noqa: ASYNC110 - nothing announces it.
@@ -106,13 +106,12 @@ async def test_only_connections_with_sessions_are_told_of_in_the_log(
     async with raw(port):
         pass
     await only_event(app)
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
+    async with connected(port):
+        pass
     await app.event("rtmp.disconnect")
     assert caplog.messages == []
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        await client.publish("cam1")
+    async with publishing(port):
+        pass
     await app.event("rtmp.disconnect")
     assert ["closed: " in message for message in caplog.messages] == [True]
 
@@ -214,9 +213,8 @@ async def test_a_session_that_can_not_be_closed_in_order_is_reported_and_its_nam
     assert [event["reason"] for event in instance.of("rtmp.unpublish")] == ["tcp_reset"]
     assert "broken on purpose" in caplog.text
     await client.close()
-    async with RtmpClient(port=port) as second:
-        await second.connect("live")
-        await second.publish("cam1")
+    async with publishing(port):
+        pass
 
 
 @pytest.mark.parametrize("failing", [1, 2], ids=["at the first batch", "at what goes on with the rest"])
@@ -239,13 +237,7 @@ async def test_a_fault_in_writing_to_a_player_is_that_players_alone(
         return take(subscriber, most)
 
     server = await serve(config={"write_high_bytes": 1024, "write_low_bytes": 512})
-    port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as one, RtmpClient(port=port) as other:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        for player in (one, other):
-            await player.connect("live")
-            await player.play("cam1")
+    async with publishing(server) as (publisher, stream_id), playing(server) as one, playing(server) as other:
         live = server.registry.get("live/cam1")
         assert live is not None
         found.extend(live.subscribers)
@@ -261,13 +253,9 @@ async def test_a_fault_in_writing_to_a_player_is_that_players_alone(
     assert "broken on purpose" in caplog.text
 
 
-async def test_a_silent_publisher(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_silent_publisher(app: ScriptedApplication, server: RtmpServer) -> None:
     app.limits["idle_timeout_s"] = 0.2
-    server = await serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
-        await client.send_video(stream_id, 0, AVC_HEADER)
+    async with publishing(server, AVC_HEADER) as (client, _):
         status = await client.wait_for(events.StatusReceived, lambda event: event.level == "error")
         assert status.code == "NetConnection.Connect.IdleTimeOut"
         await client.wait_closed()
@@ -277,10 +265,7 @@ async def test_a_silent_publisher(app: ScriptedApplication, serve: Serve) -> Non
 async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(app: ScriptedApplication, serve: Serve) -> None:
     app.limits["idle_timeout_s"] = 1.5
     server = await serve(sweep_s=0.2)
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
-        await client.send_video(stream_id, 0, AVC_HEADER)
+    async with publishing(server, AVC_HEADER) as (client, stream_id):
         asyncio.get_running_loop().call_later(0.05, time.sleep, PAUSED_S + 0.7)
         for number in range(1, 8):  # The first after the pause comes before the limit is over again.
             await asyncio.sleep(0.1)
@@ -291,12 +276,9 @@ async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(app: Scr
     assert (await app.event("rtmp.unpublish"))["reason"] == "idle_timeout"
 
 
-async def test_a_publisher_without_first_media(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_publisher_without_first_media(app: ScriptedApplication, server: RtmpServer) -> None:
     app.limits["first_media_timeout_s"] = 0.2
-    server = await serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
+    async with publishing(server) as (client, stream_id):
         await client.send_metadata(stream_id, {"width": 640.0})
         await client.wait_closed()
     event = await app.event("rtmp.unpublish")
@@ -305,12 +287,7 @@ async def test_a_publisher_without_first_media(app: ScriptedApplication, serve: 
 
 async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: ScriptedApplication, serve: Serve) -> None:
     server = await serve(ping_after_s=0.1, ping_answer_s=60)
-    port = server.addresses[0][1]
-    async with RtmpClient(port=port) as alive, RtmpClient(port=port) as dead:
-        await alive.connect("live")
-        await alive.play("cam1")
-        await dead.connect("live")
-        await dead.play("cam1")
+    async with playing(server) as alive, playing(server) as dead:
         dead.pause_reading()
         await asyncio.sleep(0.6)  # Both have been pinged.
         set_deadlines(server, ping_answer_s=0.3)
@@ -324,9 +301,7 @@ async def test_a_peer_that_asks_on_without_reading_the_answers(app: ScriptedAppl
     limits = Limits(messages_per_read=1_000_000, control_messages_per_s=1_000_000)
     config = {"control_backlog_bytes": 64 * 1024, "write_high_bytes": 64 * 1024, "limits": limits}
     server = await serve(config=config, write_s=60)
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        await client.play("cam1")
+    async with playing(server) as client:
         client.pause_reading()
         with contextlib.suppress(OSError):
             while not app.connections[-1].of("rtmp.stop"):
@@ -344,8 +319,7 @@ async def test_an_application_that_fails(app: ScriptedApplication, port: int, ca
         raise RuntimeError("broken on purpose")
 
     app.on["rtmp.publish"] = fail
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
+    async with connected(port) as client:
         with pytest.raises((ConnectionError, Refused)):
             await client.publish("rk_secret-secret-secret-secret")
         await client.wait_closed()
@@ -360,8 +334,7 @@ async def test_an_application_that_does_not_decide(app: ScriptedApplication, ser
 
     app.on["rtmp.publish"] = ponder
     server = await serve(decision_s=0.2)
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
+    async with connected(server) as client:
         with pytest.raises(Refused, match=r"NetStream\.Failed"):
             await client.publish("cam1")
         await client.wait_closed()
@@ -376,16 +349,12 @@ async def test_too_many_connections(app: ScriptedApplication, serve: Serve) -> N
         assert await read_to_end(reader) == b""
     await app.wait_until(lambda: len(app.connections) == 2)
     await app.wait_until(lambda: all(c.kinds == ["rtmp.disconnect"] for c in app.connections))
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
+    async with connected(port):
+        pass
 
 
 async def test_faults_leave_a_live_stream_alone(app: ScriptedApplication, port: int, server: RtmpServer) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await player.connect("live")
-        await player.play("cam1")
+    async with publishing(port) as (publisher, stream_id), playing(port) as player:
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         frames = [key_frame(number) for number in range(20)]
         for number, frame in enumerate(frames):
@@ -408,11 +377,7 @@ def command(stream_id: int, *values: object) -> bytes:
 
 @pytest.mark.parametrize("pieces", [1, 2])
 async def test_frames_in_the_same_read_are_relayed(app: ScriptedApplication, port: int, pieces: int) -> None:
-    async with RtmpClient(port=port) as player, RtmpClient(port=port) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam")
-        await player.connect("live")
-        await player.play("cam")
+    async with publishing(port, name="cam") as (publisher, stream_id), playing(port, name="cam") as player:
         frames = b"".join(type0(20, number, 9, stream_id, data) for number, data in enumerate(PICTURES))
         if pieces == 1:
             publisher._writer.write(frames + BAD)
@@ -460,10 +425,7 @@ METADATA = amf0.encode("onMetaData", {"width": 640.0, "height": 360.0})
 
 async def test_a_publisher_goes_on(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="ingest.server")
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
-        await publisher.connect("live")
+    async with playing(port) as player, connected(port) as publisher:
         send = publisher.protocol.send_message
         send(RtmpMessage(COMMAND, 0, 0, amf0.encode("releaseStream", 0.0, None, "cam1") + STRAY))
         stream_id = await publisher.publish("cam1")
@@ -476,9 +438,7 @@ async def test_a_publisher_goes_on(app: ScriptedApplication, port: int, caplog: 
         relayed = [event.payload for event in player.of(events.DataReceived) if event.name == "onMetaData"]
         assert relayed == [METADATA]
         assert (await app.event("rtmp.metadata", connection=1))["metadata"]["width"] == 640.0
-        async with RtmpClient(port=port) as late:
-            await late.connect("live")
-            await late.play("cam1")
+        async with playing(port) as late:
             await late.wait_for(events.VideoReceived)
             assert [event.payload for event in late.of(events.DataReceived) if event.name == "onMetaData"] == [METADATA]
         assert not publisher.closed

@@ -18,9 +18,10 @@ from ingest.server.places import ADDRESSES, Places
 from tests.certificates import make_pair
 from tests.ingest.live.payloads import session
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.clients import connected
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import becomes, within
 from tests.rtmp_client import RtmpClient
 
 
@@ -225,8 +226,7 @@ async def test_those_that_understand_it_are_asked_to_reconnect(
     assert len(app.node.of("node.draining")) == 1
 
 
-async def test_clients_that_do_not_say_so_are_not_asked(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve()
+async def test_clients_that_do_not_say_so_are_not_asked(app: ScriptedApplication, server: RtmpServer) -> None:
     flags: list[Any] = [None, 2.0, "1", float("nan"), 1e300, True]
     clients = [
         await publisher(server, f"cam{number}", **({} if value is None else {"capsEx": value}))
@@ -240,8 +240,9 @@ async def test_clients_that_do_not_say_so_are_not_asked(app: ScriptedApplication
         await client.close()
 
 
-async def test_what_is_left_ends_after_the_grace_and_the_node_stays(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve()
+async def test_what_is_left_ends_after_the_grace_and_the_node_stays(
+    app: ScriptedApplication, server: RtmpServer
+) -> None:
     client = await publisher(server)
     await app.node.send({"type": "node.drain", "grace_s": 60.0})
     assert await refused(server.addresses[0][1])
@@ -249,10 +250,7 @@ async def test_what_is_left_ends_after_the_grace_and_the_node_stays(app: Scripte
     await client.send_video(stream_id, 40, key_frame(1))  # It goes on meanwhile.
     meter = session(server.registry.streams["live/cam1"]).meter
 
-    async def frames() -> int:
-        return meter.video_line.frames
-
-    assert await within(5, frames, 1) == 1
+    await becomes(lambda: meter.video_line.frames == 1)
     await app.node.send({"type": "node.drain", "grace_s": 0.1})
     end = await app.event("rtmp.unpublish")
     assert (end["reason"], end["totals"]["video_frames"]) == ("node_shutdown", 1)
@@ -278,8 +276,8 @@ async def test_a_resumed_node_listens_where_it_did(app: ScriptedApplication, ser
     await app.wait_until(lambda: bool(app.node.of("node.resumed")))
     assert [server.addresses[0][1], server.tls_addresses[0][1]] == ports
     after = await publisher(server, "cam2")
-    async with RtmpClient(port=ports[1], tls=pair.client()) as secure:
-        await secure.connect("live")
+    async with connected(ports[1], tls=pair.client()):
+        pass
     await asyncio.sleep(0.6)  # The former grace is over, and ended nothing.
     assert len(server.sessions) == 2
     assert [kind for kind in app.node.kinds if kind.startswith("node.re") or kind == "node.draining"] == [
@@ -291,19 +289,15 @@ async def test_a_resumed_node_listens_where_it_did(app: ScriptedApplication, ser
 
 
 async def test_a_resume_waits_for_a_port_that_is_taken(
-    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+    app: ScriptedApplication, server: RtmpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = await serve()
     host, port = server.addresses[0]
     await app.wait_until(lambda: bool(app.instances))
     await app.node.send({"type": "node.drain", "grace_s": 60.0})
     other = await asyncio.start_server(lambda _reader, writer: writer.close(), host, port)
     await app.node.send({"type": "node.resume"})
 
-    async def told() -> bool:
-        return "can't listen" in caplog.text
-
-    assert await within(5, told, True)
+    await becomes(lambda: "can't listen" in caplog.text)
     assert not app.node.of("node.resumed")
     other.close()
     await app.wait_until(lambda: bool(app.node.of("node.resumed")))
@@ -332,7 +326,7 @@ async def test_leaving_waits_for_the_last_session_and_no_longer(app: ScriptedApp
 
 
 async def test_a_new_node_application_learns_of_the_drain_and_of_what_was_not_read(
-    app: ScriptedApplication, serve: Serve
+    app: ScriptedApplication, server: RtmpServer
 ) -> None:
     """The application stalls, ticks pile up in its inbox, and it fails: no sample is lost."""
     go = asyncio.Event()
@@ -342,7 +336,6 @@ async def test_a_new_node_application_learns_of_the_drain_and_of_what_was_not_re
         del app.on["node.tick"]
         raise RuntimeError("broken on purpose")
 
-    server = await serve()
     client = await publisher(server)
     await app.wait_until(lambda: bool(app.node.of("node.tick")))
     app.on["node.tick"] = stall_and_fail
@@ -391,10 +384,9 @@ async def test_connections_without_room_are_told_by_the_tick(
 
 
 async def test_the_log_and_the_figures_say_that_it_drains(
-    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+    app: ScriptedApplication, server: RtmpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingest.server.listener")
-    server = await serve()
 
     def drains() -> bool:
         return bool(app.node.of("node.tick")[-1]["figures"]["draining"])

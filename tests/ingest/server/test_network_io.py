@@ -19,9 +19,10 @@ from ingest.server.read_batching import PORTION, ReadBatching
 from ingest.server.tcpinfo import UNKNOWN, tcp_info, undelivered_bytes
 from tests.ingest.live.payloads import session
 from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, keep_sending, key_frame
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import becomes, within
 from tests.rtmp_client import RtmpClient
 
 
@@ -43,16 +44,13 @@ async def test_the_kernel_holds_little_for_a_player_that_reads_nothing(
 ) -> None:
     """What is over it waits where it can be dropped."""
     server = await serve(config={"unsent_bytes": unsent_bytes})
-    port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam")
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await player.connect("live")
-        await player.play("cam")
+    async with (
+        publishing(server, AVC_HEADER, name="cam") as (publisher, stream_id),
+        playing(server, name="cam") as player,
+    ):
         await player.wait_for(events.VideoReceived)
-        playing = next(session for session in server.sessions.values() if isinstance(session, Playing))
-        found = playing.connection.transport.get_extra_info("socket")
+        player_session = next(session for session in server.sessions.values() if isinstance(session, Playing))
+        found = player_session.connection.transport.get_extra_info("socket")
         found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * 1024 * 1024)
         player.pause_reading()
         for number in range(100):
@@ -60,7 +58,7 @@ async def test_the_kernel_holds_little_for_a_player_that_reads_nothing(
         await publisher.send_video(stream_id, 200, key_frame(0, 77))
 
         async def has_come() -> bool:
-            subscriber = playing.subscriber
+            subscriber = player_session.subscriber
             return subscriber.pending_messages > 0 and subscriber._queue[-1].size < 1000
 
         assert await within(5, has_come, True)
@@ -107,10 +105,7 @@ async def test_the_handshake_is_a_round_trip_if_c2_answers_s1(
     (connection,) = server.connections
     assert isinstance(connection, Connection)
 
-    async def is_ready() -> bool:
-        return connection.ready_since is not None
-
-    assert await within(5, is_ready, True)
+    await becomes(lambda: connection.ready_since is not None)
     most_ms = (time.monotonic() - began) * 1000
     found = connection.round_trip_ms
     if answers:
@@ -126,11 +121,7 @@ async def test_it_is_shown_where_the_kernel_tells_none(
 ) -> None:
     monkeypatch.setattr("ingest.server.publishing.tcp_info", lambda _socket: UNKNOWN)  # As on other systems.
     began = time.monotonic()
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
-        await client.send_video(stream_id, 0, AVC_HEADER)
-        await client.send_video(stream_id, 0, key_frame(1))
+    async with publishing(port, AVC_HEADER, key_frame(1)):
         await app.wait_until(lambda: any(tick["samples"] for tick in app.node.of("node.tick")))
     (sample, *_) = next(tick["samples"] for tick in app.node.of("node.tick") if tick["samples"])
     assert sample.rtt_ms is not None
@@ -145,18 +136,13 @@ async def test_pings_measure_it_again(
     monkeypatch.setattr("ingest.server.deadlines.TELLS_ROUND_TRIPS", tells)
     began = time.monotonic()
     server = await serve(ping_after_s=0.15)
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
+    async with publishing(server) as (client, stream_id):
         (connection,) = server.connections
         assert isinstance(connection, Connection)
         connection.round_trip_ms = None
         sending = asyncio.create_task(asyncio.sleep(0) if tells else keep_sending(client, stream_id))
 
-        async def is_measured() -> bool:
-            return connection.round_trip_ms is not None
-
-        assert await within(5, is_measured, True)
+        await becomes(lambda: connection.round_trip_ms is not None)
         assert connection.round_trip_ms is not None
         assert 0 <= connection.round_trip_ms < (time.monotonic() - began) * 1000
         sending.cancel()
@@ -234,9 +220,7 @@ async def frames_read(server: RtmpServer, wanted: int) -> float:
 
 async def test_what_nobody_plays_gathers_before_it_is_read(app: ScriptedApplication, serve: Serve) -> None:
     server = await serve(config={"read_ms": READ_MS})
-    async with RtmpClient(port=server.addresses[0][1]) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
+    async with publishing(server) as (publisher, stream_id):
         begun = asyncio.get_running_loop().time()
         await publisher.send_video(stream_id, 0, key_frame(0))
         await frames_read(server, 1)
@@ -248,10 +232,7 @@ async def test_what_nobody_plays_gathers_before_it_is_read(app: ScriptedApplicat
 
 async def test_large_reads_follow_one_another_at_once(app: ScriptedApplication, serve: Serve) -> None:
     server = await serve(config={"read_ms": 60_000, "read_buffer_bytes": 4096})
-    async with RtmpClient(port=server.addresses[0][1]) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, key_frame(0, 200_000))
+    async with publishing(server, key_frame(0, 200_000)):
         await frames_read(server, 1)
 
 
@@ -260,11 +241,7 @@ async def test_what_is_played_is_read_at_once(
 ) -> None:
     server = await serve(config={"read_ms": READ_MS})
     port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await publisher.send_video(stream_id, 0, key_frame(0))
+    async with publishing(port, AVC_HEADER, key_frame(0)) as (publisher, stream_id), RtmpClient(port=port) as player:
         await frames_read(server, 1)
         await player.connect("live")
         await player.play("cam1")
@@ -287,10 +264,7 @@ async def test_what_is_played_is_read_at_once(
 
 async def test_a_resting_publisher_can_be_ended(app: ScriptedApplication, serve: Serve) -> None:
     server = await serve(config={"read_ms": 60_000})
-    async with RtmpClient(port=server.addresses[0][1]) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, key_frame(0))
+    async with publishing(server, key_frame(0)) as (publisher, _):
         await frames_read(server, 1)
         await app.instances[-1].send({"type": "rtmp.close", "reason": "kicked"})
         await publisher.wait_closed()

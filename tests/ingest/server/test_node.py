@@ -16,7 +16,7 @@ from ingest.server import RtmpServer, ServerConfig
 from ingest.server.loopdelay import BOUNDS_S, LoopDelay
 from tests.ingest.hangingdisk import HangingDisk
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
-from tests.ingest.server.clients import Stage, check_a_stuck_player_is_closed
+from tests.ingest.server.clients import Stage, check_a_stuck_player_is_closed, connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, keep_sending, key_frame, sound
 from tests.rtmp_client import RtmpClient
@@ -41,9 +41,7 @@ async def test_the_node_starts_ticks_and_stops(app: ScriptedApplication) -> None
 
 async def test_a_tick_tells_of_caches_that_had_no_room(app: ScriptedApplication, serve: Serve) -> None:
     server = await serve(config={"live": LiveSettings(caches_bytes=100)})
-    async with RtmpClient(port=server.addresses[0][1]) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
+    async with publishing(server) as (publisher, stream_id):
         for number in range(3):
             await publisher.send_video(stream_id, number * 40, key_frame(number))
         await app.wait_until(lambda: bool(ticks(app)) and ticks(app)[-1]["figures"]["caches_dropped_in_all"] == 3)
@@ -55,11 +53,7 @@ async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, ser
     loop = asyncio.get_running_loop()
     began = loop.time()
     port = (await serve()).addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live", flashVer="test/1.0")
-        stream_id = await publisher.publish("cam1")
-        await player.connect("live")
-        await player.play("cam1")
+    async with publishing(port, flashVer="test/1.0") as (publisher, stream_id), playing(port) as player:
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         for number in range(10):
             await publisher.send_video(stream_id, number * 40, key_frame(number))
@@ -97,11 +91,7 @@ async def test_a_disk_that_hangs_holds_up_nothing(
     try:
         server = await serve(config={"disk": tmp_path})
         port = server.addresses[0][1]
-        async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-            await publisher.connect("live")
-            stream_id = await publisher.publish("cam1")
-            await player.connect("live")
-            await player.play("cam1")
+        async with publishing(port) as (publisher, stream_id), playing(port) as player:
             await app.wait_until(lambda: len(ticks(app)) >= 2)
             await publisher.send_video(stream_id, 0, AVC_HEADER)
             await publisher.send_video(stream_id, 0, key_frame(0))
@@ -148,9 +138,7 @@ async def test_samples_that_a_busy_application_could_not_take_come_later(
 
     app.on["node.tick"] = stall
     server = await serve(config={"inbox_ticks": 1})
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
+    async with publishing(server) as (client, stream_id):
         async with asyncio.timeout(10):
             sent = 0
             while len(server.node.unsent) < 2:
@@ -171,15 +159,13 @@ async def test_samples_that_a_busy_application_could_not_take_come_later(
 
 
 async def test_a_machines_clock_that_leaps_leaves_no_gap_in_what_is_measured(
-    app: ScriptedApplication, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    app: ScriptedApplication, server: RtmpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def samples() -> list[Sample]:
         return [sample for tick in ticks(app) for sample in tick["samples"]]
 
     real = time.time
-    server = await serve()
-    async with RtmpClient(port=server.addresses[0][1]) as publisher:
-        await publisher.connect("live")
+    async with connected(server) as publisher:
         sending = asyncio.create_task(keep_sending(publisher, await publisher.publish("cam1")))
         for leap_s in (0.0, 3600.0, 0.0):
             monkeypatch.setattr(time, "time", lambda leap_s=leap_s: real() + leap_s)
@@ -193,15 +179,9 @@ async def test_a_machines_clock_that_leaps_leaves_no_gap_in_what_is_measured(
     assert all(abs(tick["figures"]["at"] - real()) < 60 for tick in ticks(app))
 
 
-async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve()
+async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApplication, server: RtmpServer) -> None:
     port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player, RtmpClient(port=port):
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await player.connect("live")
-        await player.play("cam1")
+    async with publishing(port, AVC_HEADER) as (publisher, _), playing(port) as player, RtmpClient(port=port):
         await server.stop(grace_s=2)
         await publisher.wait_closed()
         await player.wait_closed()
@@ -215,14 +195,8 @@ async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApplication, serve
     assert not server.connections
 
 
-async def test_a_stop_does_not_wait_for_a_peer_that_reads_nothing(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve()
-    port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await player.connect("live")
-        await player.play("cam1")
+async def test_a_stop_does_not_wait_for_a_peer_that_reads_nothing(app: ScriptedApplication, server: RtmpServer) -> None:
+    async with publishing(server) as (publisher, stream_id), playing(server) as player:
         player.pause_reading()
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         for number in range(200):
@@ -231,12 +205,9 @@ async def test_a_stop_does_not_wait_for_a_peer_that_reads_nothing(app: ScriptedA
     assert [event["reason"] for event in app.connections[1].of("rtmp.stop")] == ["node_shutdown"]
 
 
-async def test_draining_takes_no_more_connections(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve()
+async def test_draining_takes_no_more_connections(app: ScriptedApplication, server: RtmpServer) -> None:
     port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
+    async with publishing(port) as (publisher, stream_id):
         await app.node.send({"type": "node.drain", "grace_s": 60.0})
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
             await RtmpClient(port=port).open()
@@ -249,13 +220,7 @@ async def test_a_slow_player_drops_to_a_keyframe_and_keeps_its_audio(app: Script
     server = await serve(
         config={"queue": QueueLimits(messages=50), "write_high_bytes": 64 * 1024, "write_low_bytes": 1024}
     )
-    port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as slow, RtmpClient(port=port) as quick:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        for player in (slow, quick):
-            await player.connect("live")
-            await player.play("cam1")
+    async with publishing(server) as (publisher, stream_id), playing(server) as slow, playing(server) as quick:
         slow.pause_reading()
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         await publisher.send_audio(stream_id, 0, AAC_HEADER)
@@ -298,12 +263,7 @@ async def test_a_peer_that_takes_nothing_is_closed(
 async def test_messages_are_gathered_into_one_write(app: ScriptedApplication, serve: Serve, flush_ms: int) -> None:
     """What came in one read goes out in order whatever the flush interval."""
     server = await serve(config={"flush_ms": flush_ms})
-    port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await player.connect("live")
-        await player.play("cam1")
+    async with publishing(server) as (publisher, stream_id), playing(server) as player:
         publisher.protocol.send_video(stream_id, 0, AVC_HEADER)
         for number in range(100):
             publisher.protocol.send_video(stream_id, number, key_frame(number))
@@ -320,8 +280,7 @@ def told(app: ScriptedApplication) -> list[dict[str, Any]]:
     return [tick["figures"] for instance in app.instances for tick in instance.of("node.tick")]
 
 
-async def test_media_are_counted_and_nothing_ever_falls(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve()
+async def test_media_are_counted_and_nothing_ever_falls(app: ScriptedApplication, server: RtmpServer) -> None:
     async with Stage(server.addresses[0][1]) as stage:
         camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
         await camera.send(key=True, count=5)

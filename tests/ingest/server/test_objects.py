@@ -120,10 +120,9 @@ async def test_applications_and_names_are_apart(app: ScriptedApplication, join: 
     assert one.properties == {"a": 1.0}
 
 
-async def test_a_client_that_only_shares_stays(app: ScriptedApplication, serve: Serve, join: Join) -> None:
+async def test_a_client_that_only_shares_stays(app: ScriptedApplication, server: RtmpServer, join: Join) -> None:
     """It need not publish or play. One that shares nothing has to."""
     allow(app, "temporary")
-    server = await serve()
     client, idle = await join(at=server), await join(at=server, use=False)
     set_deadlines(server, publish_or_play_s=0.2, waiting_s=0)
     await idle.wait_closed()
@@ -237,10 +236,9 @@ async def test_nothing_is_done_any_more_of_what_waits_of_who_ends_so(
 
 
 async def test_who_asks_for_a_large_object_again_and_again_ends(
-    app: ScriptedApplication, serve: Serve, join: Join
+    app: ScriptedApplication, server: RtmpServer, join: Join
 ) -> None:
     allow(app, "temporary")
-    server = await serve()
     one, other = await join(at=server), await join(at=server, name="another")
     for number in range(8):
         await one.set(f"{number}", "x" * 30_000)

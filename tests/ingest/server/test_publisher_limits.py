@@ -10,8 +10,10 @@ import pytest
 from ingest.live import LimitSettings, LiveSettings
 from ingest.live.health import CHECKS
 from ingest.rtmp import events
-from ingest.server import RtmpServer, publishing
+from ingest.server import RtmpServer
+from ingest.server import publishing as publishing_module
 from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.ingest.server.waiting import may_be_silent, set_deadlines
@@ -49,14 +51,8 @@ async def state(app: ScriptedApplication) -> dict[str, object]:
     return found
 
 
-async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve()
-    port = server.addresses[0][1]
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await player.connect("live")
-        await player.play("cam1")
+async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApplication, server: RtmpServer) -> None:
+    async with publishing(server) as (publisher, stream_id), playing(server) as player:
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         await publisher.send_video(stream_id, 1000, key_frame(1))
         assert await pause(publisher, stream_id, True) == "NetStream.Pause.Notify"
@@ -81,19 +77,15 @@ async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApp
 
 
 async def test_one_that_sends_again_without_a_word_is_live(
-    app: ScriptedApplication, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    app: ScriptedApplication, server: RtmpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    late_s = publishing.LATE_MEDIA_S
-    monkeypatch.setattr(publishing, "LATE_MEDIA_S", 60.0)
-    server = await serve()
-    async with RtmpClient(port=server.addresses[0][1]) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, key_frame(1))
+    late_s = publishing_module.LATE_MEDIA_S
+    monkeypatch.setattr(publishing_module, "LATE_MEDIA_S", 60.0)
+    async with publishing(server, key_frame(1)) as (publisher, stream_id):
         await pause(publisher, stream_id, True)
         await publisher.send_video(stream_id, 40, inter_frame(2))
         assert (await state(app))["state"] == "waiting", "that was under way"
-        monkeypatch.setattr(publishing, "LATE_MEDIA_S", late_s)
+        monkeypatch.setattr(publishing_module, "LATE_MEDIA_S", late_s)
         while (await state(app))["state"] == "waiting":
             await publisher.send_video(stream_id, 80, inter_frame(2))
         assert (await state(app))["state"] == "live"
@@ -102,23 +94,17 @@ async def test_one_that_sends_again_without_a_word_is_live(
 async def test_a_pause_ends_at_last(app: ScriptedApplication, serve: Serve) -> None:
     """And one that is said again, or begins again without media between, is the same."""
     server = await serve(pause_s=0.4)
-    async with RtmpClient(port=server.addresses[0][1]) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, key_frame(1))
+    async with publishing(server, key_frame(1)) as (publisher, stream_id):
         await until_it_ends(app, publisher, stream_id, (True, False, True))
     event = await app.event("rtmp.unpublish")
     assert (event["reason"], event["description"]) == ("idle_timeout", "Paused for 0.4 s.")
 
 
 @pytest.mark.parametrize("has_media", [True, False])
-async def test_pauses_in_turns_defeat_no_timeout(app: ScriptedApplication, serve: Serve, has_media: bool) -> None:
+async def test_pauses_in_turns_defeat_no_timeout(app: ScriptedApplication, server: RtmpServer, has_media: bool) -> None:
     """And one before the first media is none."""
     app.limits |= {"idle_timeout_s": 0.4} if has_media else {"first_media_timeout_s": 0.3}
-    server = await serve()
-    async with RtmpClient(port=server.addresses[0][1]) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
+    async with publishing(server) as (publisher, stream_id):
         if has_media:
             await publisher.send_video(stream_id, 0, key_frame(1))
         await until_it_ends(app, publisher, stream_id, (True,), (False,))
@@ -129,17 +115,14 @@ async def test_pauses_in_turns_defeat_no_timeout(app: ScriptedApplication, serve
 
 async def test_a_dead_peer_is_found_in_its_pause(app: ScriptedApplication, serve: Serve) -> None:
     server = await serve(ping_after_s=0.2, ping_answer_s=0.2)
-    async with RtmpClient(port=server.addresses[0][1]) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
+    async with publishing(server) as (publisher, stream_id):
         await pause(publisher, stream_id, True)
         publisher.pause_reading()
         assert "ping" in (await app.event("rtmp.unpublish"))["description"]
 
 
 async def test_what_neither_publishes_nor_plays_has_nothing_to_pause(server: RtmpServer, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
+    async with connected(port) as client:
         stream_id = await client.create_stream()
         client.protocol.send_command(stream_id, "pause", 7, None, True, 0.0)
         await client.flush()
@@ -152,8 +135,7 @@ HOUR = 3600.0
 
 async def test_as_long_as_it_answers_pings(app: ScriptedApplication, serve: Serve) -> None:
     server = await serve(publish_or_play_s=HOUR, ping_after_s=0.1, ping_answer_s=HOUR)
-    async with RtmpClient(port=server.addresses[0][1]) as encoder:
-        await encoder.connect("live")
+    async with connected(server) as encoder:
         set_deadlines(server, publish_or_play_s=0.2)
         await asyncio.sleep(0.8)
         assert not encoder.closed
@@ -165,8 +147,7 @@ async def test_as_long_as_it_answers_pings(app: ScriptedApplication, serve: Serv
 
 async def test_no_longer_than_it_answers_pings(app: ScriptedApplication, serve: Serve) -> None:
     server = await serve(ping_after_s=0.1, ping_answer_s=HOUR)
-    async with RtmpClient(port=server.addresses[0][1]) as encoder:
-        await encoder.connect("live")
+    async with connected(server) as encoder:
         encoder.pause_reading()
         set_deadlines(server, ping_answer_s=0.2)
         ended = await app.event("rtmp.disconnect")
@@ -176,11 +157,9 @@ async def test_no_longer_than_it_answers_pings(app: ScriptedApplication, serve: 
 @pytest.mark.parametrize(("waiting_s", "least_s"), [(0.4, 0.4), (0.0, 0.2)])
 @pytest.mark.parametrize("published", [False, True], ids=["from its connect", "from its last session"])
 async def test_not_for_ever(
-    app: ScriptedApplication, serve: Serve, published: bool, waiting_s: float, least_s: float
+    app: ScriptedApplication, server: RtmpServer, published: bool, waiting_s: float, least_s: float
 ) -> None:
-    server = await serve()
-    async with RtmpClient(port=server.addresses[0][1]) as encoder:
-        await encoder.connect("live")
+    async with connected(server) as encoder:
         if published:
             await encoder.delete_stream(await encoder.publish("cam1"))
             await app.event("rtmp.unpublish")

@@ -13,9 +13,8 @@ from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.wire import set_chunk_size, type0, type3
 from tests.ingest.server.app import Instance, ScriptedApplication
 from tests.ingest.server.app import Message as Event
-from tests.ingest.server.clients import Stage
-from tests.ingest.server.conftest import Serve
-from tests.rtmp_client import RtmpClient
+from tests.ingest.server.clients import Stage, publishing
+from tests.ingest.server.conftest import OnStage, Serve
 
 AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20
 
@@ -73,9 +72,7 @@ HOSTILE = {
 async def test_who_sends_too_much_is_ended(name: str, app: ScriptedApplication, serve: Serve) -> None:
     make, what = HOSTILE[name]
     server = await serve(config={"limits": LOW})
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam")
+    async with publishing(server, name="cam") as (client, stream_id):
         data = make(client.protocol, stream_id)
         await client.flush()
         client._writer.write(data)
@@ -167,30 +164,28 @@ STORMS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("command", STORMS)
 async def test_who_asks_for_one_play_after_the_other_waits(
-    command: str, app: ScriptedApplication, serve: Serve
+    command: str, app: ScriptedApplication, on_stage: OnStage
 ) -> None:
     clock = Clock(app)
-    server = await serve(config=QUICK)
-    async with Stage(server.addresses[0][1]) as stage:
-        began = asyncio.get_running_loop().time()
-        viewer = await stage.viewer("cam")
-        for _ in range(7):
-            viewer.client.protocol.notify(command, *STORMS[command], stream_id=viewer.stream_id)
-        await viewer.client.flush()
-        await app.wait_until(lambda: len(clock.times) == 8)
-        assert clock.times[7] - began >= 5 / 20 - 0.01, "one in 50 ms, after three at once"
+    stage = await on_stage(config=QUICK)
+    began = asyncio.get_running_loop().time()
+    viewer = await stage.viewer("cam")
+    for _ in range(7):
+        viewer.client.protocol.notify(command, *STORMS[command], stream_id=viewer.stream_id)
+    await viewer.client.flush()
+    await app.wait_until(lambda: len(clock.times) == 8)
+    assert clock.times[7] - began >= 5 / 20 - 0.01, "one in 50 ms, after three at once"
 
 
 @pytest.mark.parametrize("command", STORMS)
-async def test_some_may_come_at_once(command: str, app: ScriptedApplication, serve: Serve) -> None:
+async def test_some_may_come_at_once(command: str, app: ScriptedApplication, on_stage: OnStage) -> None:
     clock = Clock(app)
-    server = await serve(config={"questions_per_s": 0.01, "questions_at_once": 3})
-    async with Stage(server.addresses[0][1]) as stage:
-        viewer = await stage.viewer("cam")
-        for _ in range(2):
-            viewer.client.protocol.notify(command, *STORMS[command], stream_id=viewer.stream_id)
-        await viewer.client.flush()
-        await app.wait_until(lambda: len(clock.times) == 3)
+    stage = await on_stage(config={"questions_per_s": 0.01, "questions_at_once": 3})
+    viewer = await stage.viewer("cam")
+    for _ in range(2):
+        viewer.client.protocol.notify(command, *STORMS[command], stream_id=viewer.stream_id)
+    await viewer.client.flush()
+    await app.wait_until(lambda: len(clock.times) == 3)
 
 
 async def test_whose_connection_ends_before_its_turn_is_not_asked_for(app: ScriptedApplication, serve: Serve) -> None:

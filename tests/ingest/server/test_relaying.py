@@ -9,6 +9,7 @@ from ingest.rtmp import Message, amf0, events
 from ingest.rtmp.media import write_video
 from tests.ingest.live.extended import MOD_EX, MULTITRACK, SENT, expected, picture
 from tests.ingest.server.app import Instance, ScriptedApplication
+from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -35,11 +36,7 @@ def cam1(app: ScriptedApplication) -> ScriptedApplication:
 async def test_a_player_is_not_sent_the_key_that_data_quote(
     cam1: ScriptedApplication, port: int, name: str, credential: str
 ) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish(name)
-        await player.connect("live")
-        await player.play("cam1")
+    async with publishing(port, name=name) as (publisher, stream_id), playing(port) as player:
         url = f"rtmp://host/live/{credential}"
         await publisher.send_metadata(stream_id, {"url": url, "width": 640.0, "deep": {"list": [f"see {credential}"]}})
         publisher.protocol.send_data(stream_id, 5, "onTextData", {"text": "rtmp://host/live?key=whatever"})
@@ -57,9 +54,7 @@ async def test_a_player_is_not_sent_the_key_that_data_quote(
 
 
 async def test_what_pages_are_told_of_metadata_is_masked(cam1: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish(IMPORTED)
+    async with publishing(port, name=IMPORTED) as (client, stream_id):
         await client.send_metadata(stream_id, {"url": f"rtmp://host/live/{IMPORTED}", "width": 640.0})
         await client.send_video(stream_id, 0, AVC_HEADER)
         event = await cam1.event("rtmp.metadata")
@@ -71,11 +66,7 @@ async def test_data_without_secrets_are_relayed_byte_for_byte(port: int) -> None
     """Also in forms that encoding anew would change, and with the name of a publisher that needs no key."""
     metadata = amf0.encode("onMetaData") + bytes.fromhex("08 000000ff 0001 61 0101 000009")
     text = amf0.encode("onTextData", amf0.TypedObject("Note", {"cam1": "cam1 at https://host/cam1?keys=1"}))
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await player.connect("live")
-        await player.play("cam1")
+    async with publishing(port) as (publisher, stream_id), playing(port) as player:
         for payload in (metadata, text):
             publisher.protocol.send_message(Message(DATA, 0, stream_id, payload))
         await publisher.flush()
@@ -85,11 +76,7 @@ async def test_data_without_secrets_are_relayed_byte_for_byte(port: int) -> None
 
 
 async def test_long_data_that_quote_a_key_are_left_out(cam1: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish(KEY)
-        await player.connect("live")
-        await player.play("cam1")
+    async with publishing(port, name=KEY) as (publisher, stream_id), playing(port) as player:
         for text in (f"{KEY} {'x' * 70_000}", "x" * 70_000):
             publisher.protocol.send_data(stream_id, 0, "onTextData", text)
         await publisher.flush()
@@ -101,11 +88,7 @@ async def test_data_that_cannot_be_written_without_the_key_are_left_out(cam1: Sc
     """A name that isn't UTF-8 grows as it is read, here over what a name in AMF0 may have."""
     name = bytes.fromhex("7530") + b"\xff" * 30_000
     payload = amf0.encode("onTextData", KEY) + b"\x03" + name + b"\x05" + bytes.fromhex("000009")
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish(KEY)
-        await player.connect("live")
-        await player.play("cam1")
+    async with publishing(port, name=KEY) as (publisher, stream_id), playing(port) as player:
         publisher.protocol.send_message(Message(DATA, 0, stream_id, payload))
         publisher.protocol.send_data(stream_id, 1, "onTextData", "after")
         await publisher.flush()
@@ -158,9 +141,7 @@ async def test_what_is_set_reaches_later_players_and_what_is_said_once_does_not(
         send(stream_id, 40, "onCuePoint", {"name": "within"})
         send(stream_id, 40, "@clearDataFrame", "onTitle")
         await publisher.create_stream()
-        async with RtmpClient(port=port) as late:
-            await late.connect("live")
-            await late.play("cam1")
+        async with playing(port) as late:
             await late.wait_until(lambda: len(late.of(events.DataReceived)) == 4)
             assert of(late, "onScore") == [[{"home": 2.0}]]
             assert of(late, "onCuePoint") == [[{"name": "within"}]]
@@ -170,9 +151,7 @@ async def test_what_is_set_reaches_later_players_and_what_is_said_once_does_not(
         send(stream_id, 80, "@clearDataFrame")
         send(stream_id, 80, "@clearDataFrame", "onScore")
         await publisher.create_stream()
-        async with RtmpClient(port=port) as later:
-            await later.connect("live")
-            await later.play("cam1")
+        async with playing(port) as later:
             await later.wait_count(events.VideoReceived, 2)
             assert of(later, "onScore") == of(later, "onMetaData") == []
 
@@ -196,11 +175,7 @@ async def test_what_is_set_is_bounded(port: int) -> None:
 
 async def test_amf3_reaches_players_of_amf0_as_amf0(port: int) -> None:
     """Of a publisher that connected with AMF3, as Flash Player does."""
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
-        await publisher.connect("live", objectEncoding=3)
-        stream_id = await publisher.publish("cam1")
+    async with playing(port) as player, publishing(port, objectEncoding=3) as (publisher, stream_id):
         cue = amf0.encode("onCuePoint", amf0.Amf3({"name": "goal", "at": [1, 2]}))
         publisher.protocol.send_message(Message(DATA_AMF3, 5, stream_id, b"\x00" + cue))
         await publisher.flush()
@@ -330,11 +305,11 @@ async def test_a_player_gets_what_it_lists_or_says_nothing_of(
 async def test_tracks_and_extensions_go_to_players_that_say_so(port: int, said: dict[str, Any], takes: int) -> None:
     """To others the main track goes, as a message of its own and without extensions; to those that come late, too."""
     wanted = expected(takes)
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as early, RtmpClient(port=port) as late:
-        await early.connect("live", **said)
-        await early.play("cam1")
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
+    async with (
+        playing(port, **said) as early,
+        publishing(port) as (publisher, stream_id),
+        RtmpClient(port=port) as late,
+    ):
         for number, (message, _, _) in enumerate(SENT):
             await publisher.send_video(stream_id, 40 * number, write_video(message))
         await early.wait_count(events.VideoReceived, len(wanted))

@@ -22,11 +22,10 @@ from ingest.server.playing import Playing
 from ingest.server.tls import CertificateError, ServedCertificate, expiry, load
 from tests.certificates import Pair, make_pair
 from tests.ingest.server.app import Message, ScriptedApplication
-from tests.ingest.server.clients import check_a_stuck_player_is_closed
+from tests.ingest.server.clients import check_a_stuck_player_is_closed, connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
-from tests.ingest.server.waiting import set_deadlines, within
-from tests.rtmp_client import RtmpClient
+from tests.ingest.server.waiting import becomes, set_deadlines, within
 from tests.tools import require_tool
 
 ServeTls = Callable[..., Awaitable[RtmpServer]]
@@ -89,15 +88,10 @@ async def test_publish_and_play_through_tls_and_without(
 ) -> None:
     secure, plain = tls_port(tls_server), tls_server.addresses[0][1]
     async with (
-        RtmpClient(port=secure, tls=pair.client()) as publisher,
-        RtmpClient(port=secure, tls=pair.client()) as player,
-        RtmpClient(port=plain) as other,
+        publishing(secure, tls=pair.client()) as (publisher, stream_id),
+        playing(secure, tls=pair.client()) as player,
+        playing(plain) as other,
     ):
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        for client in (player, other):
-            await client.connect("live")
-            await client.play("cam1")
         frames = [AVC_HEADER, *(key_frame(number, 30_000) for number in range(50))]
         for number, frame in enumerate(frames):
             await publisher.send_video(stream_id, number * 40, frame)
@@ -120,14 +114,10 @@ async def test_a_stop_ends_tls_sessions_in_order(
     app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
-        RtmpClient(port=tls_port(tls_server), tls=pair.client()) as publisher,
-        RtmpClient(port=tls_port(tls_server), tls=pair.client()) as unread,
+        publishing(tls_port(tls_server), tls=pair.client()) as (publisher, _),
+        publishing(tls_port(tls_server), name="cam2", tls=pair.client()) as (unread, _),
         raw(tls_port(tls_server)),
     ):
-        await publisher.connect("live")
-        await publisher.publish("cam1")
-        await unread.connect("live")
-        await unread.publish("cam2")
         unread.pause_reading()  # As OBS does: it never answers the close of TLS.
         await asyncio.wait_for(tls_server.stop(grace_s=3), 6)
         await publisher.wait_closed()
@@ -141,8 +131,7 @@ async def test_a_stop_ends_tls_sessions_in_order(
 
 async def test_a_refusal_reaches_the_client(app: ScriptedApplication, tls_server: RtmpServer, pair: Pair) -> None:
     app.refuse("publish", "NetStream.Publish.Denied", "The stream key is not known.")
-    async with RtmpClient(port=tls_port(tls_server), tls=pair.client()) as client:
-        await client.connect("live")
+    async with connected(tls_port(tls_server), tls=pair.client()) as client:
         with pytest.raises(Exception, match="not known"):
             await client.publish("cam1")
         await client.wait_closed()
@@ -160,10 +149,7 @@ async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApplication, s
     """In `write_s` it takes less than what TLS hands to its TCP transport at once, where no one sees it shrink."""
     server = await serve_tls(write_s=60)
     stop = threading.Event()
-    async with RtmpClient(port=tls_port(server), tls=pair.client()) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
+    async with publishing(tls_port(server), AVC_HEADER, tls=pair.client()) as (publisher, stream_id):
         player = asyncio.create_task(asyncio.to_thread(play_slowly, tls_port(server), pair.client(), stop))
         try:
             await app.wait_until(lambda: len(server.sessions) == 2)
@@ -258,11 +244,7 @@ async def test_a_new_certificate_is_taken_while_streams_go_on(
     app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert await serial(tls_server) == pair.serial
-    async with RtmpClient(port=tls_port(tls_server), tls=pair.client()) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-
+    async with publishing(tls_port(tls_server), AVC_HEADER, tls=pair.client()) as (publisher, stream_id):
         new = make_pair(tmp_path)
         assert await within(5, lambda: serial(tls_server), new.serial) == new.serial
 
@@ -281,9 +263,7 @@ async def test_a_new_certificate_is_taken_while_streams_go_on(
         assert await within(5, lambda: found_in(caplog, "can't be read"), True)
         assert await serial(tls_server) == new.serial
 
-        async with RtmpClient(port=tls_server.addresses[0][1]) as player:
-            await player.connect("live")
-            await player.play("cam1")
+        async with playing(tls_server) as player:
             await publisher.send_video(stream_id, 40, key_frame(1))
             await player.wait_count(events.VideoReceived, 2)
     assert not [record for record in caplog.records if record.exc_info]
@@ -341,10 +321,7 @@ async def test_a_look_that_fails_is_not_the_last(pair: Pair, tmp_path: Path, cap
         first = served.current
         make_pair(tmp_path)
 
-        async def is_replaced() -> bool:
-            return served.current is not first
-
-        assert await within(5, is_replaced, True)
+        await becomes(lambda: served.current is not first)
     finally:
         watch.cancel()
 
@@ -436,8 +413,8 @@ async def test_half_open_tls_handshakes_are_counted_and_end(
     assert [instance.of("rtmp.disconnect")[0]["reason"] for instance in app.connections] == ["idle_timeout"] * 2
     await app.wait_until(lambda: not server.connections)
     set_deadlines(server, handshake_s=60)
-    async with RtmpClient(port=tls_port(server), tls=pair.client()) as client:
-        await client.connect("live")
+    async with connected(tls_port(server), tls=pair.client()):
+        pass
     assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"]
 
 

@@ -10,7 +10,7 @@ from ingest import testpattern
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
-from tests.ingest.server.conftest import Serve
+from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -18,11 +18,7 @@ KEY = "rk_7Qd4abcdefghijklmnopqrstuvwxyz0"
 
 
 async def test_a_player_gets_what_was_published(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await player.connect("live")
-        await player.play("cam1")
+    async with publishing(port) as (publisher, stream_id), playing(port) as player:
         await publisher.send_metadata(stream_id, {"width": 640.0, "encoder": "test"})
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         await publisher.send_audio(stream_id, 0, AAC_HEADER)
@@ -39,9 +35,7 @@ async def test_a_player_gets_what_was_published(app: ScriptedApplication, port: 
 
 
 async def test_play_start_comes_before_any_media(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
+    async with publishing(port) as (publisher, stream_id), RtmpClient(port=port) as player:
         await publisher.send_metadata(stream_id, {"width": 640.0})
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         await publisher.send_video(stream_id, 0, key_frame(1))
@@ -59,26 +53,14 @@ async def test_play_start_comes_before_any_media(app: ScriptedApplication, port:
 
 
 async def test_a_player_waits_for_its_publisher(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await publisher.send_video(stream_id, 0, key_frame(1))
+    async with playing(port) as player, publishing(port, AVC_HEADER, key_frame(1)):
         await player.wait_count(events.VideoReceived, 2)
 
 
 async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
+    async with playing(port) as player:
         for number in range(2):
-            async with RtmpClient(port=port) as publisher:
-                await publisher.connect("live")
-                stream_id = await publisher.publish("cam1")
-                await publisher.send_video(stream_id, 0, AVC_HEADER)
-                await publisher.send_video(stream_id, 0, key_frame(number))
+            async with publishing(port, AVC_HEADER, key_frame(number)):
                 await player.wait_count(events.VideoReceived, 2 * number + 2)
             await app.event("rtmp.disconnect")
         assert [e.code for e in player.of(events.StatusReceived)] == ["NetStream.Play.Start"]
@@ -87,8 +69,7 @@ async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplica
 
 
 async def test_what_plays_ends_when_its_stream_plays_something_else(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
+    async with connected(port) as publisher, RtmpClient(port=port) as player:
         first, second = await publisher.publish("cam1"), await publisher.publish("cam2")
         await player.connect("live")
         stream_id = await player.play("cam1")
@@ -105,9 +86,7 @@ async def test_what_plays_ends_when_its_stream_plays_something_else(app: Scripte
 
 
 async def test_one_connection_publishes_and_plays_several_streams(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        await player.connect("live")
+    async with connected(port) as publisher, connected(port) as player:
         ids = {name: await publisher.publish(name) for name in ("cam1", "cam2", "cam3")}
         played = {name: await player.play(name) for name in ids}
         for number, stream_id in enumerate(ids.values()):
@@ -172,9 +151,7 @@ async def test_scope_and_events_of_a_publisher(app: ScriptedApplication, port: i
 
 
 async def test_a_key_as_the_name_is_masked(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        await client.publish(KEY)
+    async with publishing(port, name=KEY):
         (asked,) = app.connections[-1].of("rtmp.publish")
         assert (asked["name"], asked["credential"], asked["credential_is_name"]) == ("rk_7Qd4…", KEY, True)
 
@@ -187,10 +164,7 @@ async def test_no_success_before_the_decision(app: ScriptedApplication, port: in
         return await app.accept_publish(instance, event)
 
     app.on["rtmp.publish"] = later
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
-        await publisher.connect("live")
+    async with playing(port) as player, connected(port) as publisher:
         stream_id = await publisher.create_stream()
         publisher.protocol.publish(stream_id, "cam1", "live")
         publisher.protocol.send_video(stream_id, 0, AVC_HEADER)  # Pipelined, before any answer.
@@ -234,9 +208,7 @@ async def test_a_refusal_is_told_and_the_connection_closed(
 
 
 async def test_a_refused_stream_leaves_the_connections_other_stream(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
+    async with publishing(port) as (client, stream_id):
         app.refuse("publish", "NetStream.Publish.BadName", "Busy.")
         with pytest.raises(Refused):
             await client.publish("cam2")
@@ -246,13 +218,11 @@ async def test_a_refused_stream_leaves_the_connections_other_stream(app: Scripte
 
 
 async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as first, RtmpClient(port=port) as second, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
-        await first.connect("live")
-        stream_id = await first.publish("cam1")
-        await first.send_video(stream_id, 0, AVC_HEADER)
-        await first.send_video(stream_id, 0, key_frame(1))
+    async with (
+        playing(port) as player,
+        publishing(port, AVC_HEADER, key_frame(1)) as (first, stream_id),
+        RtmpClient(port=port) as second,
+    ):
         await player.wait_count(events.VideoReceived, 2)
         await second.connect("live")
         stream_id = await second.publish("cam1")
@@ -291,9 +261,7 @@ async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: Scrip
 async def test_the_application_ends_a_publisher(
     app: ScriptedApplication, port: int, message: Message, code: str, reason: str, description: str
 ) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        await client.publish("cam1")
+    async with publishing(port) as (client, _):
         instance = app.node if message["type"].startswith("node.") else app.connections[-1]
         await instance.send(message)
         status = await client.wait_for(events.StatusReceived, lambda event: event.level == "error")
@@ -306,9 +274,7 @@ async def test_the_application_ends_a_publisher(
 
 
 async def test_the_application_sends_a_status(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
+    async with publishing(port) as (client, stream_id):
         instance = app.connections[-1]
         await instance.send(
             {
@@ -325,13 +291,12 @@ async def test_the_application_sends_a_status(app: ScriptedApplication, port: in
 
 
 async def test_an_unknown_message_from_the_application_is_its_error(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
+    async with connected(port):
         with pytest.raises(ValueError, match="unknown message type"):
             await app.connections[-1].send({"type": "rtmp.nonsense"})
 
 
-async def test_a_client_that_leaves_before_its_answer(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_client_that_leaves_before_its_answer(app: ScriptedApplication, server: RtmpServer) -> None:
     """The session that the application began all the same is reported as ended, before the last event."""
     decide = asyncio.Event()
 
@@ -340,7 +305,6 @@ async def test_a_client_that_leaves_before_its_answer(app: ScriptedApplication, 
         return await app.accept_publish(instance, event)
 
     app.on["rtmp.publish"] = later
-    server = await serve()
     client = RtmpClient(port=server.addresses[0][1])
     await client.open()
     await client.connect("live")

@@ -20,7 +20,7 @@ from ingest.server.playing import Playing
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
-from tests.ingest.server.waiting import set_deadlines, within
+from tests.ingest.server.waiting import becomes, set_deadlines
 from tests.media import make_clip, of_kind, read_packets
 from tests.rtmp_client import RtmpClient
 from tests.tools import require_tool
@@ -110,10 +110,7 @@ class Room:
         assert self.playing.subscriber.dropped_frames == 0
 
     async def becomes(self, condition: Callable[[], bool]) -> None:
-        async def ask() -> bool:
-            return condition()
-
-        assert await within(5, ask, True)
+        await becomes(lambda: condition())
 
 
 SMALL: dict[str, Any] = {"window_bytes": WINDOW}
@@ -281,9 +278,8 @@ async def test_one_that_takes_little_is_not_ended(app: ScriptedApplication, serv
         assert app.connections[-1].of("rtmp.stop") == []
 
 
-async def test_acknowledgements_in_a_row_do_no_harm(app: ScriptedApplication, serve: Serve) -> None:
+async def test_acknowledgements_in_a_row_do_no_harm(app: ScriptedApplication, server: RtmpServer) -> None:
     """librtmp at 1 Gbit/s, after a second in which nothing came through."""
-    server = await serve()
     async with Room(server) as room:
         for number in range(700):
             await room.tell(control.acknowledgement(number))
@@ -334,10 +330,7 @@ async def test_real_players_see_all_through_a_small_window(
         assert await asyncio.wait_for(publisher.wait(), 20) == 0
         had = (await app.event("rtmp.unpublish", timeout_s=10))["totals"]
 
-        async def took_all() -> bool:
-            return not any(player.subscriber.pending_messages for player in players)
-
-        assert await within(5, took_all, True)
+        await becomes(lambda: not any(player.subscriber.pending_messages for player in players))
         windows = [player.connection.outlet.window for player in players]
         assert [(window.given_up, window.limit) for window in windows] == [(False, 2 * WINDOW)] * len(PLAYERS)
         assert all(window.closes_at > 10 * WINDOW for window in windows)

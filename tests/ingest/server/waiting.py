@@ -11,6 +11,13 @@ from ingest.server.publishing import Publishing
 T = TypeVar("T")
 
 
+async def becomes(condition: Callable[[], object], timeout_s: float = 5.0) -> None:
+    """Returns as soon as it is true."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - nothing announces it.
+            await asyncio.sleep(0.01)
+
+
 async def within(timeout_s: float, ask: Callable[[], Awaitable[T]], wanted: T) -> T:
     """The first answer that is the wanted one, or the last in the time."""
     deadline = asyncio.get_running_loop().time() + timeout_s

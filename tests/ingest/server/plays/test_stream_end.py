@@ -11,7 +11,7 @@ from ingest.rtmp.messages.user_control import UserControl
 from ingest.server import RtmpServer
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.clients import Camera, Stage, Viewer
-from tests.ingest.server.conftest import Serve
+from tests.ingest.server.conftest import OnStage, Serve
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.waiting import set_deadlines
 from tests.media import make_clip, of_kind, read_packets
@@ -58,66 +58,62 @@ async def watched(stage: Stage, name: str = "cam") -> tuple[Camera, Viewer]:
     return camera, viewer
 
 
-async def test_it_is_told_once_and_what_comes_later_is_played(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(end_players_s=inf)
-    async with Stage(server.addresses[0][1]) as stage:
-        camera, viewer = await watched(stage)
-        await leave(app, server, camera)
-        late = await stage.viewer("cam")
-        await some_sweeps(app)
-        assert told(viewer) == ["begin", START], "never is never"
-        set_deadlines(server, end_players_s=0.0)
-        await viewer.status(ENDED)
-        await some_sweeps(app)
-        assert told(viewer) == ["begin", START, "eof", ENDED]
-        assert told(late) == ["begin", START], "who joined after it waits for the next publisher"
-        camera = await stage.camera("cam")
-        await camera.send(key=True)
-        await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
-        await late.hear(1)
-        assert told(viewer) == ["begin", START, "eof", ENDED, "begin", AGAIN]
-        assert told(late) == ["begin", START]
-        await leave(app, server, camera)
-        await late.status(ENDED)
-        await viewer.client.wait_until(lambda: told(viewer).count(ENDED) == 2)
+async def test_it_is_told_once_and_what_comes_later_is_played(app: ScriptedApplication, on_stage: OnStage) -> None:
+    stage = await on_stage(end_players_s=inf)
+    camera, viewer = await watched(stage)
+    await leave(app, stage.server, camera)
+    late = await stage.viewer("cam")
+    await some_sweeps(app)
+    assert told(viewer) == ["begin", START], "never is never"
+    set_deadlines(stage.server, end_players_s=0.0)
+    await viewer.status(ENDED)
+    await some_sweeps(app)
+    assert told(viewer) == ["begin", START, "eof", ENDED]
+    assert told(late) == ["begin", START], "who joined after it waits for the next publisher"
+    camera = await stage.camera("cam")
+    await camera.send(key=True)
+    await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
+    await late.hear(1)
+    assert told(viewer) == ["begin", START, "eof", ENDED, "begin", AGAIN]
+    assert told(late) == ["begin", START]
+    await leave(app, stage.server, camera)
+    await late.status(ENDED)
+    await viewer.client.wait_until(lambda: told(viewer).count(ENDED) == 2)
 
 
-async def test_a_publisher_that_comes_back_in_time_ends_nothing(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(end_players_s=60.0)
-    async with Stage(server.addresses[0][1]) as stage:
-        camera, viewer = await watched(stage)
-        await leave(app, server, camera)
-        again = await stage.camera("cam")
-        set_deadlines(server, end_players_s=0.0)
-        await some_sweeps(app)
-        await again.send(key=True)
-        await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
-        assert told(viewer) == ["begin", START]
+async def test_a_publisher_that_comes_back_in_time_ends_nothing(app: ScriptedApplication, on_stage: OnStage) -> None:
+    stage = await on_stage(end_players_s=60.0)
+    camera, viewer = await watched(stage)
+    await leave(app, stage.server, camera)
+    again = await stage.camera("cam")
+    set_deadlines(stage.server, end_players_s=0.0)
+    await some_sweeps(app)
+    await again.send(key=True)
+    await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
+    assert told(viewer) == ["begin", START]
 
 
-async def test_one_that_sent_nothing_ends_nothing(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(end_players_s=0.0)
-    async with Stage(server.addresses[0][1]) as stage:
-        viewer = await stage.viewer("cam")
-        client = await stage.client()
-        await client.publish("cam")
-        await leave(app, server, Camera(client, 1, 0))
-        await some_sweeps(app)
-        assert told(viewer) == ["begin", START]
+async def test_one_that_sent_nothing_ends_nothing(app: ScriptedApplication, on_stage: OnStage) -> None:
+    stage = await on_stage(end_players_s=0.0)
+    viewer = await stage.viewer("cam")
+    client = await stage.client()
+    await client.publish("cam")
+    await leave(app, stage.server, Camera(client, 1, 0))
+    await some_sweeps(app)
+    assert told(viewer) == ["begin", START]
 
 
-async def test_who_pauses_is_told_too_and_leaves_with_all_of_it(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(end_players_s=0.0)
-    async with Stage(server.addresses[0][1]) as stage:
-        camera, viewer = await watched(stage)
-        await viewer.ask("pause", True, 40.0)
-        await viewer.status("NetStream.Pause.Notify")
-        await leave(app, server, camera)
-        await viewer.status(ENDED)
-        await viewer.client.close()
-        ended = await app.event("rtmp.stop", connection=1)
-        assert ended["reason"] == "completed"
-        assert (await app.event("rtmp.disconnect", connection=1))["reason"] == "client_unpublish"
+async def test_who_pauses_is_told_too_and_leaves_with_all_of_it(app: ScriptedApplication, on_stage: OnStage) -> None:
+    stage = await on_stage(end_players_s=0.0)
+    camera, viewer = await watched(stage)
+    await viewer.ask("pause", True, 40.0)
+    await viewer.status("NetStream.Pause.Notify")
+    await leave(app, stage.server, camera)
+    await viewer.status(ENDED)
+    await viewer.client.close()
+    ended = await app.event("rtmp.stop", connection=1)
+    assert ended["reason"] == "completed"
+    assert (await app.event("rtmp.disconnect", connection=1))["reason"] == "client_unpublish"
 
 
 async def test_who_waits_for_what_is_elsewhere_is_sent_away(app: ScriptedApplication, serve: Serve) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ingest.rtmp import Limits, events
+from ingest.server import RtmpServer
 from ingest.server.recorded import library
 from ingest.server.recorded.library import READING_THREADS, Library
 from ingest.server.recorded.span import Span
@@ -99,9 +100,8 @@ async def test_a_file_that_is_deleted_while_it_plays_plays_on(
 # --- Disks ---
 
 
-async def test_a_disk_that_gives_nothing(serve: Serve, app: ScriptedApplication, tmp_path: Path) -> None:
+async def test_a_disk_that_gives_nothing(server: RtmpServer, app: ScriptedApplication, tmp_path: Path) -> None:
     """The client is told, and goes on when it does. All threads that read are held meanwhile."""
-    server = await serve()
     record(app, write(tmp_path / "clip.flv", made(60, key_bytes=50_000)))
     gives = threading.Event()
     try:

@@ -11,6 +11,7 @@ import pytest
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.clients import connected, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame, sound
 from tests.ingest.server.recorded.viewer import AUDIO, CLIP, HOURS_MS, VIDEO, Made, Viewer, made, plays, record, write
@@ -117,11 +118,10 @@ async def test_the_unit_of_start(port: int, app: ScriptedApplication, clip: Path
 async def test_who_may_have_the_recording_alone_does_not_get_what_is_live(
     port: int, app: ScriptedApplication, clip: Path
 ) -> None:
-    async with RtmpClient(port=port) as publisher, Viewer(port=port) as viewer:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("clip")
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await publisher.send_video(stream_id, 0, key_frame(77))
+    async with (
+        publishing(port, AVC_HEADER, key_frame(77), name="clip"),
+        Viewer(port=port) as viewer,
+    ):
         plays(app, {"recording": 1, "name": "clip", "file": str(clip), "duration_ms": 0, "alone": True})
         await viewer.watch(start=-2)
         await viewer.until_over()
@@ -131,8 +131,7 @@ async def test_who_may_have_the_recording_alone_does_not_get_what_is_live(
 
 @pytest.mark.usefixtures("clip")
 async def test_without_a_start_what_is_live_comes_first(port: int) -> None:
-    async with RtmpClient(port=port) as publisher, Viewer(port=port) as early, Viewer(port=port) as late:
-        await publisher.connect("live")
+    async with connected(port) as publisher, Viewer(port=port) as early, Viewer(port=port) as late:
         await early.watch(start=-2)
         await early.until_over()
         stream_id = await publisher.publish("clip")
@@ -181,10 +180,7 @@ async def test_a_live_stream_beside_a_recording_on_one_connection(
 
     app.on["rtmp.play"] = decide
     frames = [key_frame(number, 5000) for number in range(200)]
-    async with RtmpClient(port=port) as publisher, Viewer(port=port) as viewer:
-        await publisher.connect("live")
-        source = await publisher.publish("cam")
-        await publisher.send_video(source, 0, AVC_HEADER)
+    async with publishing(port, AVC_HEADER, name="cam") as (publisher, source), Viewer(port=port) as viewer:
         await viewer.watch("cam", start=-1)
         await viewer.until_code("NetStream.Play.Start")
         live = viewer.stream_id
@@ -252,10 +248,9 @@ async def test_a_buffer_length_from_before_the_play(port: int, app: ScriptedAppl
 
 
 async def test_control_comes_between_the_chunks_of_a_long_frame(
-    serve: Serve, app: ScriptedApplication, tmp_path: Path
+    server: RtmpServer, app: ScriptedApplication, tmp_path: Path
 ) -> None:
     """And so does sound: a frame of 8 MiB takes more than the kernel's buffers hold."""
-    server = await serve()
     port = server.addresses[0][1]
     record(app, write(tmp_path / "clip.flv", made(1, key_bytes=8 * MIB)))
     async with Viewer(port=port) as viewer:
@@ -367,8 +362,7 @@ async def test_an_operator_ends_it(port: int, app: ScriptedApplication) -> None:
 
 async def test_a_refusal(port: int, app: ScriptedApplication) -> None:
     app.refuse("play", "NetStream.Play.StreamNotFound", "There is no recording of this stream.")
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
+    async with connected(port) as client:
         with pytest.raises(Refused, match="StreamNotFound"):
             await client.play("clip")
 

@@ -1,4 +1,4 @@
-"""What a client asks of a recording: seek, pause, receiveAudio, receiveVideo (sections 7.2.2.4 to 8), also at its end."""
+"""What a client asks of a recording (sections 7.2.2.4 to 8): seek, pause, receiveAudio, receiveVideo."""
 
 import asyncio
 from pathlib import Path

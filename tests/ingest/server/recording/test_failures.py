@@ -15,7 +15,7 @@ from ingest.live import QueueLimits
 from ingest.rtmp import events
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.recording.conftest import Recorded, media, send_headers, send_pictures, statuses
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import becomes, within
 from tests.rtmp_client import RtmpClient
 
 FULL = "NetStream.Record.DiskQuotaExceeded"
@@ -223,10 +223,7 @@ async def test_what_waits_for_a_disk_that_hangs_is_bounded_for_all_recordings(
         for publisher, stream_id in zip(publishers, streams, strict=True):
             await send_pictures(publisher, stream_id, 0, 1)
 
-        async def wait_for_the_disk() -> bool:
-            return all(recorder._busy_since is not None for recorder in recorders._recorders)
-
-        assert await within(5, wait_for_the_disk, True)
+        await becomes(lambda: all(recorder._busy_since is not None for recorder in recorders._recorders))
         for number in range(20):  # 6 MB, of which no queue alone has too much.
             for publisher, stream_id in zip(publishers, streams, strict=True):
                 await publisher.send_video(stream_id, 1000 + 40 * number, key_frame(number, 100_000))

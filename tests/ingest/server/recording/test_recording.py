@@ -22,6 +22,7 @@ from tests.ingest.flv.files import written
 from tests.ingest.live import payloads
 from tests.ingest.live.payloads import START_WALL, inter, keyframe, make_stream, publisher
 from tests.ingest.server.app import Message
+from tests.ingest.server.clients import publishing
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.recording.conftest import (
     AUDIO,
@@ -33,15 +34,13 @@ from tests.ingest.server.recording.conftest import (
     statuses,
     tags_of,
 )
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import becomes, within
 from tests.rtmp_client import RtmpClient
 
 
 async def publish(port: int, name: str = "cam1", *, start_ms: int = 5000, count: int = 20) -> list[tuple[str, str]]:
     """A whole session; the statuses that the publisher got."""
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish(name, "record")
+    async with publishing(port, name=name, kind="record") as (client, stream_id):
         await send_headers(client, stream_id)
         await send_pictures(client, stream_id, start_ms, count)
         await client.wait_for(events.StatusReceived, lambda event: event.code.startswith("NetStream.Record"))
@@ -85,9 +84,7 @@ async def test_a_session_is_recorded_whole(recorded: Recorded) -> None:
 async def test_metadata_that_come_later_are_of_no_time(recorded: Recorded) -> None:
     """FFmpeg makes a track of subtitles of those that have one."""
     server = await recorded.serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1", "record")
+    async with publishing(server, kind="record") as (client, stream_id):
         await send_headers(client, stream_id)
         await send_pictures(client, stream_id, 0, 10)
         await client.send_metadata(stream_id, {"width": 640.0})
@@ -146,9 +143,7 @@ async def test_append_waits_for_the_session_before_it(recorded: Recorded) -> Non
     server = await recorded.serve(gather_s=0.3)
     recorded.order = {"mode": "append", "file": ""}
     for _ in range(2):
-        async with RtmpClient(port=server.addresses[0][1]) as client:
-            await client.connect("live")
-            stream_id = await client.publish("cam1", "append")
+        async with publishing(server, kind="append") as (client, stream_id):
             await send_headers(client, stream_id)
             await send_pictures(client, stream_id, 0, 5)
             await client.delete_stream(stream_id)
@@ -162,9 +157,7 @@ async def test_append_waits_for_the_session_before_it(recorded: Recorded) -> Non
 
 async def test_nothing_is_made_of_a_publisher_without_media(recorded: Recorded) -> None:
     server = await recorded.serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1", "record")
+    async with publishing(server, kind="record") as (client, stream_id):
         await send_headers(client, stream_id)
         await client.delete_stream(stream_id)
         await recorded.app.event("rtmp.unpublish")
@@ -177,9 +170,7 @@ async def test_nothing_is_made_of_a_publisher_without_media(recorded: Recorded) 
 async def test_each_session_has_its_own_recordings_which_are_rotated(recorded: Recorded) -> None:
     recorded.order = {"mode": "all", "file": ""}
     server = await recorded.serve(rotate_bytes=80_000)  # The room for the index has 74 KiB.
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
+    async with publishing(server) as (client, stream_id):
         await send_headers(client, stream_id)
         await send_pictures(client, stream_id, 1000, 40)
         await client.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Record.Start")
@@ -204,9 +195,7 @@ async def test_each_session_has_its_own_recordings_which_are_rotated(recorded: R
 async def test_a_file_plays_while_it_is_written(recorded: Recorded) -> None:
     """As after the death of the process: whole tags, up to what was sent a moment ago."""
     server = await recorded.serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1", "record")
+    async with publishing(server, kind="record") as (client, stream_id):
         await send_headers(client, stream_id)
         await send_pictures(client, stream_id, 0, 10)
         (started,) = await recorded.until("started")
@@ -221,9 +210,7 @@ async def test_a_file_plays_while_it_is_written(recorded: Recorded) -> None:
 
 async def test_an_encoder_without_video(recorded: Recorded) -> None:
     server = await recorded.serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("radio", "record")
+    async with publishing(server, name="radio", kind="record") as (client, stream_id):
         await client.send_audio(stream_id, 0, AAC_HEADER)
         for number in range(5):
             await client.send_audio(stream_id, 900 + 23 * number, sound(number))
@@ -236,9 +223,7 @@ async def test_an_encoder_without_video(recorded: Recorded) -> None:
 async def test_sound_that_goes_on_without_pictures_has_new_recordings_too(recorded: Recorded) -> None:
     recorded.order = {"mode": "all", "file": ""}
     server = await recorded.serve(rotate_bytes=1)
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
+    async with publishing(server) as (client, stream_id):
         await send_headers(client, stream_id)
         await send_pictures(client, stream_id, 0, 1)
         for number in range(12):  # Not before the tenth second: keyframes may be as far apart.
@@ -291,9 +276,7 @@ def elsewhere(path: Path) -> Iterator[RecordingFile]:
 async def append(recorded: Recorded, port: int) -> Message:
     """Half a second, appended; the event of its end."""
     count = len(recorded.told("closed"))
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1", "append")
+    async with publishing(port, kind="append") as (client, stream_id):
         await send_headers(client, stream_id)
         await send_pictures(client, stream_id, 0, 12)
         await client.wait_for(events.StatusReceived, lambda event: event.code.startswith("NetStream.Record"))
@@ -312,10 +295,7 @@ async def test_a_file_that_is_still_being_closed_is_waited_for(recorded: Recorde
             await send_pictures(client, stream_id, 0, 12)
             (recorder,) = server.recorders._recorders
 
-            async def is_waiting() -> bool:
-                return recorder.recording._waits_until is not None
-
-            assert await within(5, is_waiting, True)
+            await becomes(lambda: recorder.recording._waits_until is not None)
             assert recorded.told() == []
             duration_ms = file.duration_ms
         await recorded.until("started")

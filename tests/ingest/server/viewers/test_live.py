@@ -12,10 +12,11 @@ from ingest.server import RtmpServer
 from ingest.server.media import viewer as module
 from tests.ingest.live.extended import SENT, expected
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, both
-from tests.ingest.server.waiting import set_deadlines, within
+from tests.ingest.server.waiting import becomes, set_deadlines
 from tests.rtmp_client import RtmpClient
 
 CAM = "/live/live/cam1.flv"
@@ -35,9 +36,7 @@ def has_last(viewer: Viewer, payload: bytes) -> bool:
 
 
 async def test_both_get_what_an_rtmp_player_gets(media_port: int, port: int, publisher: RtmpClient) -> None:
-    async with RtmpClient(port=port) as player, both(media_port, CAM) as viewers:
-        await player.connect("live")
-        await player.play("cam1")
+    async with playing(port) as player, both(media_port, CAM) as viewers:
         await publisher.send_metadata(1, {"width": 640.0})
         await publisher.send_video(1, 40, key_frame(1))
         await publisher.send_audio(1, 45, sound(2))
@@ -75,11 +74,7 @@ async def test_tracks_and_extensions_are_not_for_browsers(
 ) -> None:
     live = server.registry.streams["live/cam1"]
     async with both(media_port, CAM) as viewers:
-
-        async def count() -> int:
-            return live.player_count
-
-        assert await within(5, count, 2) == 2
+        await becomes(lambda: live.player_count == 2)
         for message, _, _ in SENT:
             await publisher.send_video(1, 0, write_video(message))
         for viewer in viewers:
@@ -92,9 +87,7 @@ async def test_tracks_and_extensions_are_not_for_browsers(
 )
 async def test_the_file_says_what_it_holds(media_port: int, port: int, kinds: tuple[str, ...], flags: int) -> None:
     """A browser's player waits for all that the header names."""
-    async with Viewer(media_port, CAM) as viewer, RtmpClient(port=port) as client:
-        await client.connect("live")
-        await client.publish("cam1")
+    async with publishing(port) as (client, _), Viewer(media_port, CAM) as viewer:
         await client.send_metadata(1, {"encoder": "x"})
         if "video" in kinds:
             await client.send_video(1, 0, AVC_HEADER)
@@ -113,9 +106,7 @@ async def test_it_waits_for_the_publisher_and_goes_on_with_the_next(
     async with Viewer(media_port, CAM) as viewer:
         await viewer.wait_until(lambda: viewer.status == 200)
         for frame in (key_frame(1), key_frame(2)):
-            async with RtmpClient(port=port) as client:
-                await client.connect("live")
-                await client.publish("cam1")
+            async with publishing(port) as (client, _):
                 await client.send_video(1, 0, AVC_HEADER)
                 await client.send_video(1, 40, frame)
                 await viewer.wait_until(partial(has_last, viewer, frame))

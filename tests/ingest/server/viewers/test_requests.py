@@ -13,6 +13,7 @@ from wsproto.events import CloseConnection, Ping
 from ingest.server import RtmpServer
 from ingest.server.media.viewer import Viewing
 from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.clients import publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, exchange
@@ -287,11 +288,8 @@ async def test_a_viewer_that_never_reads_holds_little_and_is_ended(
 ) -> None:
     server = await serve(config={"media": ("127.0.0.1", 0)}, write_s=0.5)
     rtmp, media = server.addresses[0][1], server.media_addresses[0][1]
-    async with RtmpClient(port=rtmp) as publisher:
-        await publisher.connect("live")
-        await publisher.publish("cam1")
-        async with kind(media, CAM) as viewer:
-            await check_it_is_ended(server, app, publisher, viewer)
+    async with publishing(rtmp) as (publisher, _), kind(media, CAM) as viewer:
+        await check_it_is_ended(server, app, publisher, viewer)
 
 
 async def check_it_is_ended(
