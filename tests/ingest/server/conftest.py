@@ -1,7 +1,8 @@
 """An RTMP server on a free loopback port, under asyncio's own loop and under uvloop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,14 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 Serve = Callable[..., Awaitable[RtmpServer]]
 OnStage = Callable[..., Awaitable[Stage]]
+
+
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The test logs no warning and no traceback; asyncio's and uvloop's own reports are logged at ERROR."""
+    yield
+    logged = caplog.get_records("call")
+    assert not [record.getMessage() for record in logged if record.levelno >= logging.WARNING or record.exc_info]
 
 
 @pytest.fixture

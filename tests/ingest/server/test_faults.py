@@ -7,8 +7,6 @@ import os
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -19,100 +17,47 @@ from ingest.rtmp.messages.message import MessageType
 from ingest.server import RtmpServer
 from ingest.server.listener import PAUSED_S
 from tests.ingest.rtmp.wire import type0
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
-from tests.ingest.server.waiting import may_be_silent, set_deadlines
+from tests.ingest.server.waiting import becomes, may_be_silent, set_deadlines
+from tests.ingest.server.wire import only_event, raw, read_to_end
 from tests.rtmp_client import Refused, RtmpClient
 
-
-@asynccontextmanager
-async def raw(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A TCP connection without any protocol."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+RESETS = (socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+"""The option of a socket whose close sends RST instead of FIN."""
 
 
-def reset_on_close(writer: asyncio.StreamWriter) -> None:
-    """Closing then sends RST instead of FIN."""
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
-async def read_to_end(reader: asyncio.StreamReader) -> bytes:
-    """All that the server sends until it closes; a reset counts as the end."""
-    try:
-        return await asyncio.wait_for(reader.read(), 5)
-    except ConnectionError:
-        return b""
-
-
-def assert_quiet(caplog: pytest.LogCaptureFixture) -> None:
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
-    assert not any(record.exc_info for record in caplog.records)
-
-
-async def only_event(app: ScriptedApplication) -> Message:
-    """The one event of the latest connection, after its end."""
-    await app.event("rtmp.disconnect")
-    (event,) = app.connections[-1].events
-    assert app.connections[-1].scope["app"] == ""
-    return event
-
-
-async def test_a_port_scanner(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
-    async with raw(port):
-        pass
-    event = await only_event(app)
-    assert event == {
-        "type": "rtmp.disconnect",
-        "reason": "tcp_reset",
-        "description": "Closed without sending anything.",
-    }
-    assert_quiet(caplog)
-
-
-async def test_a_port_scanner_that_resets(
-    app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("resets", [False, True])
+async def test_a_port_scanner(app: ScriptedApplication, port: int, resets: bool, quiet: None) -> None:
     async with raw(port) as (_, writer):
-        reset_on_close(writer)
-    assert (await only_event(app))["reason"] == "tcp_reset"
-    assert_quiet(caplog)
+        if resets:
+            writer.get_extra_info("socket").setsockopt(*RESETS)
+    event = await only_event(app)
+    assert (event["type"], event["reason"]) == ("rtmp.disconnect", "tcp_reset")
+    assert resets or event["description"] == "Closed without sending anything."
 
 
 async def test_a_stop_meets_a_peer_that_has_just_gone(
-    app: ScriptedApplication, server: RtmpServer, caplog: pytest.LogCaptureFixture
+    app: ScriptedApplication, server: RtmpServer, quiet: None
 ) -> None:
     with socket.create_connection(server.addresses[0]) as peer:
-        async with asyncio.timeout(5):
-            while not server.connections:  # noqa: ASYNC110 - nothing announces it.
-                await asyncio.sleep(0.001)
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await becomes(lambda: server.connections)
+        peer.setsockopt(*RESETS)
     await server.stop(grace_s=2)  # Before the loop can know of the reset.
     assert (await only_event(app))["reason"] == "node_shutdown"
-    assert_quiet(caplog)
 
 
 async def test_only_connections_with_sessions_are_told_of_in_the_log(
     app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="ingest.server")
-    async with raw(port):
-        pass
-    await only_event(app)
-    async with connected(port):
-        pass
-    await app.event("rtmp.disconnect")
-    assert caplog.messages == []
-    async with publishing(port):
-        pass
-    await app.event("rtmp.disconnect")
+    for client in (raw(port), connected(port), publishing(port)):
+        assert caplog.messages == []
+        async with client:
+            pass
+        await app.event("rtmp.disconnect")
     assert ["closed: " in message for message in caplog.messages] == [True]
 
 
@@ -127,14 +72,11 @@ async def test_only_connections_with_sessions_are_told_of_in_the_log(
     ],
     ids=["http", "tls", "zeros", "ones", "ssh"],
 )
-async def test_another_protocol(
-    app: ScriptedApplication, port: int, data: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_another_protocol(app: ScriptedApplication, port: int, data: bytes, quiet: None) -> None:
     async with raw(port) as (reader, writer):
         writer.write(data)
         await read_to_end(reader)
         assert (await only_event(app))["reason"] == "protocol_error"
-    assert_quiet(caplog)
 
 
 @pytest.mark.parametrize("sent", [1, 1000, 1537, 3000])
@@ -147,9 +89,7 @@ async def test_a_half_open_handshake(app: ScriptedApplication, serve: Serve, sen
 
 
 @pytest.mark.parametrize("garbage", [os.urandom(5000), b"\x02" * 5000, b"\xc3" * 5000, b"GET / HTTP/1.1\r\n\r\n" * 100])
-async def test_garbage_after_the_handshake(
-    app: ScriptedApplication, serve: Serve, garbage: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_garbage_after_the_handshake(app: ScriptedApplication, serve: Serve, garbage: bytes, quiet: None) -> None:
     server = await serve(publish_or_play_s=0.3)
     async with raw(server.addresses[0][1]) as (reader, writer):
         writer.write(b"\x03" + bytes(1536))
@@ -158,15 +98,13 @@ async def test_garbage_after_the_handshake(
         await read_to_end(reader)
         # Some garbage is an unfinished message: then the deadline ends it.
         assert (await only_event(app))["reason"] in ("protocol_error", "idle_timeout")
-    assert_quiet(caplog)
 
 
-async def test_an_overlong_command(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_overlong_command(app: ScriptedApplication, port: int, quiet: None) -> None:
     async with RtmpClient(port=port) as client:
         with pytest.raises(ConnectionError):
             await client.connect("live", comment="x" * 200_000)
     assert (await only_event(app))["reason"] == "protocol_error"
-    assert_quiet(caplog)
 
 
 async def test_media_before_connect(app: ScriptedApplication, port: int) -> None:
@@ -177,21 +115,14 @@ async def test_media_before_connect(app: ScriptedApplication, port: int) -> None
     assert (await only_event(app))["reason"] == "protocol_error"
 
 
-async def test_a_publisher_that_vanishes(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
-    client = RtmpClient(port=port)
-    await client.open()
-    await client.connect("live")
-    stream_id = await client.publish("cam1")
-    await client.send_video(stream_id, 0, AVC_HEADER)
-    await client.send_video(stream_id, 0, key_frame(1))
-    client.abort()
-    await app.event("rtmp.disconnect")
+async def test_a_publisher_that_vanishes(app: ScriptedApplication, port: int, quiet: None) -> None:
+    async with publishing(port, AVC_HEADER, key_frame(1)) as (client, _):
+        client.abort()
+        await app.event("rtmp.disconnect")
     instance = app.connections[-1]
     assert [event["reason"] for event in instance.of("rtmp.unpublish")] == ["tcp_reset"]
     assert [event["reason"] for event in instance.of("rtmp.disconnect")] == ["tcp_reset"]
     assert instance.kinds[-1] == "rtmp.disconnect"
-    assert_quiet(caplog)
-    await client.close()
 
 
 async def test_a_session_that_can_not_be_closed_in_order_is_reported_and_its_name_is_free(
@@ -200,19 +131,13 @@ async def test_a_session_that_can_not_be_closed_in_order_is_reported_and_its_nam
     def fail(_connection: object) -> None:
         raise RuntimeError("broken on purpose")
 
-    client = RtmpClient(port=port)
-    await client.open()
-    await client.connect("live")
-    stream_id = await client.publish("cam1")
-    await client.send_video(stream_id, 0, key_frame(1))
-    monkeypatch.setattr("ingest.server.publishing.tcp_info", fail)
-    client.abort()
-    await app.event("rtmp.disconnect")
-    monkeypatch.undo()
-    instance = app.connections[-1]
-    assert [event["reason"] for event in instance.of("rtmp.unpublish")] == ["tcp_reset"]
+    async with publishing(port, key_frame(1)) as (client, _):
+        monkeypatch.setattr("ingest.server.publishing.tcp_info", fail)
+        client.abort()
+        await app.event("rtmp.disconnect")
+        monkeypatch.undo()
+    assert [event["reason"] for event in app.connections[-1].of("rtmp.unpublish")] == ["tcp_reset"]
     assert "broken on purpose" in caplog.text
-    await client.close()
     async with publishing(port):
         pass
 
@@ -238,9 +163,7 @@ async def test_a_fault_in_writing_to_a_player_is_that_players_alone(
 
     server = await serve(config={"write_high_bytes": 1024, "write_low_bytes": 512})
     async with publishing(server) as (publisher, stream_id), playing(server) as one, playing(server) as other:
-        live = server.registry.get("live/cam1")
-        assert live is not None
-        found.extend(live.subscribers)
+        found.extend(server.registry.streams["live/cam1"].subscribers)
         monkeypatch.setattr(Subscriber, "take", fail)
         for timestamp in range(5):
             publisher.protocol.send_video(stream_id, timestamp, key_frame(2000))
@@ -291,8 +214,7 @@ async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: Script
         dead.pause_reading()
         await asyncio.sleep(0.6)  # Both have been pinged.
         set_deadlines(server, ping_answer_s=0.3)
-        await app.event("rtmp.stop", connection=1)
-        assert app.connections[1].of("rtmp.stop")[0]["reason"] == "idle_timeout"
+        assert (await app.event("rtmp.stop", connection=1))["reason"] == "idle_timeout"
         assert not alive.closed
         assert app.connections[0].of("rtmp.stop") == []
 
@@ -315,10 +237,7 @@ async def test_a_peer_that_asks_on_without_reading_the_answers(app: ScriptedAppl
 
 
 async def test_an_application_that_fails(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
-    async def fail(_instance: Instance, _event: Message) -> Message:
-        raise RuntimeError("broken on purpose")
-
-    app.on["rtmp.publish"] = fail
+    app.on["rtmp.publish"] = app.fail
     async with connected(port) as client:
         with pytest.raises((ConnectionError, Refused)):
             await client.publish("rk_secret-secret-secret-secret")
@@ -329,10 +248,7 @@ async def test_an_application_that_fails(app: ScriptedApplication, port: int, ca
 
 
 async def test_an_application_that_does_not_decide(app: ScriptedApplication, serve: Serve) -> None:
-    async def ponder(_instance: Instance, _event: Message) -> None:
-        return None
-
-    app.on["rtmp.publish"] = ponder
+    app.on["rtmp.publish"] = app.ignore
     server = await serve(decision_s=0.2)
     async with connected(server) as client:
         with pytest.raises(Refused, match=r"NetStream\.Failed"):
@@ -368,6 +284,7 @@ async def test_faults_leave_a_live_stream_alone(app: ScriptedApplication, port: 
 BAD = b"\xff"
 """A type 3 chunk where there is nothing to go on with."""
 FAULT = "a chunk stream begins with a type 3 chunk"
+PICTURES = [AVC_HEADER, key_frame(1)[:100]]
 
 
 def command(stream_id: int, *values: object) -> bytes:
@@ -391,9 +308,6 @@ async def test_frames_in_the_same_read_are_relayed(app: ScriptedApplication, por
         assert ended["totals"]["video_frames"] == 1
 
 
-PICTURES = [AVC_HEADER, key_frame(1)[:100]]
-
-
 async def test_a_fault_behind_what_is_to_be_decided(app: ScriptedApplication, port: int) -> None:
     """All in one write: each decision brings what follows to light, at last the fault."""
     async with RtmpClient(port=port) as client:
@@ -407,13 +321,8 @@ async def test_a_fault_behind_what_is_to_be_decided(app: ScriptedApplication, po
         await client.wait_closed()
     ended = await app.event("rtmp.disconnect")
     assert (ended["reason"], ended["description"]) == ("protocol_error", FAULT)
-    told = [event["type"] for event in app.connections[-1].events]
-    assert [kind for kind in told if kind not in ("rtmp.status", "rtmp.metadata")] == [
-        "rtmp.connect",
-        "rtmp.publish",
-        "rtmp.unpublish",
-        "rtmp.disconnect",
-    ]
+    told = [kind for kind in app.connections[-1].kinds if kind not in ("rtmp.status", "rtmp.metadata")]
+    assert told == ["rtmp.connect", "rtmp.publish", "rtmp.unpublish", "rtmp.disconnect"]
     (unpublish,) = app.connections[-1].of("rtmp.unpublish")
     assert unpublish["totals"]["video_frames"] == 1
 

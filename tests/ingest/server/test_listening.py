@@ -256,8 +256,7 @@ async def test_what_is_left_ends_after_the_grace_and_the_node_stays(
     assert (end["reason"], end["totals"]["video_frames"]) == ("node_shutdown", 1)
     await client.wait_closed()
     assert client.of(events.StatusReceived)[-1].code == "NetConnection.Connect.AppShutdown"
-    seen = len(app.node.of("node.tick"))
-    await app.wait_until(lambda: len(app.node.of("node.tick")) > seen)
+    await app.next_tick()
     assert not app.node.of("node.stopped")
     await client.close()
 
@@ -337,11 +336,10 @@ async def test_a_new_node_application_learns_of_the_drain_and_of_what_was_not_re
         raise RuntimeError("broken on purpose")
 
     client = await publisher(server)
-    await app.wait_until(lambda: bool(app.node.of("node.tick")))
+    await app.wait_until(lambda: bool(app.ticks))
     app.on["node.tick"] = stall_and_fail
-    unread = app.node.of("node.tick")[-1]
-    await app.wait_until(lambda: app.node.of("node.tick")[-1] is not unread)  # It stalls now.
-    delivered = sum(len(tick["samples"]) for tick in app.node.of("node.tick"))
+    await app.next_tick()  # It stalls now.
+    delivered = len(app.samples)
     await app.node.send({"type": "node.drain", "grace_s": 60.0})
     assert server.node._driver is not None
     inbox = server.node._driver._inbox
@@ -351,12 +349,9 @@ async def test_a_new_node_application_learns_of_the_drain_and_of_what_was_not_re
             await asyncio.sleep(0.1)
     go.set()
 
-    def nodes() -> list[Instance]:
-        return [instance for instance in app.instances if instance.scope["type"] == "rtmp.node"]
-
-    await app.wait_until(lambda: len(nodes()) == 2 and bool(nodes()[1].of("node.tick")))
-    assert nodes()[1].kinds[:2] == ["node.started", "node.draining"]
-    samples = nodes()[1].of("node.tick")[0]["samples"]
+    await app.wait_until(lambda: len(app.nodes) == 2 and bool(app.nodes[1].of("node.tick")))
+    assert app.nodes[1].kinds[:2] == ["node.started", "node.draining"]
+    samples = app.nodes[1].of("node.tick")[0]["samples"]
     sequences = [sample.sequence for sample in samples]
     assert sequences == list(range(delivered + 1, delivered + 1 + len(sequences)))
     assert len(sequences) >= 3
@@ -373,9 +368,9 @@ async def test_connections_without_room_are_told_by_the_tick(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert await reader.read() == b""
         writer.close()
-    await app.wait_until(lambda: sum(r["count"] for tick in app.node.of("node.tick") for r in tick["refused"]) == 3)
-    assert {r["address"] for tick in app.node.of("node.tick") for r in tick["refused"]} == {"127.0.0.1"}
-    assert app.node.of("node.tick")[-1]["figures"]["refused_connections"] == 3
+    await app.wait_until(lambda: sum(r["count"] for tick in app.ticks for r in tick["refused"]) == 3)
+    assert {r["address"] for tick in app.ticks for r in tick["refused"]} == {"127.0.0.1"}
+    assert app.ticks[-1]["figures"]["refused_connections"] == 3
     assert len(app.connections) == 1
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "1 in all (RTMPWEB_MAX_CONNECTIONS)" in warning
@@ -389,9 +384,9 @@ async def test_the_log_and_the_figures_say_that_it_drains(
     caplog.set_level(logging.INFO, "ingest.server.listener")
 
     def drains() -> bool:
-        return bool(app.node.of("node.tick")[-1]["figures"]["draining"])
+        return bool(app.ticks[-1]["figures"]["draining"])
 
-    await app.wait_until(lambda: bool(app.instances) and bool(app.node.of("node.tick")))
+    await app.wait_until(lambda: bool(app.ticks))
     assert not drains()
     server.drain(60.0)
     await app.wait_until(drains)

@@ -22,14 +22,10 @@ from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, keep_
 from tests.rtmp_client import RtmpClient
 
 
-def ticks(app: ScriptedApplication) -> list[Message]:
-    return app.node.of("node.tick")
-
-
 async def test_the_node_starts_ticks_and_stops(app: ScriptedApplication) -> None:
     server = RtmpServer(app, ServerConfig(node="node-1", rtmp=("127.0.0.1", 0)))
     await server.start()
-    await app.wait_until(lambda: bool(app.instances) and len(ticks(app)) >= 2)
+    await app.wait_until(lambda: len(app.ticks) >= 2)
     await server.stop()
     scope = app.node.scope
     assert (scope["node"], scope["addresses"]) == ("node-1", server.addresses)
@@ -44,42 +40,36 @@ async def test_a_tick_tells_of_caches_that_had_no_room(app: ScriptedApplication,
     async with publishing(server) as (publisher, stream_id):
         for number in range(3):
             await publisher.send_video(stream_id, number * 40, key_frame(number))
-        await app.wait_until(lambda: bool(ticks(app)) and ticks(app)[-1]["figures"]["caches_dropped_in_all"] == 3)
-    figures = ticks(app)[-1]["figures"]
+        await app.wait_until(lambda: bool(app.ticks) and app.ticks[-1]["figures"]["caches_dropped_in_all"] == 3)
+    figures = app.ticks[-1]["figures"]
     assert (figures["caches_bytes"], figures["caches_dropped"]) == (0, 3)
 
 
-async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, server: RtmpServer) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    port = (await serve()).addresses[0][1]
-    async with publishing(port, flashVer="test/1.0") as (publisher, stream_id), playing(port) as player:
+    async with publishing(server, flashVer="test/1.0") as (publisher, stream_id), playing(server) as player:
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         for number in range(10):
             await publisher.send_video(stream_id, number * 40, key_frame(number))
         await player.wait_count(events.VideoReceived, 11)
-        await app.wait_until(lambda: any(sample.video_frames for tick in ticks(app) for sample in tick["samples"]))
-        await app.wait_until(lambda: any(tick["figures"]["players"] for tick in ticks(app)))
-        tick = next(tick for tick in ticks(app) if tick["figures"]["players"])
-    await app.wait_until(lambda: ticks(app)[-1]["figures"]["connections"] == 0)
+        await app.wait_until(lambda: any(sample.video_frames for sample in app.samples))
+        await app.wait_until(lambda: any(tick["figures"]["players"] for tick in app.ticks))
+        tick = next(tick for tick in app.ticks if tick["figures"]["players"])
+    await app.wait_until(lambda: app.ticks[-1]["figures"]["connections"] == 0)
     (stream,) = tick["streams"]
-    assert (stream["app"], stream["name"], stream["encoder"], stream["address"]) == (
-        "live",
-        "cam1",
-        "test/1.0",
-        "127.0.0.1",
-    )
+    told = {"app": "live", "name": "cam1", "encoder": "test/1.0", "address": "127.0.0.1"}
+    assert {key: stream[key] for key in told} == told
     (seen,) = tick["players"]
     assert (seen["session_id"], seen["path"]) == ("play-2", "live/cam1")
     figures = tick["figures"]
     assert (figures["node"], figures["publishers"], figures["connections"]) == ("node-1", 1, 2)
     assert 0 <= figures["loop_delay_ms"] < (loop.time() - began) * 1000
     assert figures["issues"] == []
-    assert any(tick["figures"]["caches_bytes"] for tick in ticks(app))
-    samples = [sample for tick in ticks(app) for sample in tick["samples"]]
-    assert sum(sample.video_frames for sample in samples) == 10
-    assert sum(sample.keyframes for sample in samples) == 10
-    assert samples[0].rtt_ms is not None
+    assert any(tick["figures"]["caches_bytes"] for tick in app.ticks)
+    assert sum(sample.video_frames for sample in app.samples) == 10
+    assert sum(sample.keyframes for sample in app.samples) == 10
+    assert app.samples[0].rtt_ms is not None
     (ended,) = app.connections[0].of("rtmp.unpublish")
     assert ended["totals"]["video_frames"] == 10
 
@@ -92,19 +82,19 @@ async def test_a_disk_that_hangs_holds_up_nothing(
         server = await serve(config={"disk": tmp_path})
         port = server.addresses[0][1]
         async with publishing(port) as (publisher, stream_id), playing(port) as player:
-            await app.wait_until(lambda: len(ticks(app)) >= 2)
+            await app.wait_until(lambda: len(app.ticks) >= 2)
             await publisher.send_video(stream_id, 0, AVC_HEADER)
             await publisher.send_video(stream_id, 0, key_frame(0))
             await player.wait_count(events.VideoReceived, 2)
             assert disk.waiting == 1
-            figures = ticks(app)[-1]["figures"]
+            figures = app.ticks[-1]["figures"]
             assert figures["disk_free_percent"] is None
             assert figures["disk_hangs_s"] > 0
             disk.let_go()
-            await app.wait_until(lambda: ticks(app)[-1]["figures"]["disk_free_percent"] is not None)
-            assert ticks(app)[-1]["figures"]["disk_hangs_s"] == 0
+            await app.wait_until(lambda: app.ticks[-1]["figures"]["disk_free_percent"] is not None)
+            assert app.ticks[-1]["figures"]["disk_hangs_s"] == 0
             disk.hang()
-            await app.wait_until(lambda: ticks(app)[-1]["figures"]["disk_hangs_s"] > 0)
+            await app.wait_until(lambda: app.ticks[-1]["figures"]["disk_hangs_s"] > 0)
         await server.stop(grace_s=2)
     finally:
         disk.let_go()
@@ -119,12 +109,8 @@ async def test_a_node_application_that_fails_is_started_anew(
 
     app.on["node.tick"] = fail
     await serve()
-
-    def nodes() -> list[Instance]:
-        return [instance for instance in app.instances if instance.scope["type"] == "rtmp.node"]
-
-    await app.wait_until(lambda: len(nodes()) == 2 and bool(nodes()[1].of("node.tick")))
-    assert nodes()[1].kinds[0] == "node.started"
+    await app.wait_until(lambda: len(app.nodes) == 2 and bool(app.nodes[1].of("node.tick")))
+    assert app.nodes[1].kinds[0] == "node.started"
     assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
 
 
@@ -148,35 +134,28 @@ async def test_samples_that_a_busy_application_could_not_take_come_later(
         await client.delete_stream(stream_id)
         await app.event("rtmp.unpublish")
     go.set()
-
-    def samples() -> list[Sample]:
-        return [sample for tick in ticks(app) for sample in tick["samples"]]
-
-    await app.wait_until(lambda: sum(sample.video_frames for sample in samples()) >= sent)
-    assert sum(sample.video_frames for sample in samples()) == sent
-    assert [sample.sequence for sample in samples()] == list(range(1, len(samples()) + 1))
+    await app.wait_until(lambda: sum(sample.video_frames for sample in app.samples) >= sent)
+    assert sum(sample.video_frames for sample in app.samples) == sent
+    assert [sample.sequence for sample in app.samples] == list(range(1, len(app.samples) + 1))
     assert not server.node.unsent
 
 
 async def test_a_machines_clock_that_leaps_leaves_no_gap_in_what_is_measured(
     app: ScriptedApplication, server: RtmpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def samples() -> list[Sample]:
-        return [sample for tick in ticks(app) for sample in tick["samples"]]
-
     real = time.time
     async with connected(server) as publisher:
         sending = asyncio.create_task(keep_sending(publisher, await publisher.publish("cam1")))
         for leap_s in (0.0, 3600.0, 0.0):
             monkeypatch.setattr(time, "time", lambda leap_s=leap_s: real() + leap_s)
-            known = len(samples())
-            await app.wait_until(lambda known=known: len(samples()) >= known + 2)  # type: ignore[misc]
+            known = len(app.samples)
+            await app.wait_until(lambda known=known: len(app.samples) >= known + 2)  # type: ignore[misc]
         sending.cancel()
-    measured = samples()
+    measured = app.samples
     for before, after in pairwise(measured):
         assert (after.at_us - before.at_us) / 1e6 == pytest.approx(after.elapsed_ms / 1000, abs=1)
     assert measured[-1].at_us / 1e6 == pytest.approx(real(), abs=60)
-    assert all(abs(tick["figures"]["at"] - real()) < 60 for tick in ticks(app))
+    assert all(abs(tick["figures"]["at"] - real()) < 60 for tick in app.ticks)
 
 
 async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApplication, server: RtmpServer) -> None:
@@ -277,7 +256,7 @@ HAS_PROC = Path("/proc/self/statm").exists()
 
 def told(app: ScriptedApplication) -> list[dict[str, Any]]:
     """The node's figures, of each second."""
-    return [tick["figures"] for instance in app.instances for tick in instance.of("node.tick")]
+    return [tick["figures"] for tick in app.ticks]
 
 
 async def test_media_are_counted_and_nothing_ever_falls(app: ScriptedApplication, server: RtmpServer) -> None:
@@ -287,8 +266,7 @@ async def test_media_are_counted_and_nothing_ever_falls(app: ScriptedApplication
         await viewer.hear(5)
         await app.wait_until(lambda: any(each["counters"]["video_frames"] == 5 for each in told(app)))
     await app.wait_until(lambda: told(app)[-1]["connections"] == 0)
-    seconds = len(told(app))
-    await app.wait_until(lambda: len(told(app)) > seconds)
+    await app.next_tick()
     counted = [each["counters"] for each in told(app)]
     for before, after in pairwise(counted):
         assert all(after[name] >= before[name] for name in before)

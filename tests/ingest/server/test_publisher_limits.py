@@ -44,9 +44,7 @@ async def until_it_ends(app: ScriptedApplication, client: RtmpClient, stream_id:
 
 async def state(app: ScriptedApplication) -> dict[str, object]:
     """Of the one stream, as the next tick tells it."""
-    before = len(app.node.of("node.tick"))
-    await app.wait_until(lambda: len(app.node.of("node.tick")) > before)
-    (stream,) = app.node.of("node.tick")[-1]["streams"]
+    (stream,) = (await app.next_tick())["streams"]
     found: dict[str, object] = stream
     return found
 
@@ -61,7 +59,7 @@ async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApp
         await asyncio.sleep(0.4)
         paused = await state(app)
         assert (paused["state"], paused["issues"]) == ("waiting", [])
-        (sample,) = app.node.of("node.tick")[-1]["samples"]
+        (sample,) = app.ticks[-1]["samples"]
         assert sample.idle_ms == 0, "so nobody may take its stream over as silent"
         may_be_silent(server, 60)
         assert await pause(publisher, stream_id, False) == "NetStream.Unpause.Notify"
@@ -214,7 +212,7 @@ async def test_one_key_ends_the_session_the_other_warns(app: ScriptedApplication
         try:
             await ended.wait_closed(timeout_s=12)
             end = await app.event("rtmp.unpublish", connection=1)
-            tick = app.node.of("node.tick")[-1]
+            tick = app.ticks[-1]
         finally:
             for task in sending:
                 task.cancel()

@@ -1,14 +1,13 @@
 """RTMPS: sessions as without TLS, certificates, and clients that speak no TLS or none that can be used."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,11 +20,12 @@ from ingest.server import RtmpServer
 from ingest.server.playing import Playing
 from ingest.server.tls import CertificateError, ServedCertificate, expiry, load
 from tests.certificates import Pair, make_pair
-from tests.ingest.server.app import Message, ScriptedApplication
+from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.clients import check_a_stuck_player_is_closed, connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.waiting import becomes, set_deadlines, within
+from tests.ingest.server.wire import only_event, raw, read_to_end
 from tests.tools import require_tool
 
 ServeTls = Callable[..., Awaitable[RtmpServer]]
@@ -33,35 +33,6 @@ ServeTls = Callable[..., Awaitable[RtmpServer]]
 
 def tls_port(server: RtmpServer) -> int:
     return server.tls_addresses[0][1]
-
-
-def assert_quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """No warning, no traceback; asyncio's and uvloop's own reports are logged at ERROR."""
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
-
-
-@contextlib.asynccontextmanager
-async def raw(port: int, **options: object) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, **options)  # type: ignore[arg-type]
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-
-
-async def read_to_end(reader: asyncio.StreamReader) -> bytes:
-    try:
-        return await asyncio.wait_for(reader.read(), 5)
-    except ConnectionError:
-        return b""
-
-
-async def only_event(app: ScriptedApplication) -> Message:
-    await app.event("rtmp.disconnect")
-    (event,) = app.connections[-1].events
-    return event
 
 
 @pytest.fixture
@@ -84,7 +55,7 @@ async def tls_server(serve_tls: ServeTls) -> RtmpServer:
 
 
 async def test_publish_and_play_through_tls_and_without(
-    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, caplog: pytest.LogCaptureFixture
+    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, quiet: None
 ) -> None:
     secure, plain = tls_port(tls_server), tls_server.addresses[0][1]
     async with (
@@ -98,20 +69,18 @@ async def test_publish_and_play_through_tls_and_without(
         for client in (player, other):
             await client.wait_count(events.VideoReceived, len(frames))
             assert [event.payload for event in client.of(events.VideoReceived)] == frames
-        await app.wait_until(lambda: any(tick["samples"] for tick in app.node.of("node.tick")))
-        samples = [sample for tick in app.node.of("node.tick") for sample in tick["samples"]]
-        assert samples[0].rtt_ms is not None
+        await app.wait_until(lambda: bool(app.samples))
+        assert app.samples[0].rtt_ms is not None
         await publisher.delete_stream(stream_id)
         await app.event("rtmp.unpublish", connection=0)
     assert [instance.scope["scheme"] for instance in app.connections] == ["rtmps", "rtmps", "rtmp"]
     assert app.connections[0].scope["server"] == ("127.0.0.1", secure)
     assert app.node.scope["tls_addresses"] == tls_server.tls_addresses
     await app.wait_until(lambda: all(instance.of("rtmp.disconnect") for instance in app.connections))
-    assert_quiet(caplog)
 
 
 async def test_a_stop_ends_tls_sessions_in_order(
-    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, caplog: pytest.LogCaptureFixture
+    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, quiet: None
 ) -> None:
     async with (
         publishing(tls_port(tls_server), tls=pair.client()) as (publisher, _),
@@ -126,7 +95,6 @@ async def test_a_stop_ends_tls_sessions_in_order(
     ends = [event["reason"] for instance in app.connections for event in instance.of("rtmp.disconnect")]
     assert ends == ["node_shutdown"] * 3
     assert not tls_server.connections
-    assert_quiet(caplog)
 
 
 async def test_a_refusal_reaches_the_client(app: ScriptedApplication, tls_server: RtmpServer, pair: Pair) -> None:
@@ -209,14 +177,12 @@ async def test_ffmpeg_publishes_and_plays(app: ScriptedApplication, tls_server: 
     codec = ("-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-g", "25")
     quiet = (ffmpeg, "-nostdin", "-loglevel", "error")
     input_ = ("-analyzeduration", "500k", "-i", url)  # It would look for sound for five seconds.
-    publisher = await asyncio.create_subprocess_exec(
-        *quiet, *picture, "-t", "30", *codec, "-f", "flv", url, stderr=subprocess.PIPE
-    )
+    publish = (*quiet, *picture, "-t", "30", *codec, "-f", "flv", url)
+    publisher = await asyncio.create_subprocess_exec(*publish, stderr=subprocess.PIPE)
     try:
         await app.event("rtmp.metadata", timeout_s=20)
-        player = await asyncio.create_subprocess_exec(
-            *quiet, *input_, "-frames:v", "20", "-f", "framecrc", "-", stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        play = (*quiet, *input_, "-frames:v", "20", "-f", "framecrc", "-")
+        player = await asyncio.create_subprocess_exec(*play, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         output, errors = await asyncio.wait_for(player.communicate(), 30)
     finally:
         publisher.terminate()
@@ -236,10 +202,6 @@ async def serial(server: RtmpServer) -> int:
     return x509.load_der_x509_certificate(shown).serial_number
 
 
-async def found_in(caplog: pytest.LogCaptureFixture, text: str) -> bool:
-    return text in caplog.text
-
-
 async def test_a_new_certificate_is_taken_while_streams_go_on(
     app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -247,22 +209,19 @@ async def test_a_new_certificate_is_taken_while_streams_go_on(
     async with publishing(tls_port(tls_server), AVC_HEADER, tls=pair.client()) as (publisher, stream_id):
         new = make_pair(tmp_path)
         assert await within(5, lambda: serial(tls_server), new.serial) == new.serial
-
         # A pair that doesn't match is logged once and not taken.
         key = new.key.read_bytes()
         make_pair(tmp_path)
         new.key.write_bytes(key)
-        assert await within(5, lambda: found_in(caplog, "does not belong"), True)
+        await becomes(lambda: "does not belong" in caplog.text)
         await asyncio.sleep(0.2)
         assert caplog.text.count("does not belong") == 1
         assert await serial(tls_server) == new.serial
-
         # Nor is one that is gone.
         new.chain.unlink()
         tls_server.reload_certificate()
-        assert await within(5, lambda: found_in(caplog, "can't be read"), True)
+        await becomes(lambda: "can't be read" in caplog.text)
         assert await serial(tls_server) == new.serial
-
         async with playing(tls_server) as player:
             await publisher.send_video(stream_id, 40, key_frame(1))
             await player.wait_count(events.VideoReceived, 2)
@@ -272,9 +231,8 @@ async def test_a_new_certificate_is_taken_while_streams_go_on(
 def test_what_is_wrong_with_a_pair_is_said(tmp_path: Path) -> None:
     good = make_pair(tmp_path)
     assert abs(expiry(good.chain) - datetime.now(UTC) - timedelta(days=365)) < timedelta(minutes=1)
-    other = tmp_path / "other"
+    other, locked = tmp_path / "other", tmp_path / "locked"
     other.mkdir()
-    locked = tmp_path / "locked"
     locked.mkdir()
     encrypted = make_pair(locked, password=b"secret")
     nothing = tmp_path / "nothing.pem"
@@ -296,7 +254,7 @@ async def test_a_repair_that_does_not_show_is_noticed(
     new = make_pair(tmp_path)
     key = new.key.read_bytes()
     new.key.write_bytes(key.swapcase())
-    assert await within(5, lambda: found_in(caplog, "was not replaced"), True)
+    await becomes(lambda: "was not replaced" in caplog.text)
     broken = new.key.stat()
     new.key.write_bytes(key)
     os.utime(new.key, ns=(broken.st_atime_ns, broken.st_mtime_ns))  # As with a file's rights: its content's time stays.
@@ -317,10 +275,9 @@ async def test_a_look_that_fails_is_not_the_last(pair: Pair, tmp_path: Path, cap
     served = ServedCertificate(pair.chain, pair.key, now=now)
     watch = asyncio.ensure_future(served.watch(0.02))
     try:
-        assert await within(5, lambda: found_in(caplog, "could not be looked at"), True)
+        await becomes(lambda: "could not be looked at" in caplog.text)
         first = served.current
         make_pair(tmp_path)
-
         await becomes(lambda: served.current is not first)
     finally:
         watch.cancel()
@@ -347,7 +304,7 @@ async def test_the_end_of_a_certificate_is_told(
     ids=["rtmp", "http", "ones", "broken tls"],
 )
 async def test_another_protocol_on_the_tls_port(
-    app: ScriptedApplication, tls_server: RtmpServer, data: bytes, said: str, caplog: pytest.LogCaptureFixture
+    app: ScriptedApplication, tls_server: RtmpServer, data: bytes, said: str, quiet: None
 ) -> None:
     async with raw(tls_port(tls_server)) as (reader, writer):
         writer.write(data)
@@ -357,11 +314,10 @@ async def test_another_protocol_on_the_tls_port(
     assert said in event["description"]
     assert app.connections[-1].scope["client"][0] == "127.0.0.1"
     assert app.connections[-1].scope["scheme"] == "rtmps"
-    assert_quiet(caplog)
 
 
 async def test_a_client_that_does_not_trust_the_certificate(
-    app: ScriptedApplication, tls_server: RtmpServer, caplog: pytest.LogCaptureFixture
+    app: ScriptedApplication, tls_server: RtmpServer, quiet: None
 ) -> None:
     def call() -> None:
         with socket.create_connection(("127.0.0.1", tls_port(tls_server)), timeout=5) as connected:
@@ -371,7 +327,6 @@ async def test_a_client_that_does_not_trust_the_certificate(
         await asyncio.to_thread(call)
     event = await only_event(app)
     assert (event["reason"], "trust the certificate" in event["description"]) == ("protocol_error", True)
-    assert_quiet(caplog)
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
@@ -386,14 +341,11 @@ async def test_an_old_tls_is_refused(app: ScriptedApplication, tls_server: RtmpS
     assert "older than 1.2" in (await only_event(app))["description"]
 
 
-async def test_a_port_scanner(
-    app: ScriptedApplication, tls_server: RtmpServer, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_port_scanner(app: ScriptedApplication, tls_server: RtmpServer, quiet: None) -> None:
     async with raw(tls_port(tls_server)):
         pass
     event = await only_event(app)
     assert (event["reason"], event["description"]) == ("tcp_reset", "Closed during the TLS handshake.")
-    assert_quiet(caplog)
 
 
 async def test_half_open_tls_handshakes_are_counted_and_end(
@@ -418,12 +370,9 @@ async def test_half_open_tls_handshakes_are_counted_and_end(
     assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"]
 
 
-async def test_tls_on_the_plain_port(
-    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_tls_on_the_plain_port(app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, quiet: None) -> None:
     with pytest.raises((ssl.SSLError, ConnectionError)):
         async with raw(tls_server.addresses[0][1], ssl=pair.client()):
             pass
     event = await only_event(app)
     assert (event["reason"], "TLS" in event["description"]) == ("protocol_error", True)
-    assert_quiet(caplog)

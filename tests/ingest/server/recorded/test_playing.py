@@ -339,12 +339,8 @@ async def test_the_nodes_figures(port: int, app: ScriptedApplication) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch(buffer_ms=500)
         await viewer.wait_for(events.VideoReceived)
-
-        def ticks() -> list[Any]:
-            return [tick for tick in app.node.of("node.tick") if any(each["out_bytes"] for each in tick["players"])]
-
-        await app.wait_until(lambda: bool(ticks()))
-        tick = ticks()[0]
+        await app.wait_until(lambda: any(each["out_bytes"] for tick in app.ticks for each in tick["players"]))
+        tick = next(tick for tick in app.ticks if any(each["out_bytes"] for each in tick["players"]))
         assert tick["players"][0]["path"] == "live/clip"
         assert tick["figures"]["players"] == 1
         assert tick["figures"]["out_kbps"] > 0

@@ -294,10 +294,9 @@ async def test_a_link_leads_nowhere(recorded: Recorded, tmp_path: Path) -> None:
 
 def unrecorded(recorded: Recorded) -> tuple[int, list[str]]:
     """What the latest tick says: streams that are not recorded, and the sentences of such issues."""
-    ticks = recorded.app.node.of("node.tick")
-    if not ticks:
+    if not recorded.app.ticks:
         return -1, []
-    tick = ticks[-1]
+    tick = recorded.app.ticks[-1]
     issues = [issue for stream in tick["streams"] for issue in stream["issues"]]
     return tick["figures"]["recordings_failing"], [
         issue["title"] for issue in issues if issue["check"] == "recording_failed"

@@ -253,12 +253,9 @@ async def test_without_settings_there_are_none(serve: Any, app: ScriptedApplicat
     server: RtmpServer = await serve()
     publishing = await publish_bars(server.addresses[0][1], "bars")
     try:
-        await app.wait_until(
-            lambda: any(tick["samples"] and tick["samples"][0].keyframes for tick in app.node.of("node.tick")), 20
-        )
-        ticks = len(app.node.of("node.tick"))
+        await app.wait_until(lambda: any(sample.keyframes for sample in app.samples), 20)
         await app.node.send({"type": "node.watch", "paths": ["live/bars"]})
-        await app.wait_until(lambda: len(app.node.of("node.tick")) > ticks + 1)
+        await app.next_tick(2)
     finally:
         publishing.terminate()
         await publishing.wait()

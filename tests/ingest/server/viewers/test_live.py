@@ -11,7 +11,7 @@ from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
 from ingest.server.media import viewer as module
 from tests.ingest.live.extended import SENT, expected
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, ScriptedApplication
 from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
@@ -242,10 +242,7 @@ async def test_viewers_are_among_the_node_s_players(
     async with both(media_port, CAM) as viewers:
         for viewer in viewers:
             await viewer.wait_tags(3)
-        ticks = app.node.of("node.tick")
-        known = len(ticks)
-        await app.wait_until(lambda: len(app.node.of("node.tick")) > known + 1)
-        tick = app.node.of("node.tick")[-1]
+        tick = await app.next_tick(2)
         assert len(tick["players"]) == 2
         assert tick["figures"]["connections"] == 3
         assert tick["streams"][0]["players"] == 2
@@ -254,19 +251,12 @@ async def test_viewers_are_among_the_node_s_players(
 async def test_an_operators_look_is_sent_all_and_not_counted_among_the_players(
     media_port: int, app: ScriptedApplication, publisher: RtmpClient
 ) -> None:
-    accept = app.accept_play
-
-    async def decide(instance: Instance, event: Message) -> Message:
-        return await accept(instance, event) | {"preview": True}
-
-    app.on["rtmp.play"] = decide
+    app.change("rtmp.play", preview=True)
     await publisher.send_video(1, 40, key_frame(1))
     async with both(media_port, CAM) as viewers:
         for viewer in viewers:
             await viewer.wait_tags(3)
-        known = len(app.node.of("node.tick"))
-        await app.wait_until(lambda: len(app.node.of("node.tick")) > known + 1)
-        tick = app.node.of("node.tick")[-1]
+        tick = await app.next_tick(2)
         assert tick["streams"][0]["players"] == 0
         assert tick["samples"][0].players == 0
         assert tick["streams"][0]["out_kbps"] > 0
