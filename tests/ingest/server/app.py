@@ -48,7 +48,7 @@ def published_name(event: Message) -> str:
     return name
 
 
-class ScriptedApplication:
+class ScriptedApp:
     """Answers from `on`: event type -> coroutine function that returns the message to send, or None for no answer."""
 
     def __init__(self, **limits: Any) -> None:

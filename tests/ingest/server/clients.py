@@ -8,7 +8,7 @@ from typing import Any
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import RtmpClient
 
@@ -166,9 +166,7 @@ class Stage:
         return viewer
 
 
-async def check_a_stuck_player_is_closed(
-    app: ScriptedApplication, at: At, *, tls: ssl.SSLContext | None = None
-) -> None:
+async def check_a_stuck_player_is_closed(app: ScriptedApp, at: At, *, tls: ssl.SSLContext | None = None) -> None:
     """Within some seconds; its publisher goes on. The server's `write_s` should be short."""
     async with publishing(at, tls=tls) as (publisher, stream_id), playing(at, tls=tls) as stuck:
         stuck.pause_reading()

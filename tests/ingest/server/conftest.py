@@ -12,7 +12,7 @@ import pytest_asyncio
 import uvloop
 
 from ingest.server import Deadlines, RtmpServer, ServerConfig
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Stage
 
 QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
@@ -36,12 +36,12 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 @pytest.fixture
-def app() -> ScriptedApplication:
-    return ScriptedApplication()
+def app() -> ScriptedApp:
+    return ScriptedApp()
 
 
 @pytest_asyncio.fixture
-async def serve(app: ScriptedApplication) -> AsyncIterator[Serve]:
+async def serve(app: ScriptedApp) -> AsyncIterator[Serve]:
     """Start servers: `await serve(handshake_s=0.1, ...)` sets deadlines; `config={...}` the configuration."""
     servers: list[RtmpServer] = []
 

@@ -10,7 +10,7 @@ from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.connection import Connection
 from ingest.server.driver import ASGIApplication, Driver
-from tests.ingest.server.app import Instance, Message, ScriptedApplication, published_name
+from tests.ingest.server.app import Instance, Message, ScriptedApp, published_name
 from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
@@ -84,7 +84,7 @@ async def test_an_application_that_does_not_return_is_cancelled(caplog: pytest.L
     assert "cancelled" in caplog.text
 
 
-def hold_back(app: ScriptedApplication) -> None:
+def hold_back(app: ScriptedApp) -> None:
     """Publishes whose name begins with slow are answered by the test."""
 
     async def decide(instance: Instance, event: Message) -> Message | None:
@@ -101,7 +101,7 @@ async def asks(client: RtmpClient, name: str) -> int:
     return stream_id
 
 
-async def asked(app: ScriptedApplication, name: str, connection: int = -1) -> Message:
+async def asked(app: ScriptedApp, name: str, connection: int = -1) -> Message:
     """The application was."""
 
     def found() -> list[Message]:
@@ -111,14 +111,14 @@ async def asked(app: ScriptedApplication, name: str, connection: int = -1) -> Me
     return found()[0]
 
 
-async def accept(app: ScriptedApplication, name: str, connection: int = -1) -> Message:
+async def accept(app: ScriptedApp, name: str, connection: int = -1) -> Message:
     event = await asked(app, name, connection)
     answer = await app.accept_publish(app.connections[connection], event)
     await app.connections[connection].send(answer)
     return answer
 
 
-async def refuse(app: ScriptedApplication, name: str, connection: int = -1) -> None:
+async def refuse(app: ScriptedApp, name: str, connection: int = -1) -> None:
     event = await asked(app, name, connection)
     answer = {"code": "NetStream.Publish.BadName", "description": "Taken."}
     await app.connections[connection].send({"type": "rtmp.publish.reject", "request_id": event["request_id"], **answer})
@@ -129,7 +129,7 @@ async def started(client: RtmpClient, stream_id: int) -> None:
     await client.wait_for(events.StatusReceived, lambda status: (status.stream_id, status.code) == said)
 
 
-async def test_a_live_stream_and_commands_go_on(app: ScriptedApplication, port: int) -> None:
+async def test_a_live_stream_and_commands_go_on(app: ScriptedApp, port: int) -> None:
     hold_back(app)
     async with playing(port) as player, RtmpClient(port=port) as encoder:
         await player.play("slow")
@@ -152,9 +152,7 @@ async def test_a_live_stream_and_commands_go_on(app: ScriptedApplication, port: 
         await player.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(7))
 
 
-async def test_one_that_is_refused_while_another_waits_does_not_end_the_connection(
-    app: ScriptedApplication, port: int
-) -> None:
+async def test_one_that_is_refused_while_another_waits_does_not_end_the_connection(app: ScriptedApp, port: int) -> None:
     """Encoders of several bitrates ask for all of them at once."""
     hold_back(app)
     async with connected(port) as encoder:
@@ -169,7 +167,7 @@ async def test_one_that_is_refused_while_another_waits_does_not_end_the_connecti
         assert not encoder.closed
 
 
-async def test_when_all_are_refused_the_connection_ends(app: ScriptedApplication, port: int) -> None:
+async def test_when_all_are_refused_the_connection_ends(app: ScriptedApp, port: int) -> None:
     hold_back(app)
     async with connected(port) as encoder:
         for name in ("slow one", "slow two"):
@@ -180,7 +178,7 @@ async def test_when_all_are_refused_the_connection_ends(app: ScriptedApplication
     assert (await app.event("rtmp.disconnect"))["reason"] == "rejected"
 
 
-async def test_what_comes_before_the_answer_is_bounded(app: ScriptedApplication, server: RtmpServer, port: int) -> None:
+async def test_what_comes_before_the_answer_is_bounded(app: ScriptedApp, server: RtmpServer, port: int) -> None:
     """Over the bound the connection is not read from."""
     hold_back(app)
     async with playing(port, name="slow") as player, connected(port) as encoder:
@@ -200,7 +198,7 @@ async def test_what_comes_before_the_answer_is_bounded(app: ScriptedApplication,
         await player.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(49, 60_000))
 
 
-async def test_each_has_its_own_time(app: ScriptedApplication, serve: Serve) -> None:
+async def test_each_has_its_own_time(app: ScriptedApp, serve: Serve) -> None:
     hold_back(app)
     server = await serve(decision_s=1.5)
     async with publishing(server) as (encoder, live):
@@ -215,7 +213,7 @@ async def test_each_has_its_own_time(app: ScriptedApplication, serve: Serve) -> 
         await encoder.create_stream()
 
 
-async def test_a_client_that_goes_meanwhile(app: ScriptedApplication, port: int) -> None:
+async def test_a_client_that_goes_meanwhile(app: ScriptedApp, port: int) -> None:
     """What is accepted then is told to have ended, each, before the last event."""
     hold_back(app)
     async with connected(port) as encoder:

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.media import key_frame, sound
 from tests.ingest.server.waiting import set_deadlines
@@ -36,7 +36,7 @@ async def never(_instance: Instance, _event: Message) -> None:
 
 
 class TestOfTheClient:
-    async def test_the_application_answers(self, app: ScriptedApplication, port: int) -> None:
+    async def test_the_application_answers(self, app: ScriptedApp, port: int) -> None:
         async def add(_instance: Instance, event: Message) -> Message:
             return {"type": "rtmp.result", "request_id": event["request_id"], "value": sum(event["arguments"])}
 
@@ -46,7 +46,7 @@ class TestOfTheClient:
             call = await app.event("rtmp.call")
             assert (call["procedure"], call["stream_id"], call["command_object"]) == ("add", 0, None)
 
-    async def test_or_fails_it(self, app: ScriptedApplication, port: int) -> None:
+    async def test_or_fails_it(self, app: ScriptedApp, port: int) -> None:
         async def fail(_instance: Instance, event: Message) -> Message:
             return {"type": "rtmp.error", "request_id": event["request_id"], "code": "Chess.Over", "description": "No."}
 
@@ -55,7 +55,7 @@ class TestOfTheClient:
             with pytest.raises(Refused, match=r"Chess\.Over: No\."):
                 await client.call("move")
 
-    async def test_nothing_waits_for_the_answer(self, app: ScriptedApplication, port: int) -> None:
+    async def test_nothing_waits_for_the_answer(self, app: ScriptedApp, port: int) -> None:
         """Media and commands go on, and a later call is answered first."""
         asked: list[Message] = []
 
@@ -76,7 +76,7 @@ class TestOfTheClient:
             await app.connections[0].send({"type": "rtmp.result", "request_id": asked[0]["request_id"], "value": 1})
             await client.wait_for(events.ResultReceived, lambda event: event.procedure == "slow" and event.succeeded)
 
-    async def test_without_a_transaction_nothing_is_answered(self, app: ScriptedApplication, port: int) -> None:
+    async def test_without_a_transaction_nothing_is_answered(self, app: ScriptedApp, port: int) -> None:
         app.on["rtmp.call"] = never
         async with connected(port) as client:
             client.protocol.notify("hello", "x")
@@ -85,7 +85,7 @@ class TestOfTheClient:
             await client.create_stream()
             assert [event.procedure for event in client.of(events.ResultReceived)] == ["connect", "createStream"]
 
-    async def test_an_answer_that_never_comes(self, app: ScriptedApplication, serve: Serve) -> None:
+    async def test_an_answer_that_never_comes(self, app: ScriptedApp, serve: Serve) -> None:
         app.on["rtmp.call"] = app.on["rtmp.length"] = never
         server = await serve(call_s=0.1)
         async with connected(server) as client:
@@ -97,7 +97,7 @@ class TestOfTheClient:
             await client.create_stream()
 
     async def test_a_result_that_cannot_be_sent(
-        self, app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture
+        self, app: ScriptedApp, port: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         app.on["rtmp.call"] = answering(object())
         async with connected(port) as client:
@@ -106,7 +106,7 @@ class TestOfTheClient:
             assert [record.levelno for record in caplog.records if "can't be sent" in record.message] == [logging.ERROR]
             assert "object" not in str(client.of(events.ResultReceived)[-1].values)
 
-    async def test_only_so_many_are_pending(self, app: ScriptedApplication, serve: Serve) -> None:
+    async def test_only_so_many_are_pending(self, app: ScriptedApp, serve: Serve) -> None:
         app.on["rtmp.call"] = never
         server = await serve(config={"limits": Limits(pending_calls=2)})
         async with connected(server) as client:
@@ -116,7 +116,7 @@ class TestOfTheClient:
                 await client.call("c")
             assert len(app.connections[0].of("rtmp.call")) == 2
 
-    async def test_secrets_are_masked(self, app: ScriptedApplication, port: int) -> None:
+    async def test_secrets_are_masked(self, app: ScriptedApp, port: int) -> None:
         key = "rk_0123456789abcdefghijklmnopqrstuv"
         imported = "brought-over-from-elsewhere"
         app.on["rtmp.call"] = answering(None)
@@ -128,7 +128,7 @@ class TestOfTheClient:
         assert "cam?key=rk_0123…" in told
 
     @pytest.mark.parametrize("how", ["play", "ended play", "ended publish", "length"])
-    async def test_what_was_presented_before_is_masked(self, app: ScriptedApplication, port: int, how: str) -> None:
+    async def test_what_was_presented_before_is_masked(self, app: ScriptedApp, port: int, how: str) -> None:
         """Also when it is in use no longer, and in what a client answers. A public name is no secret."""
         secret = "brought-over-from-elsewhere"
         app.on["rtmp.call"] = answering(None)
@@ -151,7 +151,7 @@ class TestOfTheClient:
         assert "public-name" in told
         assert "bro…" in told
 
-    async def test_one_that_only_calls_is_no_idle_connection(self, app: ScriptedApplication, serve: Serve) -> None:
+    async def test_one_that_only_calls_is_no_idle_connection(self, app: ScriptedApp, serve: Serve) -> None:
         app.on["rtmp.call"] = answering(None)
         server = await serve()
         async with connected(server) as caller, RtmpClient(port=server.addresses[0][1]) as idle:
@@ -165,7 +165,7 @@ class TestOfTheClient:
 class TestRefused:
     """With a reason, and what is no fault of the protocol itself leaves the connection as it is."""
 
-    async def test_before_connect_nothing_is_done(self, app: ScriptedApplication, port: int) -> None:
+    async def test_before_connect_nothing_is_done(self, app: ScriptedApp, port: int) -> None:
         async with RtmpClient(port=port) as client:
             for count, procedure in enumerate(("createStream", "x"), 1):
                 client.protocol.send_command(0, procedure, client.protocol.calls.make(procedure), None)
@@ -179,7 +179,7 @@ class TestRefused:
             await client.publish("cam")
         assert not app.connections[0].of("rtmp.call")
 
-    async def test_a_publisher_that_asks_for_what_can_not_be_goes_on(self, app: ScriptedApplication, port: int) -> None:
+    async def test_a_publisher_that_asks_for_what_can_not_be_goes_on(self, app: ScriptedApp, port: int) -> None:
         async with publishing(port, name="cam") as (client, stream_id), playing(port, name="cam") as player:
             for _ in range(Limits().message_streams - 1):
                 await client.create_stream()
@@ -195,7 +195,7 @@ class TestRefused:
 
 
 class TestLength:
-    async def test_is_asked_of_the_application(self, app: ScriptedApplication, port: int) -> None:
+    async def test_is_asked_of_the_application(self, app: ScriptedApp, port: int) -> None:
         async def length(_instance: Instance, event: Message) -> Message:
             return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 12.5}
 
@@ -209,7 +209,7 @@ class TestLength:
 
 
 class TestOfTheServer:
-    async def test_the_client_answers(self, app: ScriptedApplication, port: int) -> None:
+    async def test_the_client_answers(self, app: ScriptedApp, port: int) -> None:
         async with RtmpClient(port=port) as client:
             client.procedures["add"] = lambda *numbers: sum(numbers)
             await client.connect("live")
@@ -225,7 +225,7 @@ class TestOfTheServer:
             told = await client.wait_for(events.CallReceived, lambda event: event.procedure == "told")
             assert (told.request_id, told.arguments) == (0, ["x"])
 
-    async def test_of_a_client_that_never_answers(self, app: ScriptedApplication, serve: Serve) -> None:
+    async def test_of_a_client_that_never_answers(self, app: ScriptedApp, serve: Serve) -> None:
         server = await serve(invoke_s=0.1)
         async with connected(server) as client:
             client.pause_reading()
@@ -234,7 +234,7 @@ class TestOfTheServer:
             result = await app.event("rtmp.invoke.result")
             assert (result["succeeded"], result["values"]) == (False, [])
 
-    async def test_of_a_client_that_goes(self, app: ScriptedApplication, port: int) -> None:
+    async def test_of_a_client_that_goes(self, app: ScriptedApp, port: int) -> None:
         async with connected(port) as client:
             client.pause_reading()
             instance = app.connections[0]
@@ -244,13 +244,13 @@ class TestOfTheServer:
         await instance.send({"type": "rtmp.invoke", "request_id": 2, "procedure": "x", "arguments": []})
         assert instance.kinds[-1] == "rtmp.disconnect"
 
-    async def test_what_cannot_be_sent_fails(self, app: ScriptedApplication, port: int) -> None:
+    async def test_what_cannot_be_sent_fails(self, app: ScriptedApp, port: int) -> None:
         async with connected(port):
             invoke = {"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": [object()]}
             await app.connections[0].send(invoke)
             assert (await app.event("rtmp.invoke.result"))["succeeded"] is False
 
-    async def test_before_connect_is_accepted(self, app: ScriptedApplication, port: int) -> None:
+    async def test_before_connect_is_accepted(self, app: ScriptedApp, port: int) -> None:
         async def too_early(instance: Instance, _event: Message) -> Message:
             await instance.send({"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": []})
             return {"type": "rtmp.accept"}
@@ -262,7 +262,7 @@ class TestOfTheServer:
 
 
 class TestClose:
-    async def test_ends_all_sessions_and_the_connection(self, app: ScriptedApplication, port: int) -> None:
+    async def test_ends_all_sessions_and_the_connection(self, app: ScriptedApp, port: int) -> None:
         async with publishing(port) as (client, first):
             await client.publish("cam2")
             await client.play("cam3")
@@ -275,7 +275,7 @@ class TestClose:
         ends = [event for event in app.connections[0].events if event["type"] in ("rtmp.unpublish", "rtmp.stop")]
         assert [event["reason"] for event in ends] == ["client_unpublish"] * 3
 
-    async def test_what_comes_after_it_is_not_read(self, app: ScriptedApplication, port: int) -> None:
+    async def test_what_comes_after_it_is_not_read(self, app: ScriptedApp, port: int) -> None:
         async with connected(port) as client:
             client.protocol.close_connection()
             client.protocol.call("x")
@@ -285,7 +285,7 @@ class TestClose:
         assert "rtmp.call" not in app.connections[0].kinds
 
 
-async def test_message_streams_come_and_go(app: ScriptedApplication, port: int) -> None:
+async def test_message_streams_come_and_go(app: ScriptedApp, port: int) -> None:
     """createStream as often as one likes, and so many at once as there may be."""
     async with connected(port) as client:
         for _ in range(50):

@@ -17,7 +17,7 @@ from ingest.rtmp.messages.message import MessageType
 from ingest.server import RtmpServer
 from ingest.server.listener import PAUSED_S
 from tests.ingest.rtmp.wire import type0
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
@@ -30,7 +30,7 @@ RESETS = (socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 @pytest.mark.parametrize("resets", [False, True])
-async def test_a_port_scanner(app: ScriptedApplication, port: int, resets: bool, quiet: None) -> None:
+async def test_a_port_scanner(app: ScriptedApp, port: int, resets: bool, quiet: None) -> None:
     async with raw(port) as (_, writer):
         if resets:
             writer.get_extra_info("socket").setsockopt(*RESETS)
@@ -39,9 +39,7 @@ async def test_a_port_scanner(app: ScriptedApplication, port: int, resets: bool,
     assert resets or event["description"] == "Closed without sending anything."
 
 
-async def test_a_stop_meets_a_peer_that_has_just_gone(
-    app: ScriptedApplication, server: RtmpServer, quiet: None
-) -> None:
+async def test_a_stop_meets_a_peer_that_has_just_gone(app: ScriptedApp, server: RtmpServer, quiet: None) -> None:
     with socket.create_connection(server.addresses[0]) as peer:
         await becomes(lambda: server.connections)
         peer.setsockopt(*RESETS)
@@ -50,7 +48,7 @@ async def test_a_stop_meets_a_peer_that_has_just_gone(
 
 
 async def test_only_connections_with_sessions_are_told_of_in_the_log(
-    app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture
+    app: ScriptedApp, port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="ingest.server")
     for client in (raw(port), connected(port), publishing(port)):
@@ -72,7 +70,7 @@ async def test_only_connections_with_sessions_are_told_of_in_the_log(
     ],
     ids=["http", "tls", "zeros", "ones", "ssh"],
 )
-async def test_another_protocol(app: ScriptedApplication, port: int, data: bytes, quiet: None) -> None:
+async def test_another_protocol(app: ScriptedApp, port: int, data: bytes, quiet: None) -> None:
     async with raw(port) as (reader, writer):
         writer.write(data)
         await read_to_end(reader)
@@ -80,7 +78,7 @@ async def test_another_protocol(app: ScriptedApplication, port: int, data: bytes
 
 
 @pytest.mark.parametrize("sent", [1, 1000, 1537, 3000])
-async def test_a_half_open_handshake(app: ScriptedApplication, serve: Serve, sent: int) -> None:
+async def test_a_half_open_handshake(app: ScriptedApp, serve: Serve, sent: int) -> None:
     server = await serve(handshake_s=0.1)
     async with raw(server.addresses[0][1]) as (reader, writer):
         writer.write((b"\x03" + bytes(3072))[:sent])
@@ -89,7 +87,7 @@ async def test_a_half_open_handshake(app: ScriptedApplication, serve: Serve, sen
 
 
 @pytest.mark.parametrize("garbage", [os.urandom(5000), b"\x02" * 5000, b"\xc3" * 5000, b"GET / HTTP/1.1\r\n\r\n" * 100])
-async def test_garbage_after_the_handshake(app: ScriptedApplication, serve: Serve, garbage: bytes, quiet: None) -> None:
+async def test_garbage_after_the_handshake(app: ScriptedApp, serve: Serve, garbage: bytes, quiet: None) -> None:
     server = await serve(publish_or_play_s=0.3)
     async with raw(server.addresses[0][1]) as (reader, writer):
         writer.write(b"\x03" + bytes(1536))
@@ -100,14 +98,14 @@ async def test_garbage_after_the_handshake(app: ScriptedApplication, serve: Serv
         assert (await only_event(app))["reason"] in ("protocol_error", "idle_timeout")
 
 
-async def test_an_overlong_command(app: ScriptedApplication, port: int, quiet: None) -> None:
+async def test_an_overlong_command(app: ScriptedApp, port: int, quiet: None) -> None:
     async with RtmpClient(port=port) as client:
         with pytest.raises(ConnectionError):
             await client.connect("live", comment="x" * 200_000)
     assert (await only_event(app))["reason"] == "protocol_error"
 
 
-async def test_media_before_connect(app: ScriptedApplication, port: int) -> None:
+async def test_media_before_connect(app: ScriptedApp, port: int) -> None:
     async with RtmpClient(port=port) as client:
         client.protocol.send_video(1, 0, key_frame(1))
         await client.flush()
@@ -115,7 +113,7 @@ async def test_media_before_connect(app: ScriptedApplication, port: int) -> None
     assert (await only_event(app))["reason"] == "protocol_error"
 
 
-async def test_a_publisher_that_vanishes(app: ScriptedApplication, port: int, quiet: None) -> None:
+async def test_a_publisher_that_vanishes(app: ScriptedApp, port: int, quiet: None) -> None:
     async with publishing(port, AVC_HEADER, key_frame(1)) as (client, _):
         client.abort()
         await app.event("rtmp.disconnect")
@@ -126,7 +124,7 @@ async def test_a_publisher_that_vanishes(app: ScriptedApplication, port: int, qu
 
 
 async def test_a_session_that_can_not_be_closed_in_order_is_reported_and_its_name_is_free(
-    app: ScriptedApplication, port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    app: ScriptedApp, port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_connection: object) -> None:
         raise RuntimeError("broken on purpose")
@@ -144,7 +142,6 @@ async def test_a_session_that_can_not_be_closed_in_order_is_reported_and_its_nam
 
 @pytest.mark.parametrize("failing", [1, 2], ids=["at the first batch", "at what goes on with the rest"])
 async def test_a_fault_in_writing_to_a_player_is_that_players_alone(
-    app: ScriptedApplication,
     serve: Serve,
     failing: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -176,7 +173,7 @@ async def test_a_fault_in_writing_to_a_player_is_that_players_alone(
     assert "broken on purpose" in caplog.text
 
 
-async def test_a_silent_publisher(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_a_silent_publisher(app: ScriptedApp, server: RtmpServer) -> None:
     app.limits["idle_timeout_s"] = 0.2
     async with publishing(server, AVC_HEADER) as (client, _):
         status = await client.wait_for(events.StatusReceived, lambda event: event.level == "error")
@@ -185,7 +182,7 @@ async def test_a_silent_publisher(app: ScriptedApplication, server: RtmpServer) 
     assert (await app.event("rtmp.unpublish"))["reason"] == "idle_timeout"
 
 
-async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(app: ScriptedApp, serve: Serve) -> None:
     app.limits["idle_timeout_s"] = 1.5
     server = await serve(sweep_s=0.2)
     async with publishing(server, AVC_HEADER) as (client, stream_id):
@@ -199,7 +196,7 @@ async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(app: Scr
     assert (await app.event("rtmp.unpublish"))["reason"] == "idle_timeout"
 
 
-async def test_a_publisher_without_first_media(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_a_publisher_without_first_media(app: ScriptedApp, server: RtmpServer) -> None:
     app.limits["first_media_timeout_s"] = 0.2
     async with publishing(server) as (client, stream_id):
         await client.send_metadata(stream_id, {"width": 640.0})
@@ -208,7 +205,7 @@ async def test_a_publisher_without_first_media(app: ScriptedApplication, server:
     assert (event["reason"], "first media" in event["description"]) == ("idle_timeout", True)
 
 
-async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(ping_after_s=0.1, ping_answer_s=60)
     async with playing(server) as alive, playing(server) as dead:
         dead.pause_reading()
@@ -219,7 +216,7 @@ async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: Script
         assert app.connections[0].of("rtmp.stop") == []
 
 
-async def test_a_peer_that_asks_on_without_reading_the_answers(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_peer_that_asks_on_without_reading_the_answers(app: ScriptedApp, serve: Serve) -> None:
     limits = Limits(messages_per_read=1_000_000, control_messages_per_s=1_000_000)
     config = {"control_backlog_bytes": 64 * 1024, "write_high_bytes": 64 * 1024, "limits": limits}
     server = await serve(config=config, write_s=60)
@@ -236,7 +233,7 @@ async def test_a_peer_that_asks_on_without_reading_the_answers(app: ScriptedAppl
     assert "answers" in event["description"]
 
 
-async def test_an_application_that_fails(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_application_that_fails(app: ScriptedApp, port: int, caplog: pytest.LogCaptureFixture) -> None:
     app.on["rtmp.publish"] = app.fail
     async with connected(port) as client:
         with pytest.raises((ConnectionError, Refused)):
@@ -247,7 +244,7 @@ async def test_an_application_that_fails(app: ScriptedApplication, port: int, ca
     assert "secret" not in caplog.text
 
 
-async def test_an_application_that_does_not_decide(app: ScriptedApplication, serve: Serve) -> None:
+async def test_an_application_that_does_not_decide(app: ScriptedApp, serve: Serve) -> None:
     app.on["rtmp.publish"] = app.ignore
     server = await serve(decision_s=0.2)
     async with connected(server) as client:
@@ -258,7 +255,7 @@ async def test_an_application_that_does_not_decide(app: ScriptedApplication, ser
     assert server.registry.get("live/cam1") is None
 
 
-async def test_too_many_connections(app: ScriptedApplication, serve: Serve) -> None:
+async def test_too_many_connections(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(config={"max_connections_per_address": 2})
     port = server.addresses[0][1]
     async with RtmpClient(port=port), RtmpClient(port=port), raw(port) as (reader, _):
@@ -269,7 +266,7 @@ async def test_too_many_connections(app: ScriptedApplication, serve: Serve) -> N
         pass
 
 
-async def test_faults_leave_a_live_stream_alone(app: ScriptedApplication, port: int, server: RtmpServer) -> None:
+async def test_faults_leave_a_live_stream_alone(port: int) -> None:
     async with publishing(port) as (publisher, stream_id), playing(port) as player:
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         frames = [key_frame(number) for number in range(20)]
@@ -293,7 +290,7 @@ def command(stream_id: int, *values: object) -> bytes:
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
-async def test_frames_in_the_same_read_are_relayed(app: ScriptedApplication, port: int, pieces: int) -> None:
+async def test_frames_in_the_same_read_are_relayed(app: ScriptedApp, port: int, pieces: int) -> None:
     async with publishing(port, name="cam") as (publisher, stream_id), playing(port, name="cam") as player:
         frames = b"".join(type0(20, number, 9, stream_id, data) for number, data in enumerate(PICTURES))
         if pieces == 1:
@@ -308,7 +305,7 @@ async def test_frames_in_the_same_read_are_relayed(app: ScriptedApplication, por
         assert ended["totals"]["video_frames"] == 1
 
 
-async def test_a_fault_behind_what_is_to_be_decided(app: ScriptedApplication, port: int) -> None:
+async def test_a_fault_behind_what_is_to_be_decided(app: ScriptedApp, port: int) -> None:
     """All in one write: each decision brings what follows to light, at last the fault."""
     async with RtmpClient(port=port) as client:
         client._writer.write(
@@ -332,7 +329,7 @@ STRAY = b"\x00\x00\x09"
 METADATA = amf0.encode("onMetaData", {"width": 640.0, "height": 360.0})
 
 
-async def test_a_publisher_goes_on(app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_publisher_goes_on(app: ScriptedApp, port: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="ingest.server")
     async with playing(port) as player, connected(port) as publisher:
         send = publisher.protocol.send_message

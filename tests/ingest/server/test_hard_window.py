@@ -16,7 +16,7 @@ from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import MessageType, control
 from ingest.rtmp.messages.control import BandwidthLimit
 from ingest.server.outlet import Outlet
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.recorded.viewer import HOURS_MS, Viewer, made, record, write
@@ -83,7 +83,7 @@ async def test_live(serve: Serve, size: int, count: int) -> None:
         assert not room.connection.rtmp.window.given_up
 
 
-async def test_a_recording(app: ScriptedApplication, serve: Serve, tmp_path: Path) -> None:
+async def test_a_recording(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     clip = made(4, key_bytes=30_000)
     record(app, write(tmp_path / "clip.flv", clip))
     server = await serve(window_s=HOUR)
@@ -138,7 +138,7 @@ async def test_one_that_is_narrower_than_what_is_under_way_already(serve: Serve)
         assert not room.connection.rtmp.window.given_up
 
 
-async def test_the_end_is_told_all_the_same(app: ScriptedApplication, serve: Serve) -> None:
+async def test_the_end_is_told_all_the_same(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(window_s=HOUR)
     async with Room(server, ByHand()) as room:
         await hold(room)

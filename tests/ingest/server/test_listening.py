@@ -17,7 +17,7 @@ from ingest.server.listening import Address, Listening
 from ingest.server.places import ADDRESSES, Places
 from tests.certificates import make_pair
 from tests.ingest.live.payloads import session
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import connected
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
@@ -209,7 +209,7 @@ async def refused(port: int) -> bool:
     ids=["same address", "another", "its key is in the app"],
 )
 async def test_those_that_understand_it_are_asked_to_reconnect(
-    app: ScriptedApplication, serve: Serve, url: str, called: str, where: dict[str, str]
+    app: ScriptedApp, serve: Serve, url: str, called: str, where: dict[str, str]
 ) -> None:
     server = await serve(config={"reconnect_url": url})
     client = await publisher(server, app=called, capsEx=1.0)
@@ -226,7 +226,7 @@ async def test_those_that_understand_it_are_asked_to_reconnect(
     assert len(app.node.of("node.draining")) == 1
 
 
-async def test_clients_that_do_not_say_so_are_not_asked(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_clients_that_do_not_say_so_are_not_asked(app: ScriptedApp, server: RtmpServer) -> None:
     flags: list[Any] = [None, 2.0, "1", float("nan"), 1e300, True]
     clients = [
         await publisher(server, f"cam{number}", **({} if value is None else {"capsEx": value}))
@@ -240,9 +240,7 @@ async def test_clients_that_do_not_say_so_are_not_asked(app: ScriptedApplication
         await client.close()
 
 
-async def test_what_is_left_ends_after_the_grace_and_the_node_stays(
-    app: ScriptedApplication, server: RtmpServer
-) -> None:
+async def test_what_is_left_ends_after_the_grace_and_the_node_stays(app: ScriptedApp, server: RtmpServer) -> None:
     client = await publisher(server)
     await app.node.send({"type": "node.drain", "grace_s": 60.0})
     assert await refused(server.addresses[0][1])
@@ -261,7 +259,7 @@ async def test_what_is_left_ends_after_the_grace_and_the_node_stays(
     await client.close()
 
 
-async def test_a_resumed_node_listens_where_it_did(app: ScriptedApplication, serve: Serve, tmp_path: Path) -> None:
+async def test_a_resumed_node_listens_where_it_did(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     pair = make_pair(tmp_path)
     server = await serve(config={"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key})
     ports = [server.addresses[0][1], server.tls_addresses[0][1]]
@@ -288,7 +286,7 @@ async def test_a_resumed_node_listens_where_it_did(app: ScriptedApplication, ser
 
 
 async def test_a_resume_waits_for_a_port_that_is_taken(
-    app: ScriptedApplication, server: RtmpServer, caplog: pytest.LogCaptureFixture
+    app: ScriptedApp, server: RtmpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     host, port = server.addresses[0]
     await app.wait_until(lambda: bool(app.instances))
@@ -305,7 +303,7 @@ async def test_a_resume_waits_for_a_port_that_is_taken(
     await client.close()
 
 
-async def test_leaving_waits_for_the_last_session_and_no_longer(app: ScriptedApplication, serve: Serve) -> None:
+async def test_leaving_waits_for_the_last_session_and_no_longer(app: ScriptedApp, serve: Serve) -> None:
     server = await serve()
     client = await publisher(server)
     leaving = asyncio.create_task(server.leave(30))
@@ -325,7 +323,7 @@ async def test_leaving_waits_for_the_last_session_and_no_longer(app: ScriptedApp
 
 
 async def test_a_new_node_application_learns_of_the_drain_and_of_what_was_not_read(
-    app: ScriptedApplication, server: RtmpServer
+    app: ScriptedApp, server: RtmpServer
 ) -> None:
     """The application stalls, ticks pile up in its inbox, and it fails: no sample is lost."""
     go = asyncio.Event()
@@ -359,7 +357,7 @@ async def test_a_new_node_application_learns_of_the_drain_and_of_what_was_not_re
 
 
 async def test_connections_without_room_are_told_by_the_tick(
-    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+    app: ScriptedApp, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = await serve(config={"max_connections": 1})
     port = server.addresses[0][1]
@@ -379,7 +377,7 @@ async def test_connections_without_room_are_told_by_the_tick(
 
 
 async def test_the_log_and_the_figures_say_that_it_drains(
-    app: ScriptedApplication, server: RtmpServer, caplog: pytest.LogCaptureFixture
+    app: ScriptedApp, server: RtmpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingest.server.listener")
 

@@ -18,7 +18,7 @@ from ingest.server.playing import Playing
 from ingest.server.read_batching import PORTION, ReadBatching
 from ingest.server.tcpinfo import UNKNOWN, tcp_info, undelivered_bytes
 from tests.ingest.live.payloads import session
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, keep_sending, key_frame
@@ -117,7 +117,7 @@ async def test_the_handshake_is_a_round_trip_if_c2_answers_s1(
 
 
 async def test_it_is_shown_where_the_kernel_tells_none(
-    app: ScriptedApplication, port: int, monkeypatch: pytest.MonkeyPatch
+    app: ScriptedApp, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ingest.server.publishing.tcp_info", lambda _socket: UNKNOWN)  # As on other systems.
     began = time.monotonic()
@@ -129,9 +129,7 @@ async def test_it_is_shown_where_the_kernel_tells_none(
 
 
 @pytest.mark.parametrize("tells", [True, False])
-async def test_pings_measure_it_again(
-    serve: Serve, app: ScriptedApplication, monkeypatch: pytest.MonkeyPatch, tells: bool
-) -> None:
+async def test_pings_measure_it_again(serve: Serve, monkeypatch: pytest.MonkeyPatch, tells: bool) -> None:
     """Of who is silent; where the kernel tells nothing, of who sends media too."""
     monkeypatch.setattr("ingest.server.deadlines.TELLS_ROUND_TRIPS", tells)
     began = time.monotonic()
@@ -218,7 +216,7 @@ async def frames_read(server: RtmpServer, wanted: int) -> float:
     return asyncio.get_running_loop().time()
 
 
-async def test_what_nobody_plays_gathers_before_it_is_read(app: ScriptedApplication, serve: Serve) -> None:
+async def test_what_nobody_plays_gathers_before_it_is_read(serve: Serve) -> None:
     server = await serve(config={"read_ms": READ_MS})
     async with publishing(server) as (publisher, stream_id):
         begun = asyncio.get_running_loop().time()
@@ -230,15 +228,13 @@ async def test_what_nobody_plays_gathers_before_it_is_read(app: ScriptedApplicat
         await frames_read(server, 4)
 
 
-async def test_large_reads_follow_one_another_at_once(app: ScriptedApplication, serve: Serve) -> None:
+async def test_large_reads_follow_one_another_at_once(serve: Serve) -> None:
     server = await serve(config={"read_ms": 60_000, "read_buffer_bytes": 4096})
     async with publishing(server, key_frame(0, 200_000)):
         await frames_read(server, 1)
 
 
-async def test_what_is_played_is_read_at_once(
-    app: ScriptedApplication, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_played_is_read_at_once(app: ScriptedApp, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await serve(config={"read_ms": READ_MS})
     port = server.addresses[0][1]
     async with publishing(port, AVC_HEADER, key_frame(0)) as (publisher, stream_id), RtmpClient(port=port) as player:
@@ -262,7 +258,7 @@ async def test_what_is_played_is_read_at_once(
         assert connection not in joined
 
 
-async def test_a_resting_publisher_can_be_ended(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_resting_publisher_can_be_ended(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(config={"read_ms": 60_000})
     async with publishing(server, key_frame(0)) as (publisher, _):
         await frames_read(server, 1)

@@ -9,20 +9,19 @@ from typing import Any
 
 import pytest
 
-from ingest.contracts import Sample
 from ingest.live import LiveSettings, QueueLimits
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
 from ingest.server.loopdelay import BOUNDS_S, LoopDelay
 from tests.ingest.hangingdisk import HangingDisk
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import Stage, check_a_stuck_player_is_closed, connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, keep_sending, key_frame, sound
 from tests.rtmp_client import RtmpClient
 
 
-async def test_the_node_starts_ticks_and_stops(app: ScriptedApplication) -> None:
+async def test_the_node_starts_ticks_and_stops(app: ScriptedApp) -> None:
     server = RtmpServer(app, ServerConfig(node="node-1", rtmp=("127.0.0.1", 0)))
     await server.start()
     await app.wait_until(lambda: len(app.ticks) >= 2)
@@ -35,7 +34,7 @@ async def test_the_node_starts_ticks_and_stops(app: ScriptedApplication) -> None
         await RtmpClient(port=server.addresses[0][1]).open()
 
 
-async def test_a_tick_tells_of_caches_that_had_no_room(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_tick_tells_of_caches_that_had_no_room(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(config={"live": LiveSettings(caches_bytes=100)})
     async with publishing(server) as (publisher, stream_id):
         for number in range(3):
@@ -45,7 +44,7 @@ async def test_a_tick_tells_of_caches_that_had_no_room(app: ScriptedApplication,
     assert (figures["caches_bytes"], figures["caches_dropped"]) == (0, 3)
 
 
-async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_a_tick_tells_of_streams_and_players(app: ScriptedApp, server: RtmpServer) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     async with publishing(server, flashVer="test/1.0") as (publisher, stream_id), playing(server) as player:
@@ -75,7 +74,7 @@ async def test_a_tick_tells_of_streams_and_players(app: ScriptedApplication, ser
 
 
 async def test_a_disk_that_hangs_holds_up_nothing(
-    app: ScriptedApplication, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: ScriptedApp, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = HangingDisk(monkeypatch)
     try:
@@ -101,7 +100,7 @@ async def test_a_disk_that_hangs_holds_up_nothing(
 
 
 async def test_a_node_application_that_fails_is_started_anew(
-    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+    app: ScriptedApp, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(_instance: Instance, _event: Message) -> Message:
         del app.on["node.tick"]
@@ -114,9 +113,7 @@ async def test_a_node_application_that_fails_is_started_anew(
     assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
 
 
-async def test_samples_that_a_busy_application_could_not_take_come_later(
-    app: ScriptedApplication, serve: Serve
-) -> None:
+async def test_samples_that_a_busy_application_could_not_take_come_later(app: ScriptedApp, serve: Serve) -> None:
     go = asyncio.Event()
 
     async def stall(_instance: Instance, _event: Message) -> None:
@@ -141,7 +138,7 @@ async def test_samples_that_a_busy_application_could_not_take_come_later(
 
 
 async def test_a_machines_clock_that_leaps_leaves_no_gap_in_what_is_measured(
-    app: ScriptedApplication, server: RtmpServer, monkeypatch: pytest.MonkeyPatch
+    app: ScriptedApp, server: RtmpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = time.time
     async with connected(server) as publisher:
@@ -158,7 +155,7 @@ async def test_a_machines_clock_that_leaps_leaves_no_gap_in_what_is_measured(
     assert all(abs(tick["figures"]["at"] - real()) < 60 for tick in app.ticks)
 
 
-async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApp, server: RtmpServer) -> None:
     port = server.addresses[0][1]
     async with publishing(port, AVC_HEADER) as (publisher, _), playing(port) as player, RtmpClient(port=port):
         await server.stop(grace_s=2)
@@ -174,7 +171,7 @@ async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApplication, serve
     assert not server.connections
 
 
-async def test_a_stop_does_not_wait_for_a_peer_that_reads_nothing(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_a_stop_does_not_wait_for_a_peer_that_reads_nothing(app: ScriptedApp, server: RtmpServer) -> None:
     async with publishing(server) as (publisher, stream_id), playing(server) as player:
         player.pause_reading()
         await publisher.send_video(stream_id, 0, AVC_HEADER)
@@ -184,7 +181,7 @@ async def test_a_stop_does_not_wait_for_a_peer_that_reads_nothing(app: ScriptedA
     assert [event["reason"] for event in app.connections[1].of("rtmp.stop")] == ["node_shutdown"]
 
 
-async def test_draining_takes_no_more_connections(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_draining_takes_no_more_connections(app: ScriptedApp, server: RtmpServer) -> None:
     port = server.addresses[0][1]
     async with publishing(port) as (publisher, stream_id):
         await app.node.send({"type": "node.drain", "grace_s": 60.0})
@@ -195,7 +192,7 @@ async def test_draining_takes_no_more_connections(app: ScriptedApplication, serv
     assert len(app.node.of("node.draining")) == 1
 
 
-async def test_a_slow_player_drops_to_a_keyframe_and_keeps_its_audio(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_slow_player_drops_to_a_keyframe_and_keeps_its_audio(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(
         config={"queue": QueueLimits(messages=50), "write_high_bytes": 64 * 1024, "write_low_bytes": 1024}
     )
@@ -231,7 +228,7 @@ async def test_a_slow_player_drops_to_a_keyframe_and_keeps_its_audio(app: Script
 
 
 async def test_a_peer_that_takes_nothing_is_closed(
-    app: ScriptedApplication, serve: Serve, caplog: pytest.LogCaptureFixture
+    app: ScriptedApp, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = await serve(write_s=0.3, config={"write_high_bytes": 64 * 1024})
     await check_a_stuck_player_is_closed(app, server.addresses[0][1])
@@ -239,7 +236,7 @@ async def test_a_peer_that_takes_nothing_is_closed(
 
 
 @pytest.mark.parametrize("flush_ms", [0, 20])
-async def test_messages_are_gathered_into_one_write(app: ScriptedApplication, serve: Serve, flush_ms: int) -> None:
+async def test_messages_are_gathered_into_one_write(serve: Serve, flush_ms: int) -> None:
     """What came in one read goes out in order whatever the flush interval."""
     server = await serve(config={"flush_ms": flush_ms})
     async with publishing(server) as (publisher, stream_id), playing(server) as player:
@@ -254,12 +251,12 @@ async def test_messages_are_gathered_into_one_write(app: ScriptedApplication, se
 HAS_PROC = Path("/proc/self/statm").exists()
 
 
-def told(app: ScriptedApplication) -> list[dict[str, Any]]:
+def told(app: ScriptedApp) -> list[dict[str, Any]]:
     """The node's figures, of each second."""
     return [tick["figures"] for tick in app.ticks]
 
 
-async def test_media_are_counted_and_nothing_ever_falls(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_media_are_counted_and_nothing_ever_falls(app: ScriptedApp, server: RtmpServer) -> None:
     async with Stage(server.addresses[0][1]) as stage:
         camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
         await camera.send(key=True, count=5)
@@ -282,7 +279,7 @@ async def test_media_are_counted_and_nothing_ever_falls(app: ScriptedApplication
     assert played["bytes_out"] > 0
 
 
-async def test_what_the_process_takes_and_how_late_its_loop_is(app: ScriptedApplication, serve: Serve) -> None:
+async def test_what_the_process_takes_and_how_late_its_loop_is(app: ScriptedApp, serve: Serve) -> None:
     await serve()
     await app.wait_until(lambda: len(told(app)) > 1)
     first, last = told(app)[0], told(app)[-1]

@@ -20,7 +20,7 @@ from ingest.rtmp.messages.shared_object import (
 )
 from ingest.server import RtmpServer, slices
 from ingest.server.connection import Connection
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.sharer import Sharer
 from tests.ingest.server.waiting import set_deadlines
@@ -33,7 +33,7 @@ BAD_PERSISTENCE = "SharedObject.BadPersistence"
 Join = Callable[..., Awaitable[Sharer]]
 
 
-def allow(app: ScriptedApplication, access: str) -> None:
+def allow(app: ScriptedApp, access: str) -> None:
     async def accept(_instance: Instance, _event: Message) -> Message:
         return {"type": "rtmp.accept", "shared_objects": access}
 
@@ -43,7 +43,7 @@ def allow(app: ScriptedApplication, access: str) -> None:
 class Kept:
     """What an application keeps of persistent objects: one of them, whatever its name."""
 
-    def __init__(self, app: ScriptedApplication) -> None:
+    def __init__(self, app: ScriptedApp) -> None:
         self.data: dict[str, bytes] = {}
         self.version = 0
         self.flushes: list[Message] = []
@@ -70,7 +70,7 @@ class Kept:
 
 
 @pytest.fixture
-def kept(app: ScriptedApplication) -> Kept:
+def kept(app: ScriptedApp) -> Kept:
     allow(app, "persistent")
     return Kept(app)
 
@@ -94,7 +94,7 @@ async def join(server: RtmpServer) -> AsyncIterator[Join]:
 
 
 @pytest.mark.parametrize("encodings", [(False, False), (True, True), (False, True), (True, False)], ids=str)
-async def test_the_exchange_of_the_specification(app: ScriptedApplication, join: Join, encodings: Any) -> None:
+async def test_the_exchange_of_the_specification(app: ScriptedApp, join: Join, encodings: Any) -> None:
     """Section 7.3.2, over types 19 and 16."""
     allow(app, "temporary")
     one, other = [await join(amf3=amf3) for amf3 in encodings]
@@ -110,7 +110,7 @@ async def test_the_exchange_of_the_specification(app: ScriptedApplication, join:
     assert late.properties == {}
 
 
-async def test_applications_and_names_are_apart(app: ScriptedApplication, join: Join) -> None:
+async def test_applications_and_names_are_apart(app: ScriptedApp, join: Join) -> None:
     allow(app, "temporary")
     one = await join()
     elsewhere, another = await join(app="lobby"), await join(name="whiteboard")
@@ -120,7 +120,7 @@ async def test_applications_and_names_are_apart(app: ScriptedApplication, join: 
     assert one.properties == {"a": 1.0}
 
 
-async def test_a_client_that_only_shares_stays(app: ScriptedApplication, server: RtmpServer, join: Join) -> None:
+async def test_a_client_that_only_shares_stays(app: ScriptedApp, server: RtmpServer, join: Join) -> None:
     """It need not publish or play. One that shares nothing has to."""
     allow(app, "temporary")
     client, idle = await join(at=server), await join(at=server, use=False)
@@ -129,7 +129,7 @@ async def test_a_client_that_only_shares_stays(app: ScriptedApplication, server:
     await client.set("a", 1.0)
 
 
-async def test_a_client_that_vanishes_is_forgotten(app: ScriptedApplication, server: RtmpServer, join: Join) -> None:
+async def test_a_client_that_vanishes_is_forgotten(app: ScriptedApp, server: RtmpServer, join: Join) -> None:
     allow(app, "temporary")
     one, other = await join(), await join()
     await one.set("a", 1.0)
@@ -142,9 +142,7 @@ async def test_a_client_that_vanishes_is_forgotten(app: ScriptedApplication, ser
     assert len(server.objects) == 0
 
 
-async def test_a_client_that_does_not_read_ends_and_nobody_else(
-    app: ScriptedApplication, serve: Serve, join: Join
-) -> None:
+async def test_a_client_that_does_not_read_ends_and_nobody_else(app: ScriptedApp, serve: Serve, join: Join) -> None:
     """What waits for it is bounded: its connection ends with `protocol_error`."""
     allow(app, "temporary")
     backlog = 256 * 1024
@@ -173,7 +171,7 @@ async def test_a_client_that_does_not_read_ends_and_nobody_else(
     [(None, False, NO_READ), ("none", True, NO_READ), ("temporary", True, BAD_PERSISTENCE)],
 )
 async def test_an_application_without_shared_objects(
-    app: ScriptedApplication, join: Join, server: RtmpServer, access: str | None, persistent: bool, code: str
+    app: ScriptedApp, join: Join, server: RtmpServer, access: str | None, persistent: bool, code: str
 ) -> None:
     """That is what one is which says nothing of them."""
     if access:
@@ -188,7 +186,7 @@ async def test_an_application_without_shared_objects(
 # --- Limits ---
 
 
-async def test_a_value_that_is_too_long(app: ScriptedApplication, serve: Serve, join: Join) -> None:
+async def test_a_value_that_is_too_long(app: ScriptedApp, serve: Serve, join: Join) -> None:
     allow(app, "temporary")
     client = await join(at=await serve(config={"objects": ObjectLimits(value_bytes=1000)}))
     await client.set("a", "x" * 900)
@@ -198,7 +196,7 @@ async def test_a_value_that_is_too_long(app: ScriptedApplication, serve: Serve, 
     await client.set("a", "short")
 
 
-async def test_who_causes_too_much_work_for_others_ends(app: ScriptedApplication, serve: Serve, join: Join) -> None:
+async def test_who_causes_too_much_work_for_others_ends(app: ScriptedApp, serve: Serve, join: Join) -> None:
     allow(app, "temporary")
     server = await serve(config={"objects": ObjectLimits(work_per_s=100)})
     one, *others = [await join(at=server) for _ in range(5)]
@@ -216,7 +214,7 @@ async def test_who_causes_too_much_work_for_others_ends(app: ScriptedApplication
 
 
 async def test_nothing_is_done_any_more_of_what_waits_of_who_ends_so(
-    app: ScriptedApplication, serve: Serve, join: Join, monkeypatch: pytest.MonkeyPatch
+    app: ScriptedApp, serve: Serve, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All comes in one piece, and there is hardly any time for it in a turn of the loop."""
     monkeypatch.setattr(slices, "SLICE_S", 0.0002)
@@ -236,7 +234,7 @@ async def test_nothing_is_done_any_more_of_what_waits_of_who_ends_so(
 
 
 async def test_who_asks_for_a_large_object_again_and_again_ends(
-    app: ScriptedApplication, server: RtmpServer, join: Join
+    app: ScriptedApp, server: RtmpServer, join: Join
 ) -> None:
     allow(app, "temporary")
     one, other = await join(at=server), await join(at=server, name="another")
@@ -253,7 +251,7 @@ async def test_who_asks_for_a_large_object_again_and_again_ends(
 
 
 async def test_a_persistent_object_outlives_its_clients(
-    app: ScriptedApplication, kept: Kept, join: Join, server: RtmpServer
+    app: ScriptedApp, kept: Kept, join: Join, server: RtmpServer
 ) -> None:
     one, other = await join(persistent=True), await join(persistent=True)
     assert [instance.of("rtmp.object.load") != [] for instance in app.connections] == [True, False]
@@ -269,7 +267,7 @@ async def test_a_persistent_object_outlives_its_clients(
     assert (late.properties, late.version) == ({"a": [1.0, "x"]}, 3)
 
 
-async def test_changes_are_gathered(app: ScriptedApplication, kept: Kept, serve: Serve, join: Join) -> None:
+async def test_changes_are_gathered(app: ScriptedApp, kept: Kept, serve: Serve, join: Join) -> None:
     """One flush tells of all that changed since the former one; one that ends nothing else tells of nothing."""
     save_s = 0.3
     server = await serve(object_save_s=save_s)
@@ -289,7 +287,7 @@ async def test_changes_are_gathered(app: ScriptedApplication, kept: Kept, serve:
     assert len(kept.flushes) == before
 
 
-async def test_what_changed_is_handed_over_at_a_stop(app: ScriptedApplication, kept: Kept, serve: Serve) -> None:
+async def test_what_changed_is_handed_over_at_a_stop(app: ScriptedApp, kept: Kept, serve: Serve) -> None:
     server = await serve(object_save_s=60)
     async with Sharer(port=server.addresses[0][1], persistent=True) as client:
         await client.connect()
@@ -301,7 +299,7 @@ async def test_what_changed_is_handed_over_at_a_stop(app: ScriptedApplication, k
     assert kinds.index("rtmp.object.flush") < kinds.index("rtmp.disconnect")
 
 
-async def test_only_who_uses_it_waits_for_an_object(app: ScriptedApplication, kept: Kept, join: Join) -> None:
+async def test_only_who_uses_it_waits_for_an_object(app: ScriptedApp, kept: Kept, join: Join) -> None:
     gate = asyncio.Event()
 
     async def later(instance: Instance, event: Message) -> None:
@@ -330,7 +328,7 @@ async def test_only_who_uses_it_waits_for_an_object(app: ScriptedApplication, ke
 
 @pytest.mark.parametrize("answer", ["refused", "unreadable", "none"])
 async def test_a_load_that_fails(
-    app: ScriptedApplication, kept: Kept, serve: Serve, join: Join, server: RtmpServer, answer: str
+    app: ScriptedApp, kept: Kept, serve: Serve, join: Join, server: RtmpServer, answer: str
 ) -> None:
     async def load(_instance: Instance, event: Message) -> Message | None:
         found = await kept.load(_instance, event)
@@ -350,7 +348,7 @@ async def test_a_load_that_fails(
     await client.use()
 
 
-async def test_another_client_asks_when_the_first_is_gone(app: ScriptedApplication, kept: Kept, join: Join) -> None:
+async def test_another_client_asks_when_the_first_is_gone(app: ScriptedApp, kept: Kept, join: Join) -> None:
     async def answer_the_second(instance: Instance, event: Message) -> Message | None:
         return await kept.load(instance, event) if instance is app.connections[1] else None
 
@@ -366,7 +364,7 @@ async def test_another_client_asks_when_the_first_is_gone(app: ScriptedApplicati
 
 
 async def test_an_application_that_fails_keeps_no_changes_from_the_next(
-    app: ScriptedApplication, kept: Kept, serve: Serve, join: Join, server: RtmpServer
+    app: ScriptedApp, kept: Kept, serve: Serve, join: Join, server: RtmpServer
 ) -> None:
     """They stay until another client's application takes them."""
     server = await serve(object_save_s=60)
@@ -389,16 +387,14 @@ async def test_an_application_that_fails_keeps_no_changes_from_the_next(
     assert kept.data == {"a": amf0.encode(1.0)}
 
 
-async def test_a_name_with_a_secret_in_it_is_not_kept(app: ScriptedApplication, kept: Kept, join: Join) -> None:
+async def test_a_name_with_a_secret_in_it_is_not_kept(app: ScriptedApp, kept: Kept, join: Join) -> None:
     client = await join(persistent=True, use=False, name="chat?token=abcdefghijkl")
     await client.ask(Use())
     await client.is_refused(NOT_CREATED)
     assert not app.connections[0].of("rtmp.object.load")
 
 
-async def test_what_a_client_asked_for_before_it_broke_the_protocol_counts(
-    app: ScriptedApplication, join: Join
-) -> None:
+async def test_what_a_client_asked_for_before_it_broke_the_protocol_counts(app: ScriptedApp, join: Join) -> None:
     allow(app, "temporary")
     one, other = await join(), await join()
     await one.ask(RequestChange("a", 1.0))
@@ -409,7 +405,7 @@ async def test_what_a_client_asked_for_before_it_broke_the_protocol_counts(
 
 
 async def test_what_is_sent_counts_against_the_windows_of_its_receivers(
-    app: ScriptedApplication, server: RtmpServer, join: Join
+    app: ScriptedApp, server: RtmpServer, join: Join
 ) -> None:
     allow(app, "temporary")
     one, other = await join(), await join()

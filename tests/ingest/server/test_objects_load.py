@@ -14,7 +14,7 @@ from ingest.rtmp import amf0
 from ingest.rtmp.messages.shared_object import RequestChange, SharedObject, Use
 from ingest.server import RtmpServer, slices
 from ingest.server.objects import SharedObjects
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.sharer import Sharer
 
@@ -73,7 +73,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("persistent", [True, False], ids=["loaded", "joined"])
 async def test_clients_that_begin_at_once_hold_up_nobody(
-    app: ScriptedApplication, server: RtmpServer, persistent: bool
+    app: ScriptedApp, server: RtmpServer, persistent: bool
 ) -> None:
     """Before, each was sent an object of its own: over a second with nothing else done, for these."""
 
@@ -121,7 +121,7 @@ async def accept(_instance: Instance, _event: Message) -> Message:
 @pytest.mark.parametrize("kind", ["play", "publish"])
 @pytest.mark.parametrize("told", [False, True], ids=["limit", "told"])
 async def test_a_session_that_ends_before_another_request_on_its_stream_is_reported(
-    app: ScriptedApplication,
+    app: ScriptedApp,
     serve: Serve,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,

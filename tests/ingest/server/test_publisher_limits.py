@@ -12,7 +12,7 @@ from ingest.live.health import CHECKS
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server import publishing as publishing_module
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
@@ -30,7 +30,7 @@ async def pause(client: RtmpClient, stream_id: int, paused: bool) -> str:
     return status.code
 
 
-async def until_it_ends(app: ScriptedApplication, client: RtmpClient, stream_id: int, *turns: tuple[bool, ...]) -> None:
+async def until_it_ends(app: ScriptedApp, client: RtmpClient, stream_id: int, *turns: tuple[bool, ...]) -> None:
     """Each 50 ms the pauses of the next turn are said."""
     for said in itertools.cycle(turns):
         if app.connections[-1].of("rtmp.unpublish"):
@@ -42,14 +42,14 @@ async def until_it_ends(app: ScriptedApplication, client: RtmpClient, stream_id:
         await asyncio.sleep(0.05)
 
 
-async def state(app: ScriptedApplication) -> dict[str, object]:
+async def state(app: ScriptedApp) -> dict[str, object]:
     """Of the one stream, as the next tick tells it."""
     (stream,) = (await app.next_tick())["streams"]
     found: dict[str, object] = stream
     return found
 
 
-async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApp, server: RtmpServer) -> None:
     async with publishing(server) as (publisher, stream_id), playing(server) as player:
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         await publisher.send_video(stream_id, 1000, key_frame(1))
@@ -75,7 +75,7 @@ async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApp
 
 
 async def test_one_that_sends_again_without_a_word_is_live(
-    app: ScriptedApplication, server: RtmpServer, monkeypatch: pytest.MonkeyPatch
+    app: ScriptedApp, server: RtmpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late_s = publishing_module.LATE_MEDIA_S
     monkeypatch.setattr(publishing_module, "LATE_MEDIA_S", 60.0)
@@ -89,7 +89,7 @@ async def test_one_that_sends_again_without_a_word_is_live(
         assert (await state(app))["state"] == "live"
 
 
-async def test_a_pause_ends_at_last(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_pause_ends_at_last(app: ScriptedApp, serve: Serve) -> None:
     """And one that is said again, or begins again without media between, is the same."""
     server = await serve(pause_s=0.4)
     async with publishing(server, key_frame(1)) as (publisher, stream_id):
@@ -99,7 +99,7 @@ async def test_a_pause_ends_at_last(app: ScriptedApplication, serve: Serve) -> N
 
 
 @pytest.mark.parametrize("has_media", [True, False])
-async def test_pauses_in_turns_defeat_no_timeout(app: ScriptedApplication, server: RtmpServer, has_media: bool) -> None:
+async def test_pauses_in_turns_defeat_no_timeout(app: ScriptedApp, server: RtmpServer, has_media: bool) -> None:
     """And one before the first media is none."""
     app.limits |= {"idle_timeout_s": 0.4} if has_media else {"first_media_timeout_s": 0.3}
     async with publishing(server) as (publisher, stream_id):
@@ -111,7 +111,7 @@ async def test_pauses_in_turns_defeat_no_timeout(app: ScriptedApplication, serve
     assert (event["reason"], event["description"]) == ("idle_timeout", why)
 
 
-async def test_a_dead_peer_is_found_in_its_pause(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_dead_peer_is_found_in_its_pause(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(ping_after_s=0.2, ping_answer_s=0.2)
     async with publishing(server) as (publisher, stream_id):
         await pause(publisher, stream_id, True)
@@ -119,7 +119,7 @@ async def test_a_dead_peer_is_found_in_its_pause(app: ScriptedApplication, serve
         assert "ping" in (await app.event("rtmp.unpublish"))["description"]
 
 
-async def test_what_neither_publishes_nor_plays_has_nothing_to_pause(server: RtmpServer, port: int) -> None:
+async def test_what_neither_publishes_nor_plays_has_nothing_to_pause(port: int) -> None:
     async with connected(port) as client:
         stream_id = await client.create_stream()
         client.protocol.send_command(stream_id, "pause", 7, None, True, 0.0)
@@ -131,7 +131,7 @@ async def test_what_neither_publishes_nor_plays_has_nothing_to_pause(server: Rtm
 HOUR = 3600.0
 
 
-async def test_as_long_as_it_answers_pings(app: ScriptedApplication, serve: Serve) -> None:
+async def test_as_long_as_it_answers_pings(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(publish_or_play_s=HOUR, ping_after_s=0.1, ping_answer_s=HOUR)
     async with connected(server) as encoder:
         set_deadlines(server, publish_or_play_s=0.2)
@@ -143,7 +143,7 @@ async def test_as_long_as_it_answers_pings(app: ScriptedApplication, serve: Serv
         assert not app.connections[0].of("rtmp.unpublish")
 
 
-async def test_no_longer_than_it_answers_pings(app: ScriptedApplication, serve: Serve) -> None:
+async def test_no_longer_than_it_answers_pings(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(ping_after_s=0.1, ping_answer_s=HOUR)
     async with connected(server) as encoder:
         encoder.pause_reading()
@@ -155,7 +155,7 @@ async def test_no_longer_than_it_answers_pings(app: ScriptedApplication, serve: 
 @pytest.mark.parametrize(("waiting_s", "least_s"), [(0.4, 0.4), (0.0, 0.2)])
 @pytest.mark.parametrize("published", [False, True], ids=["from its connect", "from its last session"])
 async def test_not_for_ever(
-    app: ScriptedApplication, server: RtmpServer, published: bool, waiting_s: float, least_s: float
+    app: ScriptedApp, server: RtmpServer, published: bool, waiting_s: float, least_s: float
 ) -> None:
     async with connected(server) as encoder:
         if published:
@@ -171,7 +171,7 @@ async def test_not_for_ever(
     }
 
 
-async def test_a_stranger_has_no_such_time(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_stranger_has_no_such_time(app: ScriptedApp, serve: Serve) -> None:
     """Who has only shaken hands."""
     server = await serve(publish_or_play_s=0.2)
     async with RtmpClient(port=server.addresses[0][1]) as stranger:
@@ -197,7 +197,7 @@ async def send(client: RtmpClient, stream_id: int, kbps: int) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_one_key_ends_the_session_the_other_warns(app: ScriptedApplication, serve: Serve) -> None:
+async def test_one_key_ends_the_session_the_other_warns(app: ScriptedApp, serve: Serve) -> None:
     server: RtmpServer = await serve(config={"live": QUICK})
     port = server.addresses[0][1]
     app.limits |= {"max_kbps": LIMIT_KBPS, "expect_audio": False}

@@ -11,7 +11,7 @@ from ingest.rtmp.messages.aggregate import Part
 from ingest.server.allowance import Allowance, Turns
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.wire import set_chunk_size, type0, type3
-from tests.ingest.server.app import Instance, ScriptedApplication
+from tests.ingest.server.app import Instance, ScriptedApp
 from tests.ingest.server.app import Message as Event
 from tests.ingest.server.clients import Stage, publishing
 from tests.ingest.server.conftest import OnStage, Serve
@@ -69,7 +69,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_who_sends_too_much_is_ended(name: str, app: ScriptedApplication, serve: Serve) -> None:
+async def test_who_sends_too_much_is_ended(name: str, app: ScriptedApp, serve: Serve) -> None:
     make, what = HOSTILE[name]
     server = await serve(config={"limits": LOW})
     async with publishing(server, name="cam") as (client, stream_id):
@@ -122,7 +122,7 @@ PLAYERS = {
 
 
 @pytest.mark.parametrize("command", PLAYERS)
-async def test_a_player_that_never_rests_is_ended(command: str, app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_player_that_never_rests_is_ended(command: str, app: ScriptedApp, serve: Serve) -> None:
     server = await serve(config={"limits": Limits(play_commands_per_s=20)})
     async with Stage(server.addresses[0][1]) as stage:
         viewer = await stage.viewer("cam")
@@ -146,7 +146,7 @@ QUICK = {"questions_per_s": 20, "questions_at_once": 3}
 class Clock:
     """Answers plays, and keeps when each was asked for."""
 
-    def __init__(self, app: ScriptedApplication) -> None:
+    def __init__(self, app: ScriptedApp) -> None:
         self.times: list[float] = []
         self._accept = app.accept_play
         app.on["rtmp.play"] = self._play
@@ -163,9 +163,7 @@ STORMS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("command", STORMS)
-async def test_who_asks_for_one_play_after_the_other_waits(
-    command: str, app: ScriptedApplication, on_stage: OnStage
-) -> None:
+async def test_who_asks_for_one_play_after_the_other_waits(command: str, app: ScriptedApp, on_stage: OnStage) -> None:
     clock = Clock(app)
     stage = await on_stage(config=QUICK)
     began = asyncio.get_running_loop().time()
@@ -178,7 +176,7 @@ async def test_who_asks_for_one_play_after_the_other_waits(
 
 
 @pytest.mark.parametrize("command", STORMS)
-async def test_some_may_come_at_once(command: str, app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_some_may_come_at_once(command: str, app: ScriptedApp, on_stage: OnStage) -> None:
     clock = Clock(app)
     stage = await on_stage(config={"questions_per_s": 0.01, "questions_at_once": 3})
     viewer = await stage.viewer("cam")
@@ -188,7 +186,7 @@ async def test_some_may_come_at_once(command: str, app: ScriptedApplication, on_
     await app.wait_until(lambda: len(clock.times) == 3)
 
 
-async def test_whose_connection_ends_before_its_turn_is_not_asked_for(app: ScriptedApplication, serve: Serve) -> None:
+async def test_whose_connection_ends_before_its_turn_is_not_asked_for(app: ScriptedApp, serve: Serve) -> None:
     async def kick(_instance: Instance, _event: Event) -> Event:
         return {"type": "rtmp.close", "reason": "kicked"}
 
@@ -203,7 +201,7 @@ async def test_whose_connection_ends_before_its_turn_is_not_asked_for(app: Scrip
     assert len(clock.times) == 1
 
 
-async def test_lengths_are_refused_meanwhile(app: ScriptedApplication, serve: Serve) -> None:
+async def test_lengths_are_refused_meanwhile(app: ScriptedApp, serve: Serve) -> None:
     async def tell(_instance: Instance, event: Event) -> Event:
         return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 7.0}
 

@@ -8,7 +8,7 @@ import pytest
 from ingest.rtmp import Message, amf0, events
 from ingest.rtmp.media import write_video
 from tests.ingest.live.extended import MOD_EX, MULTITRACK, SENT, expected, picture
-from tests.ingest.server.app import Instance, ScriptedApplication
+from tests.ingest.server.app import Instance, ScriptedApp
 from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame
 from tests.rtmp_client import Refused, RtmpClient
@@ -19,7 +19,7 @@ DATA, DATA_AMF3 = 18, 15
 
 
 @pytest.fixture
-def cam1(app: ScriptedApplication) -> ScriptedApplication:
+def cam1(app: ScriptedApp) -> ScriptedApp:
     """Every publisher is admitted as live/cam1, whatever it publishes as."""
 
     async def accept(instance: Instance, event: dict[str, Any]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def cam1(app: ScriptedApplication) -> ScriptedApplication:
     ("name", "credential"), [(KEY, KEY), (IMPORTED, IMPORTED), (f"cam1?key={IMPORTED}", IMPORTED), ("cam1?key=x", KEY)]
 )
 async def test_a_player_is_not_sent_the_key_that_data_quote(
-    cam1: ScriptedApplication, port: int, name: str, credential: str
+    cam1: ScriptedApp, port: int, name: str, credential: str
 ) -> None:
     async with publishing(port, name=name) as (publisher, stream_id), playing(port) as player:
         url = f"rtmp://host/live/{credential}"
@@ -53,7 +53,7 @@ async def test_a_player_is_not_sent_the_key_that_data_quote(
         assert (type(cue), cue["name"]) == (amf0.EcmaArray, "plain")
 
 
-async def test_what_pages_are_told_of_metadata_is_masked(cam1: ScriptedApplication, port: int) -> None:
+async def test_what_pages_are_told_of_metadata_is_masked(cam1: ScriptedApp, port: int) -> None:
     async with publishing(port, name=IMPORTED) as (client, stream_id):
         await client.send_metadata(stream_id, {"url": f"rtmp://host/live/{IMPORTED}", "width": 640.0})
         await client.send_video(stream_id, 0, AVC_HEADER)
@@ -75,7 +75,7 @@ async def test_data_without_secrets_are_relayed_byte_for_byte(port: int) -> None
         assert relayed == [metadata, text]
 
 
-async def test_long_data_that_quote_a_key_are_left_out(cam1: ScriptedApplication, port: int) -> None:
+async def test_long_data_that_quote_a_key_are_left_out(cam1: ScriptedApp, port: int) -> None:
     async with publishing(port, name=KEY) as (publisher, stream_id), playing(port) as player:
         for text in (f"{KEY} {'x' * 70_000}", "x" * 70_000):
             publisher.protocol.send_data(stream_id, 0, "onTextData", text)
@@ -84,7 +84,7 @@ async def test_long_data_that_quote_a_key_are_left_out(cam1: ScriptedApplication
         assert event.values == ["x" * 70_000]
 
 
-async def test_data_that_cannot_be_written_without_the_key_are_left_out(cam1: ScriptedApplication, port: int) -> None:
+async def test_data_that_cannot_be_written_without_the_key_are_left_out(cam1: ScriptedApp, port: int) -> None:
     """A name that isn't UTF-8 grows as it is read, here over what a name in AMF0 may have."""
     name = bytes.fromhex("7530") + b"\xff" * 30_000
     payload = amf0.encode("onTextData", KEY) + b"\x03" + name + b"\x05" + bytes.fromhex("000009")
@@ -184,7 +184,7 @@ async def test_amf3_reaches_players_of_amf0_as_amf0(port: int) -> None:
         assert event.payload == amf0.encode("onCuePoint", {"name": "goal", "at": [1.0, 2.0]})
 
 
-async def test_a_flood_of_data_ends_the_publisher_and_not_its_players(app: ScriptedApplication, port: int) -> None:
+async def test_a_flood_of_data_ends_the_publisher_and_not_its_players(app: ScriptedApp, port: int) -> None:
     """Each costs what it takes to read; what an encoder sends is far below (see test_rates)."""
     async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
         stream_id = await watched(publisher, player)
@@ -245,7 +245,7 @@ async def send(client: RtmpClient, stream_id: int, *, video: bytes = b"", audio:
     ids=str,
 )
 async def test_a_player_is_refused_what_it_does_not_list(
-    app: ScriptedApplication, port: int, said: dict[str, Any], sent: dict[str, bytes], named: str
+    app: ScriptedApp, port: int, said: dict[str, Any], sent: dict[str, bytes], named: str
 ) -> None:
     async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
         await publish(publisher, **sent)
@@ -322,7 +322,7 @@ async def test_tracks_and_extensions_go_to_players_that_say_so(port: int, said: 
             assert [event.payload for event in player.of(events.VideoReceived)] == [*wanted, write_video(picture(10))]
 
 
-async def test_a_codec_that_is_known_later_ends_those_that_do_not_take_it(app: ScriptedApplication, port: int) -> None:
+async def test_a_codec_that_is_known_later_ends_those_that_do_not_take_it(app: ScriptedApp, port: int) -> None:
     """With the first header, with the next publisher, or when an encoder changes its settings."""
     async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as old, RtmpClient(port=port) as new:
         for player, listed in ((old, ["av01"]), (new, ["av01", "hvc1"])):

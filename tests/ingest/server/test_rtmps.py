@@ -20,7 +20,7 @@ from ingest.server import RtmpServer
 from ingest.server.playing import Playing
 from ingest.server.tls import CertificateError, ServedCertificate, expiry, load
 from tests.certificates import Pair, make_pair
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import check_a_stuck_player_is_closed, connected, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
@@ -55,7 +55,7 @@ async def tls_server(serve_tls: ServeTls) -> RtmpServer:
 
 
 async def test_publish_and_play_through_tls_and_without(
-    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, quiet: None
+    app: ScriptedApp, tls_server: RtmpServer, pair: Pair, quiet: None
 ) -> None:
     secure, plain = tls_port(tls_server), tls_server.addresses[0][1]
     async with (
@@ -80,7 +80,7 @@ async def test_publish_and_play_through_tls_and_without(
 
 
 async def test_a_stop_ends_tls_sessions_in_order(
-    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, quiet: None
+    app: ScriptedApp, tls_server: RtmpServer, pair: Pair, quiet: None
 ) -> None:
     async with (
         publishing(tls_port(tls_server), tls=pair.client()) as (publisher, _),
@@ -97,7 +97,7 @@ async def test_a_stop_ends_tls_sessions_in_order(
     assert not tls_server.connections
 
 
-async def test_a_refusal_reaches_the_client(app: ScriptedApplication, tls_server: RtmpServer, pair: Pair) -> None:
+async def test_a_refusal_reaches_the_client(app: ScriptedApp, tls_server: RtmpServer, pair: Pair) -> None:
     app.refuse("publish", "NetStream.Publish.Denied", "The stream key is not known.")
     async with connected(tls_port(tls_server), tls=pair.client()) as client:
         with pytest.raises(Exception, match="not known"):
@@ -106,14 +106,12 @@ async def test_a_refusal_reaches_the_client(app: ScriptedApplication, tls_server
     assert (await app.event("rtmp.disconnect"))["reason"] == "rejected"
 
 
-async def test_a_tls_peer_that_takes_nothing_is_closed(
-    app: ScriptedApplication, serve_tls: ServeTls, pair: Pair
-) -> None:
+async def test_a_tls_peer_that_takes_nothing_is_closed(app: ScriptedApp, serve_tls: ServeTls, pair: Pair) -> None:
     server = await serve_tls(write_s=0.5)
     await check_a_stuck_player_is_closed(app, tls_port(server), tls=pair.client())
 
 
-async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApplication, serve_tls: ServeTls, pair: Pair) -> None:
+async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApp, serve_tls: ServeTls, pair: Pair) -> None:
     """In `write_s` it takes less than what TLS hands to its TCP transport at once, where no one sees it shrink."""
     server = await serve_tls(write_s=60)
     stop = threading.Event()
@@ -170,7 +168,7 @@ def play_slowly(port: int, context: ssl.SSLContext, stop: threading.Event) -> No
             pass
 
 
-async def test_ffmpeg_publishes_and_plays(app: ScriptedApplication, tls_server: RtmpServer) -> None:
+async def test_ffmpeg_publishes_and_plays(app: ScriptedApp, tls_server: RtmpServer) -> None:
     ffmpeg = require_tool("ffmpeg")
     url = f"rtmps://127.0.0.1:{tls_port(tls_server)}/live/cam1"
     picture = ("-re", "-f", "lavfi", "-i", "testsrc=size=320x180:rate=25")
@@ -203,7 +201,7 @@ async def serial(server: RtmpServer) -> int:
 
 
 async def test_a_new_certificate_is_taken_while_streams_go_on(
-    app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tls_server: RtmpServer, pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert await serial(tls_server) == pair.serial
     async with publishing(tls_port(tls_server), AVC_HEADER, tls=pair.client()) as (publisher, stream_id):
@@ -304,7 +302,7 @@ async def test_the_end_of_a_certificate_is_told(
     ids=["rtmp", "http", "ones", "broken tls"],
 )
 async def test_another_protocol_on_the_tls_port(
-    app: ScriptedApplication, tls_server: RtmpServer, data: bytes, said: str, quiet: None
+    app: ScriptedApp, tls_server: RtmpServer, data: bytes, said: str, quiet: None
 ) -> None:
     async with raw(tls_port(tls_server)) as (reader, writer):
         writer.write(data)
@@ -317,7 +315,7 @@ async def test_another_protocol_on_the_tls_port(
 
 
 async def test_a_client_that_does_not_trust_the_certificate(
-    app: ScriptedApplication, tls_server: RtmpServer, quiet: None
+    app: ScriptedApp, tls_server: RtmpServer, quiet: None
 ) -> None:
     def call() -> None:
         with socket.create_connection(("127.0.0.1", tls_port(tls_server)), timeout=5) as connected:
@@ -330,7 +328,7 @@ async def test_a_client_that_does_not_trust_the_certificate(
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
-async def test_an_old_tls_is_refused(app: ScriptedApplication, tls_server: RtmpServer, pair: Pair) -> None:
+async def test_an_old_tls_is_refused(app: ScriptedApp, tls_server: RtmpServer, pair: Pair) -> None:
     old = pair.client()
     old.minimum_version = ssl.TLSVersion.TLSv1
     old.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -341,7 +339,7 @@ async def test_an_old_tls_is_refused(app: ScriptedApplication, tls_server: RtmpS
     assert "older than 1.2" in (await only_event(app))["description"]
 
 
-async def test_a_port_scanner(app: ScriptedApplication, tls_server: RtmpServer, quiet: None) -> None:
+async def test_a_port_scanner(app: ScriptedApp, tls_server: RtmpServer, quiet: None) -> None:
     async with raw(tls_port(tls_server)):
         pass
     event = await only_event(app)
@@ -349,7 +347,7 @@ async def test_a_port_scanner(app: ScriptedApplication, tls_server: RtmpServer, 
 
 
 async def test_half_open_tls_handshakes_are_counted_and_end(
-    app: ScriptedApplication, serve: Serve, pair: Pair, caplog: pytest.LogCaptureFixture
+    app: ScriptedApp, serve: Serve, pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     tls = {"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key}
     server = await serve(config=tls | {"max_connections_per_address": 2}, handshake_s=60)
@@ -370,7 +368,7 @@ async def test_half_open_tls_handshakes_are_counted_and_end(
     assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == ["WARNING"]
 
 
-async def test_tls_on_the_plain_port(app: ScriptedApplication, tls_server: RtmpServer, pair: Pair, quiet: None) -> None:
+async def test_tls_on_the_plain_port(app: ScriptedApp, tls_server: RtmpServer, pair: Pair, quiet: None) -> None:
     with pytest.raises((ssl.SSLError, ConnectionError)):
         async with raw(tls_server.addresses[0][1], ssl=pair.client()):
             pass

@@ -9,7 +9,7 @@ import pytest
 from ingest import testpattern
 from ingest.rtmp import events
 from ingest.server import RtmpServer
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import Refused, RtmpClient
@@ -17,7 +17,7 @@ from tests.rtmp_client import Refused, RtmpClient
 KEY = "rk_7Qd4abcdefghijklmnopqrstuvwxyz0"
 
 
-async def test_a_player_gets_what_was_published(app: ScriptedApplication, port: int) -> None:
+async def test_a_player_gets_what_was_published(port: int) -> None:
     async with publishing(port) as (publisher, stream_id), playing(port) as player:
         await publisher.send_metadata(stream_id, {"width": 640.0, "encoder": "test"})
         await publisher.send_video(stream_id, 0, AVC_HEADER)
@@ -34,7 +34,7 @@ async def test_a_player_gets_what_was_published(app: ScriptedApplication, port: 
         assert metadata.values[0]["width"] == 640.0
 
 
-async def test_play_start_comes_before_any_media(app: ScriptedApplication, port: int) -> None:
+async def test_play_start_comes_before_any_media(app: ScriptedApp, port: int) -> None:
     async with publishing(port) as (publisher, stream_id), RtmpClient(port=port) as player:
         await publisher.send_metadata(stream_id, {"width": 640.0})
         await publisher.send_video(stream_id, 0, AVC_HEADER)
@@ -52,12 +52,12 @@ async def test_play_start_comes_before_any_media(app: ScriptedApplication, port:
         assert started < kinds.index(events.DataReceived) < kinds.index(events.VideoReceived)
 
 
-async def test_a_player_waits_for_its_publisher(app: ScriptedApplication, port: int) -> None:
+async def test_a_player_waits_for_its_publisher(port: int) -> None:
     async with playing(port) as player, publishing(port, AVC_HEADER, key_frame(1)):
         await player.wait_count(events.VideoReceived, 2)
 
 
-async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplication, port: int) -> None:
+async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApp, port: int) -> None:
     async with playing(port) as player:
         for number in range(2):
             async with publishing(port, AVC_HEADER, key_frame(number)):
@@ -68,7 +68,7 @@ async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplica
         assert times == sorted(times)
 
 
-async def test_what_plays_ends_when_its_stream_plays_something_else(app: ScriptedApplication, port: int) -> None:
+async def test_what_plays_ends_when_its_stream_plays_something_else(app: ScriptedApp, port: int) -> None:
     async with connected(port) as publisher, RtmpClient(port=port) as player:
         first, second = await publisher.publish("cam1"), await publisher.publish("cam2")
         await player.connect("live")
@@ -85,7 +85,7 @@ async def test_what_plays_ends_when_its_stream_plays_something_else(app: Scripte
         assert len(player.of(events.VideoReceived)) == 3
 
 
-async def test_one_connection_publishes_and_plays_several_streams(app: ScriptedApplication, port: int) -> None:
+async def test_one_connection_publishes_and_plays_several_streams(port: int) -> None:
     async with connected(port) as publisher, connected(port) as player:
         ids = {name: await publisher.publish(name) for name in ("cam1", "cam2", "cam3")}
         played = {name: await player.play(name) for name in ids}
@@ -98,7 +98,7 @@ async def test_one_connection_publishes_and_plays_several_streams(app: ScriptedA
             assert got == [AVC_HEADER, key_frame(number)]
 
 
-async def test_scope_and_events_of_a_publisher(app: ScriptedApplication, port: int) -> None:
+async def test_scope_and_events_of_a_publisher(app: ScriptedApp, port: int) -> None:
     async with RtmpClient(port=port) as client:
         await client.connect(
             f"live/?key={KEY}&x=1",
@@ -150,13 +150,13 @@ async def test_scope_and_events_of_a_publisher(app: ScriptedApplication, port: i
     assert instance.kinds[-3:] == ["rtmp.status", "rtmp.unpublish", "rtmp.disconnect"]
 
 
-async def test_a_key_as_the_name_is_masked(app: ScriptedApplication, port: int) -> None:
+async def test_a_key_as_the_name_is_masked(app: ScriptedApp, port: int) -> None:
     async with publishing(port, name=KEY):
         (asked,) = app.connections[-1].of("rtmp.publish")
         assert (asked["name"], asked["credential"], asked["credential_is_name"]) == ("rk_7Qd4…", KEY, True)
 
 
-async def test_no_success_before_the_decision(app: ScriptedApplication, port: int) -> None:
+async def test_no_success_before_the_decision(app: ScriptedApp, port: int) -> None:
     decide = asyncio.Event()
 
     async def later(instance: Instance, event: Message) -> Message:
@@ -193,7 +193,7 @@ async def connect_and_play(client: RtmpClient) -> None:
 
 @pytest.mark.parametrize(("kind", "ask"), [("", connect), ("publish", connect_and_publish), ("play", connect_and_play)])
 async def test_a_refusal_is_told_and_the_connection_closed(
-    app: ScriptedApplication, port: int, server: RtmpServer, kind: str, ask: Callable[[RtmpClient], Awaitable[None]]
+    app: ScriptedApp, port: int, server: RtmpServer, kind: str, ask: Callable[[RtmpClient], Awaitable[None]]
 ) -> None:
     app.refuse(kind, "NetStream.Publish.Denied", "No such key.")
     async with RtmpClient(port=port) as client:
@@ -207,7 +207,7 @@ async def test_a_refusal_is_told_and_the_connection_closed(
     assert server.registry.get("live/cam1") is None
 
 
-async def test_a_refused_stream_leaves_the_connections_other_stream(app: ScriptedApplication, port: int) -> None:
+async def test_a_refused_stream_leaves_the_connections_other_stream(app: ScriptedApp, port: int) -> None:
     async with publishing(port) as (client, stream_id):
         app.refuse("publish", "NetStream.Publish.BadName", "Busy.")
         with pytest.raises(Refused):
@@ -217,7 +217,7 @@ async def test_a_refused_stream_leaves_the_connections_other_stream(app: Scripte
         assert not client.closed
 
 
-async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: ScriptedApplication, port: int) -> None:
+async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: ScriptedApp, port: int) -> None:
     async with (
         playing(port) as player,
         publishing(port, AVC_HEADER, key_frame(1)) as (first, stream_id),
@@ -259,7 +259,7 @@ async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: Scrip
     ],
 )
 async def test_the_application_ends_a_publisher(
-    app: ScriptedApplication, port: int, message: Message, code: str, reason: str, description: str
+    app: ScriptedApp, port: int, message: Message, code: str, reason: str, description: str
 ) -> None:
     async with publishing(port) as (client, _):
         instance = app.node if message["type"].startswith("node.") else app.connections[-1]
@@ -273,7 +273,7 @@ async def test_the_application_ends_a_publisher(
         assert [(event["reason"], event["description"]) for event in instance.of(kind)] == [(reason, description)]
 
 
-async def test_the_application_sends_a_status(app: ScriptedApplication, port: int) -> None:
+async def test_the_application_sends_a_status(app: ScriptedApp, port: int) -> None:
     async with publishing(port) as (client, stream_id):
         instance = app.connections[-1]
         await instance.send(
@@ -290,13 +290,13 @@ async def test_the_application_sends_a_status(app: ScriptedApplication, port: in
         await app.wait_until(lambda: len(instance.of("rtmp.status")) == 3)
 
 
-async def test_an_unknown_message_from_the_application_is_its_error(app: ScriptedApplication, port: int) -> None:
+async def test_an_unknown_message_from_the_application_is_its_error(app: ScriptedApp, port: int) -> None:
     async with connected(port):
         with pytest.raises(ValueError, match="unknown message type"):
             await app.connections[-1].send({"type": "rtmp.nonsense"})
 
 
-async def test_a_client_that_leaves_before_its_answer(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_a_client_that_leaves_before_its_answer(app: ScriptedApp, server: RtmpServer) -> None:
     """The session that the application began all the same is reported as ended, before the last event."""
     decide = asyncio.Event()
 

@@ -17,7 +17,7 @@ from ingest.rtmp.messages.user_control import UserControl
 from ingest.server import RtmpServer
 from ingest.server.connection import Connection
 from ingest.server.playing import Playing
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.waiting import becomes, set_deadlines
@@ -239,9 +239,7 @@ async def test_a_wider_bandwidth_opens_a_closed_window(serve: Serve) -> None:
         await room.saw_all()
 
 
-async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(
-    app: ScriptedApplication, serve: Serve
-) -> None:
+async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(app: ScriptedApp, serve: Serve) -> None:
     """The kernel holds more than the window, so the transport's buffer is empty."""
     server = await serve(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=0.3, window_s=HOUR)
     async with Room(server) as room:
@@ -254,7 +252,7 @@ async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(
     assert (ended["reason"], ended["description"]) == ("too_slow", "The peer took nothing for 0.3 s.")
 
 
-async def test_one_that_takes_little_is_not_ended(app: ScriptedApplication, serve: Serve) -> None:
+async def test_one_that_takes_little_is_not_ended(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=HOUR, window_s=HOUR)
     async with Room(server) as room:
         await room.acknowledge(0)
@@ -278,7 +276,7 @@ async def test_one_that_takes_little_is_not_ended(app: ScriptedApplication, serv
         assert app.connections[-1].of("rtmp.stop") == []
 
 
-async def test_acknowledgements_in_a_row_do_no_harm(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_acknowledgements_in_a_row_do_no_harm(app: ScriptedApp, server: RtmpServer) -> None:
     """librtmp at 1 Gbit/s, after a second in which nothing came through."""
     async with Room(server) as room:
         for number in range(700):
@@ -311,7 +309,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(60)
 async def test_real_players_see_all_through_a_small_window(
-    app: ScriptedApplication, serve: Serve, clip: Path, tmp_path: Path
+    app: ScriptedApp, serve: Serve, clip: Path, tmp_path: Path
 ) -> None:
     """All that the server had. FFmpeg as the publisher may lose its last messages on its side: an Acknowledgement that
     it left unread makes its close a reset, and what Nagle's algorithm still held is gone. So small a window, which

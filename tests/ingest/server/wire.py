@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from tests.ingest.server.app import Message, ScriptedApplication
+from tests.ingest.server.app import Message, ScriptedApp
 
 
 @contextlib.asynccontextmanager
@@ -27,7 +27,7 @@ async def read_to_end(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-async def only_event(app: ScriptedApplication) -> Message:
+async def only_event(app: ScriptedApp) -> Message:
     """The one event of the latest connection, after its end; it never said to which application it would go."""
     await app.event("rtmp.disconnect")
     (event,) = app.connections[-1].events

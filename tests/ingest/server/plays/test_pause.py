@@ -10,7 +10,7 @@ import pytest
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.player import Player
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Camera, Stage, Viewer
 from tests.ingest.server.conftest import OnStage, Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame, sound
@@ -21,7 +21,7 @@ from tests.ingest.server.waiting import becomes, set_deadlines
 OTHER_HEADER = AVC_HEADER[:-1] + b"\x81"
 
 
-async def test_pause_and_back(app: ScriptedApplication, stage: Stage) -> None:
+async def test_pause_and_back(app: ScriptedApp, stage: Stage) -> None:
     camera, other = await stage.camera("cam1"), await stage.viewer("cam1")
     viewer = await stage.viewer("cam1")
     await camera.send(key=True)
@@ -44,7 +44,7 @@ async def test_pause_and_back(app: ScriptedApplication, stage: Stage) -> None:
     assert (await app.event("rtmp.stop"))["totals"]["dropped_frames"] == 0
 
 
-async def test_new_headers_and_another_publisher_while_paused(app: ScriptedApplication, stage: Stage) -> None:
+async def test_new_headers_and_another_publisher_while_paused(stage: Stage) -> None:
     camera, other = await stage.camera("cam1", begins_at=5000), await stage.viewer("cam1")
     viewer = await stage.viewer("cam1")
     await camera.send(key=True)
@@ -67,7 +67,7 @@ async def test_new_headers_and_another_publisher_while_paused(app: ScriptedAppli
 
 
 @pytest.mark.parametrize(("kind", "other"), [("Video", "Audio"), ("Audio", "Video")])
-async def test_receive(app: ScriptedApplication, stage: Stage, kind: str, other: str) -> None:
+async def test_receive(stage: Stage, kind: str, other: str) -> None:
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
     await camera.send(key=True)
     await viewer.hear(1)
@@ -92,7 +92,7 @@ async def test_receive(app: ScriptedApplication, stage: Stage, kind: str, other:
     assert again == ([camera.key_frame] if kind == "Video" else [sound(6), sound(7)]), "at a keyframe"
 
 
-async def test_what_is_unwanted_stays_so_over_a_pause(app: ScriptedApplication, stage: Stage) -> None:
+async def test_what_is_unwanted_stays_so_over_a_pause(stage: Stage) -> None:
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
     await viewer.ask("receiveVideo", False)
     for paused in (True, False):
@@ -103,7 +103,7 @@ async def test_what_is_unwanted_stays_so_over_a_pause(app: ScriptedApplication, 
     assert key_frame(1) not in viewer.video
 
 
-async def test_there_is_nothing_to_seek_in(app: ScriptedApplication, stage: Stage) -> None:
+async def test_there_is_nothing_to_seek_in(stage: Stage) -> None:
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
     await viewer.ask("seek", 10_000.0)
     failed = await viewer.status("NetStream.Seek.Failed")
@@ -112,14 +112,14 @@ async def test_there_is_nothing_to_seek_in(app: ScriptedApplication, stage: Stag
     await viewer.picture(camera.key_frame)
 
 
-async def test_there_is_nothing_to_pause(app: ScriptedApplication, stage: Stage) -> None:
+async def test_there_is_nothing_to_pause(stage: Stage) -> None:
     viewer = await stage.viewer()
     result = await viewer.call("pause", True, 0.0)
     assert not result.succeeded
     assert result.values[-1]["code"] == "NetStream.InvalidArg"
 
 
-async def test_a_paused_player_is_no_slow_one(app: ScriptedApplication, server: RtmpServer, port: int) -> None:
+async def test_a_paused_player_is_no_slow_one(server: RtmpServer, port: int) -> None:
     async with Stage(port) as stage:
         camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
         await viewer.ask("pause", True, 0.0)
@@ -154,7 +154,7 @@ async def pauses_unread(server: RtmpServer, camera: Camera, viewer: Viewer) -> N
     assert outlet.is_full
 
 
-async def test_a_live_stream(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_a_live_stream(app: ScriptedApp, on_stage: OnStage) -> None:
     stage = await on_stage(**NOT_YET)
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
     await pauses_unread(stage.server, camera, viewer)
@@ -169,7 +169,7 @@ async def test_a_live_stream(app: ScriptedApplication, on_stage: OnStage) -> Non
     await viewer.picture(camera.key_frame)
 
 
-async def test_a_recording(app: ScriptedApplication, serve: Serve, tmp_path: Path) -> None:
+async def test_a_recording(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     """It goes on where it was, with what its client had not taken."""
     clip = made(24, key_bytes=1_000_000)
     record(app, write(tmp_path / "clip.flv", clip))
@@ -192,7 +192,7 @@ async def test_a_recording(app: ScriptedApplication, serve: Serve, tmp_path: Pat
         assert sorted(viewer.media()) == sorted(clip)  # Sounds overtake a long picture.
 
 
-async def test_not_for_ever(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_not_for_ever(app: ScriptedApp, on_stage: OnStage) -> None:
     stage = await on_stage(**NOT_YET, pause_s=HOUR)
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
     await pauses_unread(stage.server, camera, viewer)
@@ -200,7 +200,7 @@ async def test_not_for_ever(app: ScriptedApplication, on_stage: OnStage) -> None
     assert (await app.event("rtmp.stop", connection=1))["reason"] in ("idle_timeout", "too_slow")
 
 
-async def test_not_beside_a_stream_that_plays(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_not_beside_a_stream_that_plays(app: ScriptedApp, on_stage: OnStage) -> None:
     """What its client does not read is live."""
     stage = await on_stage(**NOT_YET)
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
@@ -215,7 +215,7 @@ async def test_not_beside_a_stream_that_plays(app: ScriptedApplication, on_stage
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
 async def test_the_kernel_has_the_patience_too(
-    app: ScriptedApplication, on_stage: OnStage, monkeypatch: pytest.MonkeyPatch
+    app: ScriptedApp, on_stage: OnStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Linux ends a connection whose window stays closed for TCP_USER_TIMEOUT, at the probe after that."""
     monkeypatch.setattr("ingest.server.sockets.DEAD_PEERS", (("TCP_USER_TIMEOUT", 2000),))

@@ -9,7 +9,7 @@ import pytest
 from ingest.rtmp import events
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.server import RtmpServer
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import Stage, Viewer
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.ingest.server.recorded.viewer import made, write
@@ -17,7 +17,7 @@ from tests.ingest.server.recorded.viewer import made, write
 NOT_FOUND = "NetStream.Play.StreamNotFound"
 
 
-def lack(app: ScriptedApplication, *names: str) -> None:
+def lack(app: ScriptedApp, *names: str) -> None:
     """The application refuses these."""
 
     async def decide(instance: Instance, event: Message) -> Message:
@@ -33,12 +33,12 @@ def lack(app: ScriptedApplication, *names: str) -> None:
     app.on["rtmp.play"] = decide
 
 
-def ends(app: ScriptedApplication) -> list[tuple[str, str]]:
+def ends(app: ScriptedApp) -> list[tuple[str, str]]:
     """Session and reason of each play that has ended, on any connection."""
     return [(stop["session_id"], stop["reason"]) for each in app.connections for stop in each.of("rtmp.stop")]
 
 
-def asked(app: ScriptedApplication) -> list[str]:
+def asked(app: ScriptedApp) -> list[str]:
     return [event["name"] for each in app.connections for event in each.of("rtmp.play")]
 
 
@@ -46,7 +46,7 @@ def eofs(viewer: Viewer) -> int:
     return sum(event.event is UserControl.STREAM_EOF for event in viewer.client.of(events.UserControlReceived))
 
 
-async def test_item_after_item_by_duration(app: ScriptedApplication, stage: Stage) -> None:
+async def test_item_after_item_by_duration(app: ScriptedApp, stage: Stage) -> None:
     one, two = await stage.camera("one"), await stage.camera("two", begins_at=90_000)
     viewer = await stage.viewer("one", -1000.0, 200.0, True)
     await viewer.ask("play", "two", -1000.0, 80.0, False)
@@ -71,7 +71,7 @@ async def test_item_after_item_by_duration(app: ScriptedApplication, stage: Stag
     assert not viewer.client.closed
 
 
-async def test_the_unit_of_a_duration_is_the_application_s(app: ScriptedApplication, stage: Stage) -> None:
+async def test_the_unit_of_a_duration_is_the_application_s(app: ScriptedApp, stage: Stage) -> None:
     async def in_seconds(instance: Instance, event: Message) -> Message:
         return await app.accept_play(instance, event) | {"start_unit": "s"}
 
@@ -83,7 +83,7 @@ async def test_the_unit_of_a_duration_is_the_application_s(app: ScriptedApplicat
 
 
 @pytest.mark.parametrize("has_video", [True, False])
-async def test_a_duration_of_0_is_one_frame(app: ScriptedApplication, stage: Stage, has_video: bool) -> None:
+async def test_a_duration_of_0_is_one_frame(stage: Stage, has_video: bool) -> None:
     publisher = await stage.client()
     stream_id = await publisher.publish("one")
     viewer = await stage.viewer("one", -1000.0, 0.0)
@@ -98,9 +98,7 @@ async def test_a_duration_of_0_is_one_frame(app: ScriptedApplication, stage: Sta
     assert [event.payload for event in media] == ([AVC_HEADER, key_frame(1)] if has_video else [b"\xaf\x01sound"])
 
 
-async def test_a_duration_of_0_is_the_next_picture_where_none_is_a_keyframe(
-    app: ScriptedApplication, stage: Stage
-) -> None:
+async def test_a_duration_of_0_is_the_next_picture_where_none_is_a_keyframe(app: ScriptedApp, stage: Stage) -> None:
     """Its encoder refreshes its pictures by parts, and has marked none for long."""
     camera = await stage.camera("one")
     await app.wait_until(lambda: stage.server.registry.get("live/one") is not None)
@@ -115,7 +113,7 @@ async def test_a_duration_of_0_is_the_next_picture_where_none_is_a_keyframe(
     assert viewer.video == [AVC_HEADER, inter_frame(2)]
 
 
-async def test_what_a_publisher_leaves_goes_on_with_the_next(app: ScriptedApplication, stage: Stage) -> None:
+async def test_what_a_publisher_leaves_goes_on_with_the_next(stage: Stage) -> None:
     one, two = await stage.camera("one"), await stage.camera("two")
     viewer, waiting = await stage.viewer("one"), await stage.viewer("one")
     await viewer.ask("play", "two", -1000.0, -1.0, False)
@@ -129,7 +127,7 @@ async def test_what_a_publisher_leaves_goes_on_with_the_next(app: ScriptedApplic
 
 
 async def test_a_stream_that_nobody_publishes_is_waited_for_as_long_as_it_was_to_play(
-    app: ScriptedApplication, stage: Stage
+    app: ScriptedApp, stage: Stage
 ) -> None:
     viewer = await stage.viewer("nobody", -1000.0, 100.0)
     await viewer.ask("play", "two", -1000.0, -1.0, False)
@@ -137,7 +135,7 @@ async def test_a_stream_that_nobody_publishes_is_waited_for_as_long_as_it_was_to
     await app.wait_until(lambda: asked(app) == ["nobody", "two"])
 
 
-async def test_missing_items_are_skipped(app: ScriptedApplication, stage: Stage) -> None:
+async def test_missing_items_are_skipped(app: ScriptedApp, stage: Stage) -> None:
     lack(app, "lost", "gone")
     one = await stage.camera("one")
     await stage.camera("two")
@@ -151,7 +149,7 @@ async def test_missing_items_are_skipped(app: ScriptedApplication, stage: Stage)
     assert asked(app) == ["one", "lost", "gone", "two"]
 
 
-async def test_the_last_is_missing(app: ScriptedApplication, stage: Stage) -> None:
+async def test_the_last_is_missing(app: ScriptedApp, stage: Stage) -> None:
     lack(app, "lost")
     one, viewer = await stage.camera("one"), await stage.viewer("one", -1000.0, 40.0)
     await viewer.ask("play", "lost", -1000.0, -1.0, False)
@@ -161,7 +159,7 @@ async def test_the_last_is_missing(app: ScriptedApplication, stage: Stage) -> No
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_the_first_is_missing(app: ScriptedApplication, stage: Stage, at_once: bool) -> None:
+async def test_the_first_is_missing(app: ScriptedApp, stage: Stage, at_once: bool) -> None:
     lack(app, "lost", "gone")
     await stage.camera("two")
     viewer = await stage.viewer()
@@ -184,7 +182,7 @@ async def test_the_first_is_missing(app: ScriptedApplication, stage: Stage, at_o
     assert not viewer.client.closed
 
 
-async def test_all_are_missing(app: ScriptedApplication, stage: Stage) -> None:
+async def test_all_are_missing(app: ScriptedApp, stage: Stage) -> None:
     lack(app, "lost", "gone")
     viewer = await stage.viewer()
     for name in ("lost", "gone"):
@@ -196,7 +194,7 @@ async def test_all_are_missing(app: ScriptedApplication, stage: Stage) -> None:
     assert app.connections[-1].of("rtmp.disconnect")[0]["reason"] == "rejected"
 
 
-async def test_who_guesses_names_is_let_guess_some(app: ScriptedApplication, stage: Stage) -> None:
+async def test_who_guesses_names_is_let_guess_some(app: ScriptedApp, stage: Stage) -> None:
     lack(app, "lost")
     viewer = await stage.viewer()
     for _ in range(100):
@@ -206,7 +204,7 @@ async def test_who_guesses_names_is_let_guess_some(app: ScriptedApplication, sta
     assert len(asked(app)) == 16
 
 
-async def test_a_kicked_player_has_no_next(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_a_kicked_player_has_no_next(app: ScriptedApp, server: RtmpServer) -> None:
     async with Stage(server.addresses[0][1]) as stage:
         camera, viewer = await stage.camera("one"), await stage.viewer("one")
         await viewer.ask("play", "two", -1000.0, -1.0, False)
@@ -226,7 +224,7 @@ CLIP_KEYS = {payload for _, _, payload in CLIP if payload[:2] == b"\x17\x01"}
 
 
 @pytest.fixture(autouse=True)
-def recordings(app: ScriptedApplication, tmp_path: Path) -> None:
+def recordings(app: ScriptedApp, tmp_path: Path) -> None:
     """Names that begin with `clip` are recordings."""
     path = write(tmp_path / "clip.flv", CLIP)
 
@@ -247,7 +245,7 @@ def clip_pictures(viewer: Viewer) -> list[events.VideoReceived]:
     return [event for event in viewer.client.of(events.VideoReceived) if event.payload in CLIP_KEYS]
 
 
-async def test_from_live_to_a_recording_and_back(app: ScriptedApplication, stage: Stage) -> None:
+async def test_from_live_to_a_recording_and_back(app: ScriptedApp, stage: Stage) -> None:
     camera = await stage.camera("cam", begins_at=60_000)
     viewer = await stage.viewer("cam")
     await camera.send(key=True)
@@ -268,7 +266,7 @@ async def test_from_live_to_a_recording_and_back(app: ScriptedApplication, stage
     await app.wait_until(lambda: sum(len(each.of("rtmp.stop")) for each in app.connections) == 3)
 
 
-async def test_from_one_recording_to_another_where_it_is(app: ScriptedApplication, stage: Stage) -> None:
+async def test_from_one_recording_to_another_where_it_is(stage: Stage) -> None:
     viewer = await stage.viewer("clip", 0.0)
     await viewer.client.wait_until(lambda: bool(clip_pictures(viewer)))
     await switch(viewer, "clip-2")
@@ -278,7 +276,7 @@ async def test_from_one_recording_to_another_where_it_is(app: ScriptedApplicatio
     assert 4900 <= viewer.times[-1] < 5000, "it goes on, and does not begin anew"
 
 
-async def test_a_playlist_of_both(app: ScriptedApplication, port: int) -> None:
+async def test_a_playlist_of_both(app: ScriptedApp, port: int) -> None:
     async with Stage(port) as stage:
         camera = await stage.camera("cam")
         viewer = await stage.viewer()

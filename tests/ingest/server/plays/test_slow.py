@@ -11,7 +11,7 @@ import pytest
 from ingest.live import QueueLimits, Subscriber
 from ingest.server import RtmpServer, ServerConfig
 from tests.ingest.live.payloads import session
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Camera, Viewer
 from tests.ingest.server.conftest import OnStage
 from tests.ingest.server.media import AVC_HEADER
@@ -57,7 +57,7 @@ def subscribers(server: RtmpServer) -> tuple[Subscriber, ...]:
     return live.subscribers
 
 
-async def test_it_is_warned_and_then_ended(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_it_is_warned_and_then_ended(app: ScriptedApp, on_stage: OnStage) -> None:
     stage = await on_stage(config=CONFIG, write_s=HOUR, linger_s=HOUR)
     camera = await stage.camera("cam1")
     viewer, other = await stage.viewer("cam1"), await stage.viewer("cam1")
@@ -81,7 +81,7 @@ async def test_it_is_warned_and_then_ended(app: ScriptedApplication, on_stage: O
     assert "NetStream.Play.Failed" not in other.codes
 
 
-async def test_one_that_catches_up_plays_on_at_a_keyframe(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_one_that_catches_up_plays_on_at_a_keyframe(on_stage: OnStage) -> None:
     stage = await on_stage(config={**CONFIG, "queue": QueueLimits(size_bytes=1024 * KIB)}, write_s=HOUR)
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
     viewer.client.pause_reading()
@@ -100,9 +100,7 @@ async def test_one_that_catches_up_plays_on_at_a_keyframe(app: ScriptedApplicati
 
 
 @pytest.mark.parametrize("count", [1, 100])
-async def test_what_is_held_for_players_that_never_read_is_bounded(
-    app: ScriptedApplication, on_stage: OnStage, count: int
-) -> None:
+async def test_what_is_held_for_players_that_never_read_is_bounded(on_stage: OnStage, count: int) -> None:
     queue = QueueLimits(size_bytes=1024 * KIB)
     stage = await on_stage(config={**CONFIG, "queue": queue}, write_s=HOUR)
     camera = await stage.camera("cam1")

@@ -9,7 +9,7 @@ import pytest
 from ingest.rtmp import events
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.server import RtmpServer
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Camera, Stage, Viewer
 from tests.ingest.server.conftest import OnStage, Serve
 from tests.ingest.server.media import key_frame
@@ -36,7 +36,7 @@ def told(viewer: Viewer) -> list[str]:
     ]
 
 
-async def leave(app: ScriptedApplication, server: RtmpServer, camera: Camera, name: str = "cam") -> None:
+async def leave(app: ScriptedApp, server: RtmpServer, camera: Camera, name: str = "cam") -> None:
     await camera.client.close()
     live = server.registry.get(f"live/{name}")
     assert live is not None
@@ -52,7 +52,7 @@ async def watched(stage: Stage, name: str = "cam") -> tuple[Camera, Viewer]:
     return camera, viewer
 
 
-async def test_it_is_told_once_and_what_comes_later_is_played(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_it_is_told_once_and_what_comes_later_is_played(app: ScriptedApp, on_stage: OnStage) -> None:
     stage = await on_stage(end_players_s=inf)
     camera, viewer = await watched(stage)
     await leave(app, stage.server, camera)
@@ -75,7 +75,7 @@ async def test_it_is_told_once_and_what_comes_later_is_played(app: ScriptedAppli
     await viewer.client.wait_until(lambda: told(viewer).count(ENDED) == 2)
 
 
-async def test_a_publisher_that_comes_back_in_time_ends_nothing(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_a_publisher_that_comes_back_in_time_ends_nothing(app: ScriptedApp, on_stage: OnStage) -> None:
     stage = await on_stage(end_players_s=60.0)
     camera, viewer = await watched(stage)
     await leave(app, stage.server, camera)
@@ -87,7 +87,7 @@ async def test_a_publisher_that_comes_back_in_time_ends_nothing(app: ScriptedApp
     assert told(viewer) == ["begin", START]
 
 
-async def test_one_that_sent_nothing_ends_nothing(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_one_that_sent_nothing_ends_nothing(app: ScriptedApp, on_stage: OnStage) -> None:
     stage = await on_stage(end_players_s=0.0)
     viewer = await stage.viewer("cam")
     client = await stage.client()
@@ -97,7 +97,7 @@ async def test_one_that_sent_nothing_ends_nothing(app: ScriptedApplication, on_s
     assert told(viewer) == ["begin", START]
 
 
-async def test_who_pauses_is_told_too_and_leaves_with_all_of_it(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_who_pauses_is_told_too_and_leaves_with_all_of_it(app: ScriptedApp, on_stage: OnStage) -> None:
     stage = await on_stage(end_players_s=0.0)
     camera, viewer = await watched(stage)
     await viewer.ask("pause", True, 40.0)
@@ -110,7 +110,7 @@ async def test_who_pauses_is_told_too_and_leaves_with_all_of_it(app: ScriptedApp
     assert (await app.event("rtmp.disconnect", connection=1))["reason"] == "client_unpublish"
 
 
-async def test_who_waits_for_what_is_elsewhere_is_sent_away(app: ScriptedApplication, serve: Serve) -> None:
+async def test_who_waits_for_what_is_elsewhere_is_sent_away(app: ScriptedApp, serve: Serve) -> None:
     """Not who has the stream here, nor who plays something else."""
     server = await serve(end_players_s=inf)
     why = "Play it from there."
@@ -130,7 +130,7 @@ async def test_who_waits_for_what_is_elsewhere_is_sent_away(app: ScriptedApplica
 
 
 @pytest.mark.timeout(60)
-async def test_real_players_end_with_it(app: ScriptedApplication, serve: Serve, tmp_path: Path) -> None:
+async def test_real_players_end_with_it(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     for tool in PLAYERS:
         require_tool(tool)
     clip = make_clip(tmp_path / "clip.flv", seconds=2)

@@ -7,7 +7,7 @@ import pytest
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import Stage, Viewer
 from tests.ingest.server.conftest import OnStage
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
@@ -20,7 +20,7 @@ async def play2(viewer: Viewer, name: str, transition: str = "switch", **options
     await viewer.ask("play2", {"streamName": name, "transition": transition, **options})
 
 
-def ends(app: ScriptedApplication) -> dict[str, tuple[str, str]]:
+def ends(app: ScriptedApp) -> dict[str, tuple[str, str]]:
     """Reason and description of each play session's end."""
     stops = [stop for each in app.connections for stop in each.of("rtmp.stop")]
     return {stop["session_id"]: (stop["reason"], stop["description"]) for stop in stops}
@@ -29,7 +29,7 @@ def ends(app: ScriptedApplication) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize("transition", ["switch", "swap"])
 @pytest.mark.parametrize("begins_at", [0, 700_000, 0xFFFFFFF0])
 async def test_at_a_keyframe_with_a_continuous_time(
-    app: ScriptedApplication, stage: Stage, transition: str, begins_at: int
+    app: ScriptedApp, stage: Stage, transition: str, begins_at: int
 ) -> None:
     old = await stage.camera("old", begins_at=20_000)
     new = await stage.camera("new", begins_at=begins_at, avc=OTHER_HEADER)
@@ -60,7 +60,7 @@ async def test_at_a_keyframe_with_a_continuous_time(
     assert list(ends(app).values()) == [("completed", "The client switched to new.")]
 
 
-async def test_without_keyframes_at_the_next_picture(app: ScriptedApplication, stage: Stage) -> None:
+async def test_without_keyframes_at_the_next_picture(app: ScriptedApp, stage: Stage) -> None:
     """The new one's encoder refreshes its pictures by parts, and has marked none for long."""
     old, new = await stage.camera("old"), await stage.camera("new", avc=OTHER_HEADER)
     viewer = await stage.viewer("old")
@@ -79,7 +79,7 @@ async def test_without_keyframes_at_the_next_picture(app: ScriptedApplication, s
     assert viewer.times == sorted(viewer.times)
 
 
-async def test_sessions_of_both(app: ScriptedApplication, server: RtmpServer) -> None:
+async def test_sessions_of_both(app: ScriptedApp, server: RtmpServer) -> None:
     async with Stage(server.addresses[0][1]) as stage:
         old, new = await stage.camera("old"), await stage.camera("new")
         viewer = await stage.viewer("old")
@@ -100,7 +100,7 @@ async def test_sessions_of_both(app: ScriptedApplication, server: RtmpServer) ->
     assert live is None or not live.subscribers
 
 
-async def test_it_does_not_come(app: ScriptedApplication, on_stage: OnStage) -> None:
+async def test_it_does_not_come(app: ScriptedApp, on_stage: OnStage) -> None:
     stage = await on_stage(switch_s=0.2)
     camera = await stage.camera("old")
     viewer = await stage.viewer("old")
@@ -116,7 +116,7 @@ async def test_it_does_not_come(app: ScriptedApplication, on_stage: OnStage) -> 
     assert live is None or not live.subscribers
 
 
-async def test_it_is_refused(app: ScriptedApplication, stage: Stage) -> None:
+async def test_it_is_refused(app: ScriptedApp, stage: Stage) -> None:
     async def decide(instance: Instance, event: Message) -> Message:
         if event["name"] == "old":
             return await app.accept_play(instance, event)
@@ -131,7 +131,7 @@ async def test_it_is_refused(app: ScriptedApplication, stage: Stage) -> None:
     await viewer.picture(camera.key_frame)
 
 
-async def test_from_one_to_the_next_before_the_first_came(app: ScriptedApplication, stage: Stage) -> None:
+async def test_from_one_to_the_next_before_the_first_came(app: ScriptedApp, stage: Stage) -> None:
     old, last = await stage.camera("old"), await stage.camera("last", begins_at=9000)
     viewer = await stage.viewer("old")
     await old.send(key=True)
@@ -154,7 +154,7 @@ async def test_from_one_to_the_next_before_the_first_came(app: ScriptedApplicati
 
 
 @pytest.mark.parametrize("who", ["client", "server"])
-async def test_all_ends_while_the_new_one_is_waited_for(app: ScriptedApplication, stage: Stage, who: str) -> None:
+async def test_all_ends_while_the_new_one_is_waited_for(app: ScriptedApp, stage: Stage, who: str) -> None:
     await stage.camera("old")
     viewer = await stage.viewer("old")
     await play2(viewer, "nobody")
@@ -170,7 +170,7 @@ async def test_all_ends_while_the_new_one_is_waited_for(app: ScriptedApplication
 
 
 @pytest.mark.parametrize("by", ["node", "connection"])
-async def test_the_new_one_is_kicked_before_it_came(app: ScriptedApplication, stage: Stage, by: str) -> None:
+async def test_the_new_one_is_kicked_before_it_came(app: ScriptedApp, stage: Stage, by: str) -> None:
     camera, viewer = await stage.camera("old"), await stage.viewer("old")
     await play2(viewer, "nobody")
     await viewer.status(TRANSITION)
@@ -189,7 +189,7 @@ async def test_the_new_one_is_kicked_before_it_came(app: ScriptedApplication, st
 
 
 @pytest.mark.parametrize("reason", ["kicked", "too_slow"])
-async def test_the_old_one_is_kicked_before_the_decision(app: ScriptedApplication, stage: Stage, reason: str) -> None:
+async def test_the_old_one_is_kicked_before_the_decision(app: ScriptedApp, stage: Stage, reason: str) -> None:
     """That holds for what was to take its place, too. Who was too slow for it may have asked for something smaller."""
     asked, decided = asyncio.Event(), asyncio.Event()
 
@@ -233,7 +233,7 @@ async def test_the_old_one_is_kicked_before_the_decision(app: ScriptedApplicatio
         assert [why for why, _ in ends(app).values()] == ["too_slow"]
 
 
-async def test_the_old_one_ends_while_the_new_one_is_waited_for(app: ScriptedApplication, stage: Stage) -> None:
+async def test_the_old_one_ends_while_the_new_one_is_waited_for(stage: Stage) -> None:
     old = await stage.camera("old", begins_at=90_000)
     new = await stage.camera("new", begins_at=1000, avc=OTHER_HEADER)
     viewer = await stage.viewer("old", -1000.0, 80.0)
@@ -250,7 +250,7 @@ async def test_the_old_one_ends_while_the_new_one_is_waited_for(app: ScriptedApp
     assert viewer.times[-1] < 95_000
 
 
-async def test_sound_alone(app: ScriptedApplication, stage: Stage) -> None:
+async def test_sound_alone(stage: Stage) -> None:
     publisher = await stage.client()
     stream_id = await publisher.publish("radio")
     old, viewer = await stage.camera("old"), await stage.viewer("old")
@@ -263,7 +263,7 @@ async def test_sound_alone(app: ScriptedApplication, stage: Stage) -> None:
     assert (await viewer.hear(77)).timestamp < 1000
 
 
-async def test_what_is_paused_or_unwanted_stays_so(app: ScriptedApplication, stage: Stage) -> None:
+async def test_what_is_paused_or_unwanted_stays_so(stage: Stage) -> None:
     old, new = await stage.camera("old"), await stage.camera("new", avc=OTHER_HEADER)
     viewer = await stage.viewer("old")
     await old.send(key=True)
@@ -284,7 +284,7 @@ async def test_what_is_paused_or_unwanted_stays_so(app: ScriptedApplication, sta
     assert [each for each in heard if each != AAC_HEADER] == [sound(1)]
 
 
-async def test_a_duration_counts_from_the_switch(app: ScriptedApplication, stage: Stage) -> None:
+async def test_a_duration_counts_from_the_switch(stage: Stage) -> None:
     old, new = await stage.camera("old"), await stage.camera("new")
     viewer = await stage.viewer("old")
     await old.send(key=True)
@@ -298,7 +298,7 @@ async def test_a_duration_counts_from_the_switch(app: ScriptedApplication, stage
 
 
 @pytest.mark.parametrize("transition", ["append", "reset", "stop"])
-async def test_other_transitions(app: ScriptedApplication, stage: Stage, transition: str) -> None:
+async def test_other_transitions(app: ScriptedApp, stage: Stage, transition: str) -> None:
     await stage.camera("old")
     new, viewer = await stage.camera("new"), await stage.viewer("old")
     await play2(viewer, "new", transition)

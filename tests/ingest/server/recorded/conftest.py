@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.recorded.viewer import CLIP, record, write
 
 
 @pytest.fixture
-def clip(app: ScriptedApplication, tmp_path: Path) -> Path:
+def clip(app: ScriptedApp, tmp_path: Path) -> Path:
     path = write(tmp_path / "clip.flv", CLIP)
     record(app, path)
     return path

@@ -14,7 +14,7 @@ from ingest.server.recorded import library
 from ingest.server.recorded.library import READING_THREADS, Library
 from ingest.server.recorded.span import Span
 from ingest.server.recorded.tape import Leaf, Tape, read_leaf
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.recorded.viewer import CLIP, Viewer, made, record, write
@@ -23,7 +23,7 @@ from tests.ingest.server.waiting import set_deadlines
 MIB = 1024 * 1024
 
 
-async def failed(viewer: Viewer, app: ScriptedApplication) -> tuple[str, str]:
+async def failed(viewer: Viewer, app: ScriptedApp) -> tuple[str, str]:
     """The code that the client was told at last, and what the operator is."""
     stopped = await app.event("rtmp.stop")
     assert stopped["reason"] == "unreadable"
@@ -33,7 +33,7 @@ async def failed(viewer: Viewer, app: ScriptedApplication) -> tuple[str, str]:
     return codes[-1], stopped["description"]
 
 
-async def test_a_file_that_is_missing(port: int, app: ScriptedApplication, tmp_path: Path) -> None:
+async def test_a_file_that_is_missing(port: int, app: ScriptedApp, tmp_path: Path) -> None:
     record(app, tmp_path / "gone.flv")
     async with Viewer(port=port) as viewer:
         await viewer.watch()
@@ -43,7 +43,7 @@ async def test_a_file_that_is_missing(port: int, app: ScriptedApplication, tmp_p
         assert str(tmp_path) not in viewer.of(events.StatusReceived)[-1].description
 
 
-async def test_a_file_that_is_no_flv(port: int, app: ScriptedApplication, tmp_path: Path) -> None:
+async def test_a_file_that_is_no_flv(port: int, app: ScriptedApp, tmp_path: Path) -> None:
     (tmp_path / "clip.flv").write_bytes(b"ID3" + bytes(1000))
     record(app, tmp_path / "clip.flv")
     async with Viewer(port=port) as viewer:
@@ -61,7 +61,7 @@ def broken(clip: Path) -> None:
 
 
 @pytest.mark.usefixtures("broken")
-async def test_a_file_that_is_broken_in_the_middle(port: int, app: ScriptedApplication) -> None:
+async def test_a_file_that_is_broken_in_the_middle(port: int, app: ScriptedApp) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch()
         await viewer.until_code("NetStream.Play.FileStructureInvalid")
@@ -69,7 +69,7 @@ async def test_a_file_that_is_broken_in_the_middle(port: int, app: ScriptedAppli
         assert "no tag at byte" in (await failed(viewer, app))[1]
 
 
-async def test_a_file_that_is_cut_while_it_plays(port: int, app: ScriptedApplication, tmp_path: Path) -> None:
+async def test_a_file_that_is_cut_while_it_plays(port: int, app: ScriptedApp, tmp_path: Path) -> None:
     clip = write(tmp_path / "clip.flv", made(60, key_bytes=50_000))
     record(app, clip)
     async with Viewer(port=port) as viewer:
@@ -82,9 +82,7 @@ async def test_a_file_that_is_cut_while_it_plays(port: int, app: ScriptedApplica
         assert "had" in (await failed(viewer, app))[1]
 
 
-async def test_a_file_that_is_deleted_while_it_plays_plays_on(
-    port: int, app: ScriptedApplication, tmp_path: Path
-) -> None:
+async def test_a_file_that_is_deleted_while_it_plays_plays_on(port: int, app: ScriptedApp, tmp_path: Path) -> None:
     clip = write(tmp_path / "clip.flv", made(60))
     record(app, clip)
     async with Viewer(port=port) as viewer:
@@ -100,7 +98,7 @@ async def test_a_file_that_is_deleted_while_it_plays_plays_on(
 # --- Disks ---
 
 
-async def test_a_disk_that_gives_nothing(server: RtmpServer, app: ScriptedApplication, tmp_path: Path) -> None:
+async def test_a_disk_that_gives_nothing(server: RtmpServer, app: ScriptedApp, tmp_path: Path) -> None:
     """The client is told, and goes on when it does. All threads that read are held meanwhile."""
     record(app, write(tmp_path / "clip.flv", made(60, key_bytes=50_000)))
     gives = threading.Event()
@@ -120,9 +118,7 @@ async def test_a_disk_that_gives_nothing(server: RtmpServer, app: ScriptedApplic
         gives.set()
 
 
-async def test_a_disk_that_hangs_before_anything_was_sent(
-    serve: Serve, app: ScriptedApplication, tmp_path: Path
-) -> None:
+async def test_a_disk_that_hangs_before_anything_was_sent(serve: Serve, app: ScriptedApp, tmp_path: Path) -> None:
     """The client is told that there are no data yet, then that there are none."""
     server = await serve(disk_s=60)
     record(app, write(tmp_path / "clip.flv", CLIP))

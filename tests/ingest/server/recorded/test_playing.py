@@ -10,7 +10,7 @@ import pytest
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import connected, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame, sound
@@ -22,7 +22,7 @@ MIB = 1024 * 1024
 
 
 @pytest.mark.usefixtures("clip")
-async def test_a_whole_recording(port: int, app: ScriptedApplication) -> None:
+async def test_a_whole_recording(port: int, app: ScriptedApp) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch()
         await viewer.until_over()
@@ -48,7 +48,7 @@ async def test_a_whole_recording(port: int, app: ScriptedApplication) -> None:
 
 
 @pytest.mark.usefixtures("clip")
-async def test_headers_are_compressed(port: int, app: ScriptedApplication) -> None:
+async def test_headers_are_compressed(port: int, app: ScriptedApp) -> None:
     """Pictures and sounds of a steady size and rate: one byte each, for most of them."""
     async with Viewer(port=port) as viewer:
         await viewer.watch()
@@ -94,7 +94,7 @@ async def test_start_and_duration(
 
 
 @pytest.mark.usefixtures("clip")
-async def test_a_start_beyond_the_end(port: int, app: ScriptedApplication) -> None:
+async def test_a_start_beyond_the_end(port: int, app: ScriptedApp) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch(start=4908)
         await viewer.until_over()
@@ -103,7 +103,7 @@ async def test_a_start_beyond_the_end(port: int, app: ScriptedApplication) -> No
 
 
 @pytest.mark.usefixtures("clip")
-async def test_the_unit_of_start(port: int, app: ScriptedApplication, clip: Path) -> None:
+async def test_the_unit_of_start(port: int, app: ScriptedApp, clip: Path) -> None:
     record(app, clip, start_unit="s")
     async with Viewer(port=port) as viewer:
         await viewer.watch(start=2.5, duration=1)
@@ -116,7 +116,7 @@ async def test_the_unit_of_start(port: int, app: ScriptedApplication, clip: Path
 
 
 async def test_who_may_have_the_recording_alone_does_not_get_what_is_live(
-    port: int, app: ScriptedApplication, clip: Path
+    port: int, app: ScriptedApp, clip: Path
 ) -> None:
     async with (
         publishing(port, AVC_HEADER, key_frame(77), name="clip"),
@@ -143,7 +143,7 @@ async def test_without_a_start_what_is_live_comes_first(port: int) -> None:
         assert "STREAM_IS_RECORDED" not in late.story()
 
 
-async def test_without_a_recording_it_waits_for_the_live_stream(port: int, app: ScriptedApplication) -> None:
+async def test_without_a_recording_it_waits_for_the_live_stream(port: int, app: ScriptedApp) -> None:
     plays(app, None)
     async with RtmpClient(port=port) as publisher, Viewer(port=port) as viewer:
         await viewer.watch(start=-2)
@@ -166,9 +166,7 @@ async def test_a_start_of_minus_one_is_live_alone(port: int) -> None:
         assert [payload for *_, payload in viewer.media()] == [key_frame(77)]
 
 
-async def test_a_live_stream_beside_a_recording_on_one_connection(
-    port: int, app: ScriptedApplication, tmp_path: Path
-) -> None:
+async def test_a_live_stream_beside_a_recording_on_one_connection(port: int, app: ScriptedApp, tmp_path: Path) -> None:
     """Shared bytes come between the chunks of a recording's long frames: each is read as it was sent."""
     long = made(3, gop_ms=500, key_bytes=300_000)
     clip = write(tmp_path / "clip.flv", long)
@@ -204,7 +202,7 @@ async def test_a_live_stream_beside_a_recording_on_one_connection(
 
 
 @pytest.mark.parametrize("buffer_ms", [None, 1000, 20_000])
-async def test_what_is_sent_ahead(port: int, app: ScriptedApplication, tmp_path: Path, buffer_ms: int | None) -> None:
+async def test_what_is_sent_ahead(port: int, app: ScriptedApp, tmp_path: Path, buffer_ms: int | None) -> None:
     """As much as the client wants, and then as time goes on."""
     record(app, write(tmp_path / "clip.flv", made(60)))
     ahead = buffer_ms or 3000
@@ -223,7 +221,7 @@ async def test_what_is_sent_ahead(port: int, app: ScriptedApplication, tmp_path:
         assert "NetStream.Play.Stop" not in viewer.story()
 
 
-async def test_a_longer_buffer_is_filled_at_once(port: int, app: ScriptedApplication, tmp_path: Path) -> None:
+async def test_a_longer_buffer_is_filled_at_once(port: int, app: ScriptedApp, tmp_path: Path) -> None:
     record(app, write(tmp_path / "clip.flv", made(60)))
     async with Viewer(port=port) as viewer:
         await viewer.watch(buffer_ms=1000)
@@ -233,7 +231,7 @@ async def test_a_longer_buffer_is_filled_at_once(port: int, app: ScriptedApplica
         await viewer.until_over()
 
 
-async def test_a_buffer_length_from_before_the_play(port: int, app: ScriptedApplication, tmp_path: Path) -> None:
+async def test_a_buffer_length_from_before_the_play(port: int, app: ScriptedApp, tmp_path: Path) -> None:
     record(app, write(tmp_path / "clip.flv", made(60)))
     async with Viewer(port=port) as viewer:
         await viewer.connect("live")
@@ -248,7 +246,7 @@ async def test_a_buffer_length_from_before_the_play(port: int, app: ScriptedAppl
 
 
 async def test_control_comes_between_the_chunks_of_a_long_frame(
-    server: RtmpServer, app: ScriptedApplication, tmp_path: Path
+    server: RtmpServer, app: ScriptedApp, tmp_path: Path
 ) -> None:
     """And so does sound: a frame of 8 MiB takes more than the kernel's buffers hold."""
     port = server.addresses[0][1]
@@ -280,9 +278,7 @@ async def _is_full(connection: Any) -> bool:
     return bool(connection.outlet.is_full)
 
 
-async def test_what_is_kept_for_a_player_that_does_not_read(
-    serve: Serve, app: ScriptedApplication, tmp_path: Path
-) -> None:
+async def test_what_is_kept_for_a_player_that_does_not_read(serve: Serve, app: ScriptedApp, tmp_path: Path) -> None:
     server = await serve(write_s=60.0)
     record(app, write(tmp_path / "clip.flv", made(120, fps=20, key_bytes=100_000)))
     async with Viewer(port=server.addresses[0][1]) as viewer:
@@ -309,7 +305,7 @@ async def test_what_is_kept_for_a_player_that_does_not_read(
 # --- The rest of the session ---
 
 
-async def test_files_are_closed(server: RtmpServer, port: int, app: ScriptedApplication, clip: Path) -> None:
+async def test_files_are_closed(port: int, app: ScriptedApp, clip: Path) -> None:
     def open_files() -> int:
         return sum(os.path.realpath(f"/proc/self/fd/{name}") == str(clip) for name in os.listdir("/proc/self/fd"))
 
@@ -335,7 +331,7 @@ async def test_files_are_closed(server: RtmpServer, port: int, app: ScriptedAppl
 
 
 @pytest.mark.usefixtures("clip")
-async def test_the_nodes_figures(port: int, app: ScriptedApplication) -> None:
+async def test_the_nodes_figures(port: int, app: ScriptedApp) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch(buffer_ms=500)
         await viewer.wait_for(events.VideoReceived)
@@ -347,7 +343,7 @@ async def test_the_nodes_figures(port: int, app: ScriptedApplication) -> None:
 
 
 @pytest.mark.usefixtures("clip")
-async def test_an_operator_ends_it(port: int, app: ScriptedApplication) -> None:
+async def test_an_operator_ends_it(port: int, app: ScriptedApp) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch(buffer_ms=500)
         await viewer.wait_for(events.VideoReceived)
@@ -356,7 +352,7 @@ async def test_an_operator_ends_it(port: int, app: ScriptedApplication) -> None:
     assert (await app.event("rtmp.stop"))["reason"] == "kicked"
 
 
-async def test_a_refusal(port: int, app: ScriptedApplication) -> None:
+async def test_a_refusal(port: int, app: ScriptedApp) -> None:
     app.refuse("play", "NetStream.Play.StreamNotFound", "There is no recording of this stream.")
     async with connected(port) as client:
         with pytest.raises(Refused, match="StreamNotFound"):
@@ -364,7 +360,7 @@ async def test_a_refusal(port: int, app: ScriptedApplication) -> None:
 
 
 @pytest.mark.usefixtures("clip")
-async def test_a_playlist(port: int, app: ScriptedApplication) -> None:
+async def test_a_playlist(port: int, app: ScriptedApp) -> None:
     """Item after item, each with its own end; Play.Stop after the last."""
     async with Viewer(port=port) as viewer:
         await viewer.watch(duration=1000)
@@ -404,7 +400,7 @@ FROM_2000 = [AVC_HEADER, OTHER_HEADER, AAC_HEADER, key_frame(1), sound(1)]
 )
 @pytest.mark.parametrize("caps_ex", [0, 15])
 async def test_what_is_sent(
-    app: ScriptedApplication, port: int, tmp_path: Path, caps_ex: int, start: int, sent: list[bytes]
+    app: ScriptedApp, port: int, tmp_path: Path, caps_ex: int, start: int, sent: list[bytes]
 ) -> None:
     record(app, write(tmp_path / "clip.flv", FILE))
     async with Viewer(port=port) as viewer:

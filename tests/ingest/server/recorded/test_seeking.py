@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.rtmp import events
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER
 from tests.ingest.server.recorded.viewer import AUDIO, HOURS_MS, VIDEO, Made, Viewer, made, record, write
@@ -17,7 +17,7 @@ QUIET_S = 0.3
 
 
 @pytest.fixture(autouse=True)
-def clip(app: ScriptedApplication, tmp_path: Path) -> None:
+def clip(app: ScriptedApp, tmp_path: Path) -> None:
     record(app, write(tmp_path / "clip.flv", CLIP))
 
 
@@ -241,7 +241,7 @@ async def test_pictures_again(port: int) -> None:
 END = ["STREAM_EOF", "NetStream.Play.Complete", "NetStream.Play.Stop"]
 
 
-async def test_a_seek(port: int, app: ScriptedApplication) -> None:
+async def test_a_seek(port: int, app: ScriptedApp) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch()
         await viewer.until_over()
@@ -270,7 +270,7 @@ async def test_a_pause(port: int) -> None:
 
 
 @pytest.mark.parametrize("command", ["closeStream", "deleteStream"])
-async def test_it_leaves(port: int, app: ScriptedApplication, command: str) -> None:
+async def test_it_leaves(port: int, app: ScriptedApp, command: str) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch()
         await viewer.until_over()
@@ -282,7 +282,7 @@ async def test_it_leaves(port: int, app: ScriptedApplication, command: str) -> N
         assert (stopped["reason"], stopped["description"]) == ("completed", "All that was to be played has been sent.")
 
 
-async def test_something_else_is_played(port: int, app: ScriptedApplication) -> None:
+async def test_something_else_is_played(port: int, app: ScriptedApp) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch()
         await viewer.until_over()
@@ -296,7 +296,7 @@ async def test_something_else_is_played(port: int, app: ScriptedApplication) -> 
     assert [event["reason"] for event in app.connections[0].of("rtmp.stop")] == ["completed"] * 3
 
 
-async def test_it_has_its_time_and_no_more(serve: Serve, app: ScriptedApplication, tmp_path: Path) -> None:
+async def test_it_has_its_time_and_no_more(serve: Serve, app: ScriptedApp, tmp_path: Path) -> None:
     record(app, write(tmp_path / "short.flv", made(0.5)))
     server = await serve(back_s=0.3)
     async with Viewer(port=server.addresses[0][1]) as viewer:
@@ -308,7 +308,7 @@ async def test_it_has_its_time_and_no_more(serve: Serve, app: ScriptedApplicatio
         await viewer.until_code("NetStream.Seek.Failed", after=after)
 
 
-async def test_an_operator_ends_it(port: int, app: ScriptedApplication) -> None:
+async def test_an_operator_ends_it(port: int, app: ScriptedApp) -> None:
     async with Viewer(port=port) as viewer:
         await viewer.watch()
         await viewer.until_over()

@@ -7,7 +7,7 @@ from typing import Any
 from ingest.flv import FlvWriter
 from ingest.rtmp import events
 from ingest.rtmp.messages.user_control import UserControl
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import RtmpClient
 
@@ -39,12 +39,12 @@ def write(path: Path, messages: Made, *, finished: bool = True) -> Path:
     return path
 
 
-def record(app: ScriptedApplication, path: Path, **fields: Any) -> None:
+def record(app: ScriptedApp, path: Path, **fields: Any) -> None:
     """From now on players are offered the file."""
     plays(app, {"recording": 1, "name": path.stem, "file": str(path), "duration_ms": 0}, **fields)
 
 
-def plays(app: ScriptedApplication, recording: dict[str, Any] | None, **fields: Any) -> None:
+def plays(app: ScriptedApp, recording: dict[str, Any] | None, **fields: Any) -> None:
     async def decide(instance: Instance, event: Message) -> Message:
         return {**await app.accept_play(instance, event), "recording": recording, **fields}
 

@@ -38,10 +38,11 @@ from tests.ingest.server.waiting import becomes, within
 from tests.rtmp_client import RtmpClient
 
 
-async def publish(port: int, name: str = "cam1", *, start_ms: int = 5000, count: int = 20) -> list[tuple[str, str]]:
+async def publish(
+    recorded: Recorded, name: str = "cam1", *, kind: str = "record", start_ms: int = 5000, count: int = 20
+) -> list[tuple[str, str]]:
     """A whole session; the statuses that the publisher got."""
-    async with publishing(port, name=name, kind="record") as (client, stream_id):
-        await send_headers(client, stream_id)
+    async with recorded.session(kind, name=name) as (client, stream_id):
         await send_pictures(client, stream_id, start_ms, count)
         await client.wait_for(events.StatusReceived, lambda event: event.code.startswith("NetStream.Record"))
         await client.delete_stream(stream_id)
@@ -62,8 +63,7 @@ HEADERS = [(VIDEO, 0, AVC_HEADER), (AUDIO, 0, AAC_HEADER)]
 
 
 async def test_a_session_is_recorded_whole(recorded: Recorded) -> None:
-    server = await recorded.serve()
-    got = await publish(server.addresses[0][1])
+    got = await publish(recorded)
     assert got == [
         ("status", "NetStream.Publish.Start"),
         ("status", "NetStream.Record.Start"),
@@ -83,9 +83,7 @@ async def test_a_session_is_recorded_whole(recorded: Recorded) -> None:
 
 async def test_metadata_that_come_later_are_of_no_time(recorded: Recorded) -> None:
     """FFmpeg makes a track of subtitles of those that have one."""
-    server = await recorded.serve()
-    async with publishing(server, kind="record") as (client, stream_id):
-        await send_headers(client, stream_id)
+    async with recorded.session() as (client, stream_id):
         await send_pictures(client, stream_id, 0, 10)
         await client.send_metadata(stream_id, {"width": 640.0})
         client.protocol.send_data(stream_id, 0, "onCuePoint", {"name": "goal"})
@@ -100,8 +98,7 @@ async def test_metadata_that_come_later_are_of_no_time(recorded: Recorded) -> No
 
 
 async def test_players_seek_in_it_by_its_index(recorded: Recorded) -> None:
-    server = await recorded.serve()
-    await publish(server.addresses[0][1])
+    await publish(recorded)
     (closed,) = await recorded.until("closed")
     with (recorded.folder / closed["file"]).open("rb") as stream:
         index = read_index(stream)
@@ -114,9 +111,8 @@ async def test_players_seek_in_it_by_its_index(recorded: Recorded) -> None:
 
 
 async def test_another_recording_of_the_name_has_a_file_of_its_own(recorded: Recorded) -> None:
-    server = await recorded.serve()
     for count in (5, 10):
-        await publish(server.addresses[0][1], count=count)
+        await publish(recorded, count=count)
     first, second = await recorded.until("closed", 2)
     assert first["file"] != second["file"]
     assert len(media(recorded.tags(first))) == 2 + 10
@@ -124,11 +120,10 @@ async def test_another_recording_of_the_name_has_a_file_of_its_own(recorded: Rec
 
 
 async def test_append_goes_on_behind_what_is_there(recorded: Recorded) -> None:
-    server = await recorded.serve()
-    await publish(server.addresses[0][1], count=5, start_ms=70_000)
+    await publish(recorded, count=5, start_ms=70_000)
     (first,) = await recorded.until("closed")
     recorded.order = {"mode": "append", "file": first["file"]}
-    await publish(server.addresses[0][1], count=5, start_ms=3)
+    await publish(recorded, count=5, start_ms=3)
     closed = (await recorded.until("closed", 2))[-1]
     assert closed["file"] == first["file"]
     end = 4 * 40 + 10
@@ -140,11 +135,9 @@ async def test_append_goes_on_behind_what_is_there(recorded: Recorded) -> None:
 
 async def test_append_waits_for_the_session_before_it(recorded: Recorded) -> None:
     """An encoder that comes back at once: the former session's file is still being closed."""
-    server = await recorded.serve(gather_s=0.3)
     recorded.order = {"mode": "append", "file": ""}
     for _ in range(2):
-        async with publishing(server, kind="append") as (client, stream_id):
-            await send_headers(client, stream_id)
+        async with recorded.session("append", gather_s=0.3) as (client, stream_id):
             await send_pictures(client, stream_id, 0, 5)
             await client.delete_stream(stream_id)
             await client.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Unpublish.Success")
@@ -157,8 +150,7 @@ async def test_append_waits_for_the_session_before_it(recorded: Recorded) -> Non
 
 async def test_nothing_is_made_of_a_publisher_without_media(recorded: Recorded) -> None:
     server = await recorded.serve()
-    async with publishing(server, kind="record") as (client, stream_id):
-        await send_headers(client, stream_id)
+    async with recorded.session() as (client, stream_id):
         await client.delete_stream(stream_id)
         await recorded.app.event("rtmp.unpublish")
     await server.stop()
@@ -169,9 +161,7 @@ async def test_nothing_is_made_of_a_publisher_without_media(recorded: Recorded) 
 
 async def test_each_session_has_its_own_recordings_which_are_rotated(recorded: Recorded) -> None:
     recorded.order = {"mode": "all", "file": ""}
-    server = await recorded.serve(rotate_bytes=80_000)  # The room for the index has 74 KiB.
-    async with publishing(server) as (client, stream_id):
-        await send_headers(client, stream_id)
+    async with recorded.session(rotate_bytes=80_000) as (client, stream_id):  # The room for the index has 74 KiB.
         await send_pictures(client, stream_id, 1000, 40)
         await client.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Record.Start")
         await client.delete_stream(stream_id)
@@ -194,9 +184,7 @@ async def test_each_session_has_its_own_recordings_which_are_rotated(recorded: R
 
 async def test_a_file_plays_while_it_is_written(recorded: Recorded) -> None:
     """As after the death of the process: whole tags, up to what was sent a moment ago."""
-    server = await recorded.serve()
-    async with publishing(server, kind="record") as (client, stream_id):
-        await send_headers(client, stream_id)
+    async with recorded.session() as (client, stream_id):
         await send_pictures(client, stream_id, 0, 10)
         (started,) = await recorded.until("started")
         path = recorded.folder / started["file"]
@@ -222,9 +210,7 @@ async def test_an_encoder_without_video(recorded: Recorded) -> None:
 
 async def test_sound_that_goes_on_without_pictures_has_new_recordings_too(recorded: Recorded) -> None:
     recorded.order = {"mode": "all", "file": ""}
-    server = await recorded.serve(rotate_bytes=1)
-    async with publishing(server) as (client, stream_id):
-        await send_headers(client, stream_id)
+    async with recorded.session(rotate_bytes=1) as (client, stream_id):
         await send_pictures(client, stream_id, 0, 1)
         for number in range(12):  # Not before the tenth second: keyframes may be as far apart.
             await client.send_audio(stream_id, 1000 * number + 500, sound(number))
@@ -236,10 +222,9 @@ async def test_sound_that_goes_on_without_pictures_has_new_recordings_too(record
 
 
 async def test_names_stay_in_the_folder(recorded: Recorded) -> None:
-    server = await recorded.serve()
     names = ["..;x", "ü:*!", "n" * 250, ".hidden"]
     for name in names:
-        await publish(server.addresses[0][1], name, count=2)
+        await publish(recorded, name, count=2)
     closed = await recorded.until("closed", len(names))
     assert [event["name"] for event in closed] == names
     for event in closed:
@@ -273,15 +258,11 @@ def elsewhere(path: Path) -> Iterator[RecordingFile]:
         file.finish()
 
 
-async def append(recorded: Recorded, port: int) -> Message:
+async def append(recorded: Recorded) -> Message:
     """Half a second, appended; the event of its end."""
     count = len(recorded.told("closed"))
-    async with publishing(port, kind="append") as (client, stream_id):
-        await send_headers(client, stream_id)
-        await send_pictures(client, stream_id, 0, 12)
-        await client.wait_for(events.StatusReceived, lambda event: event.code.startswith("NetStream.Record"))
-        await client.delete_stream(stream_id)
-        return (await recorded.until("closed", count + 1))[-1]
+    await publish(recorded, kind="append", start_ms=0, count=12)
+    return (await recorded.until("closed", count + 1))[-1]
 
 
 async def test_a_file_that_is_still_being_closed_is_waited_for(recorded: Recorded, former: Path) -> None:
@@ -307,15 +288,14 @@ async def test_a_file_that_is_still_being_closed_is_waited_for(recorded: Recorde
 
 
 async def test_what_is_appended_to_a_file_with_another_writer_is_beside_it(recorded: Recorded, former: Path) -> None:
-    server = await recorded.serve(lock_s=0.05)
-    port = server.addresses[0][1]
+    await recorded.serve(lock_s=0.05)
     with elsewhere(former) as file:
         duration_ms = file.duration_ms
-        beside = await append(recorded, port)
+        beside = await append(recorded)
     assert beside["name"].startswith("cam1-20")
     assert not beside["is_continued"]
     assert beside["duration_ms"] == 11 * 40 + 10
-    continued = await append(recorded, port)
+    continued = await append(recorded)
     assert (continued["file"], continued["name"]) == (FORMER, "cam1")
     assert continued["duration_ms"] == duration_ms + 40 + 11 * 40 + 10
     assert len(recorded.files()) == 2
@@ -327,8 +307,7 @@ async def test_in_place_of_what_is_no_recording_a_new_one_begins(
 ) -> None:
     """Such as a loss of power leaves behind."""
     await asyncio.to_thread(former.write_bytes, content)
-    server = await recorded.serve()
-    closed = await append(recorded, server.addresses[0][1])
+    closed = await append(recorded)
     assert (closed["name"], closed["is_continued"]) == ("cam1", False)
     assert len(media(recorded.tags(closed))) == 2 + 24
     assert await asyncio.to_thread(former.read_bytes) == content

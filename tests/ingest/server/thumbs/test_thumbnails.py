@@ -19,7 +19,7 @@ from ingest.server.thumbs.process import PROGRAM
 from ingest.server.thumbs.settings import ThumbnailSettings
 from ingest.server.thumbs.thumbnails import Thumbnails
 from tests.ingest.live.payloads import LABELS, publisher
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.thumbs import clips
 from tests.rtmpweb.processes import children, command
 
@@ -227,7 +227,7 @@ async def publish_bars(port: int, name: str) -> asyncio.subprocess.Process:
     )
 
 
-async def test_what_ffmpeg_publishes_becomes_pictures(serve: Any, app: ScriptedApplication) -> None:
+async def test_what_ffmpeg_publishes_becomes_pictures(serve: Any, app: ScriptedApp) -> None:
     server: RtmpServer = await serve(config={"thumbnails": ThumbnailSettings(watched_s=1.0)})
     publishing = await publish_bars(server.addresses[0][1], "bars")
     try:
@@ -249,7 +249,7 @@ async def test_what_ffmpeg_publishes_becomes_pictures(serve: Any, app: ScriptedA
     assert not [pid for pid in children(os.getpid()) if PROGRAM[-1] in command(pid)]
 
 
-async def test_without_settings_there_are_none(serve: Any, app: ScriptedApplication) -> None:
+async def test_without_settings_there_are_none(serve: Any, app: ScriptedApp) -> None:
     server: RtmpServer = await serve()
     publishing = await publish_bars(server.addresses[0][1], "bars")
     try:

@@ -11,7 +11,7 @@ from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
 from ingest.server.media import viewer as module
 from tests.ingest.live.extended import SENT, expected
-from tests.ingest.server.app import Instance, ScriptedApplication
+from tests.ingest.server.app import Instance, ScriptedApp
 from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
@@ -100,9 +100,7 @@ async def test_the_file_says_what_it_holds(media_port: int, port: int, kinds: tu
         assert viewer.body[:13] == b"FLV\x01" + bytes([flags]) + b"\0\0\0\x09" + b"\0\0\0\0"
 
 
-async def test_it_waits_for_the_publisher_and_goes_on_with_the_next(
-    media_port: int, port: int, server: RtmpServer
-) -> None:
+async def test_it_waits_for_the_publisher_and_goes_on_with_the_next(media_port: int, port: int) -> None:
     async with Viewer(media_port, CAM) as viewer:
         await viewer.wait_until(lambda: viewer.status == 200)
         for frame in (key_frame(1), key_frame(2)):
@@ -116,7 +114,7 @@ async def test_it_waits_for_the_publisher_and_goes_on_with_the_next(
 
 
 async def test_a_tag_is_made_once_for_all_viewers(
-    media_port: int, server: RtmpServer, publisher: RtmpClient, monkeypatch: pytest.MonkeyPatch
+    media_port: int, publisher: RtmpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[bytes] = []
 
@@ -134,9 +132,7 @@ async def test_a_tag_is_made_once_for_all_viewers(
     assert made.count(key_frame(1)) == 1
 
 
-async def test_what_the_application_is_asked_and_told(
-    media_port: int, app: ScriptedApplication, publisher: RtmpClient
-) -> None:
+async def test_what_the_application_is_asked_and_told(media_port: int, app: ScriptedApp, publisher: RtmpClient) -> None:
     await publisher.send_video(1, 40, key_frame(1))
     for kind, scheme in ((Viewer, "http"), (SocketViewer, "ws")):
         async with kind(media_port, f"{CAM}?token=secret-token&x=1") as viewer:
@@ -159,13 +155,13 @@ async def test_what_the_application_is_asked_and_told(
         assert stopped["totals"]["bytes_out"] > 0
 
 
-async def test_names_are_percent_decoded(media_port: int, app: ScriptedApplication) -> None:
+async def test_names_are_percent_decoded(media_port: int, app: ScriptedApp) -> None:
     async with Viewer(media_port, "/live/live/caf%C3%A9%201.flv") as viewer:
         await viewer.wait_until(lambda: viewer.status == 200)
     assert app.connections[-1].of("rtmp.play")[0]["name"] == "café 1"
 
 
-async def test_a_stream_of_an_instance_has_a_path_of_five_parts(media_port: int, app: ScriptedApplication) -> None:
+async def test_a_stream_of_an_instance_has_a_path_of_five_parts(media_port: int, app: ScriptedApp) -> None:
     async with Viewer(media_port, "/live/live/room/cam1.flv") as viewer:
         await viewer.wait_until(lambda: viewer.status == 200)
         assert app.connections[-1].scope["app"] == "live"
@@ -177,7 +173,7 @@ async def test_a_stream_of_an_instance_has_a_path_of_five_parts(media_port: int,
     ("reason", "code"), [("kicked", 4403), ("key_revoked", 4403), ("node_shutdown", 1001), ("lease_lost", 1012)]
 )
 async def test_what_the_application_ends_ends_in_order(
-    media_port: int, app: ScriptedApplication, publisher: RtmpClient, reason: str, code: int
+    media_port: int, app: ScriptedApp, publisher: RtmpClient, reason: str, code: int
 ) -> None:
     await publisher.send_video(1, 40, key_frame(1))
     async with both(media_port, CAM) as (by_http, by_socket):
@@ -194,7 +190,7 @@ async def test_what_the_application_ends_ends_in_order(
 
 
 async def test_a_kick_by_the_node_ends_it(
-    media_port: int, server: RtmpServer, app: ScriptedApplication, publisher: RtmpClient
+    media_port: int, server: RtmpServer, app: ScriptedApp, publisher: RtmpClient
 ) -> None:
     await publisher.send_video(1, 40, key_frame(1))
     async with Viewer(media_port, CAM) as viewer:
@@ -207,7 +203,7 @@ async def test_a_kick_by_the_node_ends_it(
 
 
 async def test_the_stream_s_end_is_theirs(
-    media_port: int, server: RtmpServer, app: ScriptedApplication, publisher: RtmpClient
+    media_port: int, server: RtmpServer, app: ScriptedApp, publisher: RtmpClient
 ) -> None:
     await publisher.send_video(1, 40, key_frame(1))
     async with both(media_port, CAM) as (by_http, by_socket):
@@ -225,7 +221,7 @@ async def test_the_stream_s_end_is_theirs(
         assert told.of("rtmp.stop")[0]["reason"] == "completed"
 
 
-async def test_who_waits_for_what_is_elsewhere_is_sent_away(media_port: int, app: ScriptedApplication) -> None:
+async def test_who_waits_for_what_is_elsewhere_is_sent_away(media_port: int, app: ScriptedApp) -> None:
     async with both(media_port, CAM) as (by_http, by_socket):
         await by_http.wait_until(partial(is_accepted, by_http))
         await by_socket.wait_until(partial(is_accepted, by_socket))
@@ -235,9 +231,7 @@ async def test_who_waits_for_what_is_elsewhere_is_sent_away(media_port: int, app
         await by_socket.wait_until(lambda: by_socket.close_code == 4404)
 
 
-async def test_viewers_are_among_the_node_s_players(
-    media_port: int, app: ScriptedApplication, publisher: RtmpClient
-) -> None:
+async def test_viewers_are_among_the_node_s_players(media_port: int, app: ScriptedApp, publisher: RtmpClient) -> None:
     await publisher.send_video(1, 40, key_frame(1))
     async with both(media_port, CAM) as viewers:
         for viewer in viewers:
@@ -249,7 +243,7 @@ async def test_viewers_are_among_the_node_s_players(
 
 
 async def test_an_operators_look_is_sent_all_and_not_counted_among_the_players(
-    media_port: int, app: ScriptedApplication, publisher: RtmpClient
+    media_port: int, app: ScriptedApp, publisher: RtmpClient
 ) -> None:
     app.change("rtmp.play", preview=True)
     await publisher.send_video(1, 40, key_frame(1))
@@ -262,7 +256,7 @@ async def test_an_operators_look_is_sent_all_and_not_counted_among_the_players(
         assert tick["streams"][0]["out_kbps"] > 0
 
 
-async def test_a_stop_ends_viewers_in_order(serve: Serve, app: ScriptedApplication) -> None:
+async def test_a_stop_ends_viewers_in_order(serve: Serve, app: ScriptedApp) -> None:
     server = await serve(config={"media": ("127.0.0.1", 0)})
     async with both(server.media_addresses[0][1], CAM) as (by_http, by_socket):
         await by_http.wait_until(lambda: by_http.status == 200)
@@ -275,7 +269,7 @@ async def test_a_stop_ends_viewers_in_order(serve: Serve, app: ScriptedApplicati
     assert [told.events[-1]["reason"] for told in app.connections] == ["node_shutdown"] * 2
 
 
-async def test_a_drain_takes_no_more_viewers_and_resume_does(serve: Serve, app: ScriptedApplication) -> None:
+async def test_a_drain_takes_no_more_viewers_and_resume_does(serve: Serve) -> None:
     server = await serve(config={"media": ("127.0.0.1", 0)})
     media_port = server.media_addresses[0][1]
     async with Viewer(media_port, CAM) as viewer:
@@ -294,7 +288,7 @@ async def test_a_drain_takes_no_more_viewers_and_resume_does(serve: Serve, app: 
                 await asyncio.sleep(0.02)
 
 
-async def test_a_head_is_answered_like_its_get(media_port: int, app: ScriptedApplication) -> None:
+async def test_a_head_is_answered_like_its_get(media_port: int, app: ScriptedApp) -> None:
     answer = await ask(media_port, CAM, method="HEAD")
     assert (answer.status, answer.headers["content-type"], bytes(answer.body)) == (200, "video/x-flv", b"")
     assert (await app.event("rtmp.stop"))["reason"] == "client_unpublish"

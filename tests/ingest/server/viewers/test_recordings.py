@@ -11,7 +11,7 @@ from ingest.server.connection import Connection
 from ingest.server.media import MediaConnection
 from ingest.server.media.viewer import file_start
 from ingest.server.recorded.library import READING_THREADS
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask
@@ -54,7 +54,7 @@ class File:
 
 
 @pytest.fixture
-def file(tmp_path: Path, app: ScriptedApplication) -> File:
+def file(tmp_path: Path, app: ScriptedApp) -> File:
     """The application lets everybody play it."""
     path = tmp_path / "cam1.flv"
     file = File(path)
@@ -68,7 +68,7 @@ def file(tmp_path: Path, app: ScriptedApplication) -> File:
     return file
 
 
-async def test_the_file_as_it_is(media_port: int, app: ScriptedApplication, file: File) -> None:
+async def test_the_file_as_it_is(media_port: int, app: ScriptedApp, file: File) -> None:
     answer = await ask(media_port, f"{URL}?token=secret-token")
     assert (answer.status, bytes(answer.body)) == (200, file.content)
     assert answer.headers["content-length"] == str(file.size)
@@ -137,7 +137,7 @@ async def test_a_file_that_is_cut_is_sent_to_its_last_whole_tag(media_port: int,
     assert not reader.is_cut
 
 
-async def test_a_download(media_port: int, app: ScriptedApplication, file: File) -> None:
+async def test_a_download(media_port: int, app: ScriptedApp, file: File) -> None:
     """It is the application that says so, with what to call it."""
     allow = app.on["rtmp.play"]
     said = "attachment; filename*=utf-8''gr%C3%BC%C3%9Fe.flv"
@@ -156,11 +156,11 @@ async def test_a_download(media_port: int, app: ScriptedApplication, file: File)
 
 
 @pytest.mark.parametrize("start", ["x", "-1", "nan", "1e99"])
-async def test_what_is_no_time(media_port: int, app: ScriptedApplication, file: File, start: str) -> None:
+async def test_what_is_no_time(media_port: int, file: File, start: str) -> None:
     assert (await ask(media_port, f"{URL}?start={start}")).status == 400
 
 
-async def test_what_is_not_there(media_port: int, app: ScriptedApplication, file: File) -> None:
+async def test_what_is_not_there(media_port: int, app: ScriptedApp, file: File) -> None:
     file.write(b"no flv at all, whatever its name says")
     assert (await ask(media_port, f"{URL}?start=1")).status == 404
     file.remove()
@@ -178,7 +178,7 @@ async def is_full(connection: Connection | MediaConnection) -> bool:
 
 @pytest.mark.parametrize("query", ["", "?start=0"])
 async def test_one_that_does_not_read_holds_little_and_one_that_leaves_holds_nothing(
-    media_port: int, server: RtmpServer, app: ScriptedApplication, file: File, query: str
+    media_port: int, server: RtmpServer, app: ScriptedApp, file: File, query: str
 ) -> None:
     file.grow()
     async with Viewer(media_port, URL + query) as viewer:
@@ -196,7 +196,7 @@ async def test_one_that_does_not_read_holds_little_and_one_that_leaves_holds_not
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-async def test_a_disk_that_hangs(serve: Serve, app: ScriptedApplication, file: File, has_begun: bool) -> None:
+async def test_a_disk_that_hangs(serve: Serve, app: ScriptedApp, file: File, has_begun: bool) -> None:
     """Nobody waits for it without end: who was sent nothing is told so."""
     server = await serve(config={"media": ("127.0.0.1", 0)}, disk_s=0.5)
     file.grow()

@@ -12,7 +12,7 @@ from wsproto.events import CloseConnection, Ping
 
 from ingest.server import RtmpServer
 from ingest.server.media.viewer import Viewing
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import key_frame
@@ -42,7 +42,7 @@ UPGRADE = {
     ],
 )
 async def test_a_refusal_is_a_status_with_the_reason(
-    media_port: int, app: ScriptedApplication, kind: str, code: str, status: int
+    media_port: int, app: ScriptedApp, kind: str, code: str, status: int
 ) -> None:
     app.refuse(kind, code, "Not for you.")
     answer = await ask(media_port, CAM)
@@ -56,7 +56,7 @@ async def test_a_refusal_is_a_status_with_the_reason(
     assert (ended["reason"], ended["description"]) == ("rejected", f"{code}: Not for you.")
 
 
-async def test_what_passes_is_503(media_port: int, app: ScriptedApplication) -> None:
+async def test_what_passes_is_503(media_port: int, app: ScriptedApp) -> None:
     async def decide(_instance: object, event: dict[str, object]) -> dict[str, object]:
         answer = {"code": "NetStream.Play.Failed", "description": "The database is away.", "passes": True}
         return {"type": "rtmp.play.reject", "request_id": event["request_id"], **answer}
@@ -66,7 +66,7 @@ async def test_what_passes_is_503(media_port: int, app: ScriptedApplication) -> 
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
 
 
-async def test_no_decision_is_503_and_a_late_one_is_undone(serve: Serve, app: ScriptedApplication) -> None:
+async def test_no_decision_is_503_and_a_late_one_is_undone(serve: Serve, app: ScriptedApp) -> None:
     decided = asyncio.Event()
 
     async def decide(instance: object, event: dict[str, object]) -> dict[str, object]:
@@ -83,7 +83,7 @@ async def test_no_decision_is_503_and_a_late_one_is_undone(serve: Serve, app: Sc
 
 
 async def test_a_viewer_that_leaves_before_the_decision_has_no_session(
-    media_port: int, server: RtmpServer, app: ScriptedApplication
+    media_port: int, server: RtmpServer, app: ScriptedApp
 ) -> None:
     asked, decided = asyncio.Event(), asyncio.Event()
 
@@ -121,7 +121,7 @@ async def test_a_viewer_that_leaves_before_the_decision_has_no_session(
     ],
 )
 async def test_what_the_application_is_not_asked(
-    media_port: int, app: ScriptedApplication, method: str, target: str, status: int
+    media_port: int, app: ScriptedApp, method: str, target: str, status: int
 ) -> None:
     answer = await ask(media_port, target, method=method)
     assert (answer.status, answer.over) == (status, True)
@@ -143,7 +143,7 @@ async def test_a_page_that_may_play(media_port: int, publisher: RtmpClient) -> N
     assert (missing.status, missing.headers["access-control-allow-origin"]) == (404, PAGE)
 
 
-async def test_a_page_that_may_not(media_port: int, app: ScriptedApplication) -> None:
+async def test_a_page_that_may_not(media_port: int, app: ScriptedApp) -> None:
     for origin in ("https://other.example", "null", f"{PAGE}.evil.example"):
         answer = await ask(media_port, CAM, headers={"Origin": origin})
         assert answer.status == 403
@@ -191,7 +191,7 @@ async def test_all_pages_may_where_the_operator_says_so(serve: Serve) -> None:
     ],
 )
 async def test_what_can_not_be_read_is_told_so_and_counts_as_an_attempt(
-    media_port: int, app: ScriptedApplication, sent: bytes, caplog: pytest.LogCaptureFixture
+    media_port: int, app: ScriptedApp, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = await exchange(media_port, sent)
     assert answer.split(b"\r\n")[0].split()[1] in (b"400", b"431")
@@ -203,7 +203,7 @@ async def test_what_can_not_be_read_is_told_so_and_counts_as_an_attempt(
 
 
 async def test_any_bytes_do_no_harm(
-    media_port: int, server: RtmpServer, app: ScriptedApplication, caplog: pytest.LogCaptureFixture
+    media_port: int, server: RtmpServer, app: ScriptedApp, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Damaged requests, then damaged frames to a WebSocket: all end, and nothing is left."""
     pick = random.Random(7)
@@ -235,7 +235,7 @@ async def test_any_bytes_do_no_harm(
 # --- Limits ---
 
 
-async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApplication) -> None:
+async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApp) -> None:
     server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=60)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.media_addresses[0][1])
 
@@ -254,9 +254,7 @@ async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApplicati
     assert (await app.event("rtmp.disconnect"))["reason"] == "idle_timeout"
 
 
-async def test_a_connection_that_asks_for_nothing_is_closed_and_is_no_attempt(
-    serve: Serve, app: ScriptedApplication
-) -> None:
+async def test_a_connection_that_asks_for_nothing_is_closed_and_is_no_attempt(serve: Serve, app: ScriptedApp) -> None:
     """Browsers open connections that they may need."""
     server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=0.1)
     assert await exchange(server.media_addresses[0][1], b"") == b""
@@ -272,7 +270,7 @@ async def one_more(port: int) -> bytes:
         return b""
 
 
-async def test_the_places_are_those_of_all_connections(serve: Serve, app: ScriptedApplication) -> None:
+async def test_the_places_are_those_of_all_connections(serve: Serve, app: ScriptedApp) -> None:
     server = await serve(config={"media": ("127.0.0.1", 0), "max_connections_per_address": 1})
     media_port = server.media_addresses[0][1]
     async with Viewer(media_port, CAM) as viewer:
@@ -284,7 +282,7 @@ async def test_the_places_are_those_of_all_connections(serve: Serve, app: Script
 
 @pytest.mark.parametrize("kind", [Viewer, SocketViewer])
 async def test_a_viewer_that_never_reads_holds_little_and_is_ended(
-    serve: Serve, app: ScriptedApplication, kind: type[Viewer | SocketViewer]
+    serve: Serve, app: ScriptedApp, kind: type[Viewer | SocketViewer]
 ) -> None:
     server = await serve(config={"media": ("127.0.0.1", 0)}, write_s=0.5)
     rtmp, media = server.addresses[0][1], server.media_addresses[0][1]
@@ -293,7 +291,7 @@ async def test_a_viewer_that_never_reads_holds_little_and_is_ended(
 
 
 async def check_it_is_ended(
-    server: RtmpServer, app: ScriptedApplication, publisher: RtmpClient, viewer: Viewer | SocketViewer
+    server: RtmpServer, app: ScriptedApp, publisher: RtmpClient, viewer: Viewer | SocketViewer
 ) -> None:
     await viewer.wait_until(lambda: viewer.status in (200, 101))
     viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -313,7 +311,7 @@ async def check_it_is_ended(
     assert most <= limits.queue.size_bytes + 2 * limits.write_high_bytes + 200_000
 
 
-async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: ScriptedApplication) -> None:
+async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: ScriptedApp) -> None:
     for kind in (Viewer, SocketViewer):
         async with kind(media_port, CAM) as viewer:
             await viewer.wait_until(lambda viewer=viewer: viewer.status in (200, 101))  # type: ignore[misc]
@@ -321,9 +319,7 @@ async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: Scrip
             assert (await app.event("rtmp.stop"))["reason"] == "protocol_error"
 
 
-async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(
-    serve: Serve, app: ScriptedApplication
-) -> None:
+async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(serve: Serve, app: ScriptedApp) -> None:
     server = await serve(config={"media": ("127.0.0.1", 0)}, ping_after_s=0.1, ping_answer_s=0.3)
     media_port = server.media_addresses[0][1]
     reader, writer = await asyncio.open_connection("127.0.0.1", media_port)
@@ -339,7 +335,7 @@ async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(
     writer.close()
 
 
-async def test_a_websocket_is_closed_by_its_viewer(media_port: int, app: ScriptedApplication) -> None:
+async def test_a_websocket_is_closed_by_its_viewer(media_port: int, app: ScriptedApp) -> None:
     async with SocketViewer(media_port, CAM) as viewer:
         await viewer.wait_until(lambda: viewer.status == 101)
         viewer.writer.write(viewer.ws.send(Ping(b"there?")) + viewer.ws.send(CloseConnection(1000)))
@@ -360,7 +356,7 @@ def by(*addresses: str) -> dict[str, str]:
     return {"X-Forwarded-For": ", ".join(addresses)}
 
 
-async def clients(serve: Serve, app: ScriptedApplication, config: dict[str, Any], *addresses: str) -> str:
+async def clients(serve: Serve, app: ScriptedApp, config: dict[str, Any], *addresses: str) -> str:
     server = await serve(config=config)
     async with Viewer(server.media_addresses[0][1], URL, headers=by(*addresses)) as viewer:
         await viewer.wait_until(lambda: viewer.status == 200)
@@ -369,19 +365,19 @@ async def clients(serve: Serve, app: ScriptedApplication, config: dict[str, Any]
     return found
 
 
-async def test_who_asks_is_the_client(serve: Serve, app: ScriptedApplication) -> None:
+async def test_who_asks_is_the_client(serve: Serve, app: ScriptedApp) -> None:
     assert await clients(serve, app, PROXIED, "198.51.100.9", "192.0.2.7", "127.0.0.2") == "192.0.2.7"
 
 
-async def test_a_proxy_whose_word_makes_no_sense(serve: Serve, app: ScriptedApplication) -> None:
+async def test_a_proxy_whose_word_makes_no_sense(serve: Serve, app: ScriptedApp) -> None:
     assert await clients(serve, app, PROXIED, "192.0.2.7", "unknown") == "127.0.0.1"
 
 
-async def test_who_is_no_proxy_is_not_believed(serve: Serve, app: ScriptedApplication) -> None:
+async def test_who_is_no_proxy_is_not_believed(serve: Serve, app: ScriptedApp) -> None:
     assert await clients(serve, app, {"media": ("127.0.0.1", 0)}, "192.0.2.7") == "127.0.0.1"
 
 
-async def test_each_client_has_a_limit_of_its_own(serve: Serve, app: ScriptedApplication) -> None:
+async def test_each_client_has_a_limit_of_its_own(serve: Serve) -> None:
     server = await serve(config={**PROXIED, "max_connections_per_address": 2})
     port = server.media_addresses[0][1]
     async with AsyncExitStack() as stack:
