@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from ingest.rtmp import events
+from ingest.rtmp import ClientConnection, Message, events
+from ingest.rtmp.messages import control
 from ingest.server import RtmpServer
+from ingest.server.connection import Connection
+from ingest.server.playing import Playing
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import RtmpClient
@@ -127,6 +130,66 @@ class Viewer:
             for event in self.client.received
             if isinstance(event, events.VideoReceived | events.AudioReceived)
         ]
+
+
+ROOM_FRAMES = 60
+ROOM_FRAME_BYTES = 5_000
+
+
+class Room:
+    """A publisher and a player of its stream, on a server with a small window."""
+
+    def __init__(self, server: RtmpServer, protocol: ClientConnection | None = None) -> None:
+        self.server = server
+        port = server.addresses[0][1]
+        self.publisher, self.player = RtmpClient(port=port), RtmpClient(port=port)
+        if protocol:
+            self.player.protocol = protocol
+        self.frames = [key_frame(number, ROOM_FRAME_BYTES) for number in range(ROOM_FRAMES)]
+
+    async def __aenter__(self) -> "Room":
+        await self.publisher.open()
+        await self.publisher.connect("live")
+        self.stream_id = await self.publisher.publish("cam")
+        await self.player.open()
+        await self.player.connect("live")
+        await self.player.play("cam")
+        await self.publisher.send_video(self.stream_id, 0, AVC_HEADER)
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.player.close()
+        await self.publisher.close()
+
+    async def show(self) -> None:
+        for number, frame in enumerate(self.frames):
+            await self.publisher.send_video(self.stream_id, number * 40, frame)
+
+    @property
+    def playing(self) -> Playing:
+        return next(session for session in self.server.sessions.values() if isinstance(session, Playing))
+
+    @property
+    def connection(self) -> Connection:
+        found = self.playing.connection
+        assert isinstance(found, Connection)
+        return found
+
+    async def tell(self, message: Message) -> None:
+        self.player.protocol.send_message(message)
+        await self.player.flush()
+
+    async def acknowledge(self, sequence_number: int) -> None:
+        """And wait until the server has read it."""
+        await self.tell(control.acknowledgement(sequence_number))
+        self.player.protocol.call("_checkbw")
+        await self.player.flush()
+        await self.player.wait_for(events.ResultReceived, lambda event: event.procedure == "_checkbw")
+
+    async def saw_all(self) -> None:
+        await self.player.wait_count(events.VideoReceived, 1 + ROOM_FRAMES)
+        assert [event.payload for event in self.player.of(events.VideoReceived)] == [AVC_HEADER, *self.frames]
+        assert self.playing.subscriber.dropped_frames == 0
 
 
 class Stage:

@@ -11,9 +11,10 @@ import pytest
 import pytest_asyncio
 import uvloop
 
+from ingest.rtmp import ClientConnection
 from ingest.server import Deadlines, RtmpServer, ServerConfig
 from tests.ingest.server.app import ScriptedApp
-from tests.ingest.server.clients import Stage
+from tests.ingest.server.clients import Room, Stage
 
 QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
 """The usual deadlines, but looked at often, and with little patience after a refusal."""
@@ -25,6 +26,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 Serve = Callable[..., Awaitable[RtmpServer]]
 OnStage = Callable[..., Awaitable[Stage]]
+Enter = Callable[..., Awaitable[Room]]
 
 
 @pytest.fixture
@@ -86,3 +88,14 @@ async def on_stage(serve: Serve) -> AsyncIterator[OnStage]:
 async def stage(server: RtmpServer) -> AsyncIterator[Stage]:
     async with Stage(server) as made:
         yield made
+
+
+@pytest_asyncio.fixture
+async def enter(serve: Serve) -> AsyncIterator[Enter]:
+    """A room of a server with such settings; its player may have a protocol of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def start(protocol: ClientConnection | None = None, **settings: Any) -> Room:
+            return await stack.enter_async_context(Room(await serve(**settings), protocol))
+
+        yield start

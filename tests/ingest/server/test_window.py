@@ -3,31 +3,27 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.live import QueueLimits
-from ingest.rtmp import ClientConnection, Message, events
+from ingest.rtmp import ClientConnection, events
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.server import RtmpServer
-from ingest.server.connection import Connection
 from ingest.server.playing import Playing
 from tests.ingest.server.app import ScriptedApp
-from tests.ingest.server.conftest import Serve
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.clients import ROOM_FRAME_BYTES, ROOM_FRAMES, Room
+from tests.ingest.server.conftest import Enter, Serve
+from tests.ingest.server.media import key_frame
 from tests.ingest.server.waiting import becomes, set_deadlines
 from tests.media import make_clip, of_kind, read_packets
-from tests.rtmp_client import RtmpClient
 from tests.tools import require_tool
 
 WINDOW = 20_000
-FRAME = 5_000
-FRAMES = 60
 NEVER = 1 << 40
 HOUR = 3600.0
 
@@ -54,113 +50,50 @@ class Late(ClientConnection):
     user_control_handlers = {**ClientConnection.user_control_handlers, UserControl.PING_REQUEST: _pong}
 
 
-class Room:
-    """A publisher and a player of its stream, on a server with a small window."""
-
-    def __init__(self, server: RtmpServer, protocol: ClientConnection | None = None) -> None:
-        self.server = server
-        port = server.addresses[0][1]
-        self.publisher, self.player = RtmpClient(port=port), RtmpClient(port=port)
-        if protocol:
-            self.player.protocol = protocol
-        self.frames = [key_frame(number, FRAME) for number in range(FRAMES)]
-
-    async def __aenter__(self) -> "Room":
-        await self.publisher.open()
-        await self.publisher.connect("live")
-        self.stream_id = await self.publisher.publish("cam")
-        await self.player.open()
-        await self.player.connect("live")
-        await self.player.play("cam")
-        await self.publisher.send_video(self.stream_id, 0, AVC_HEADER)
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.player.close()
-        await self.publisher.close()
-
-    async def show(self) -> None:
-        for number, frame in enumerate(self.frames):
-            await self.publisher.send_video(self.stream_id, number * 40, frame)
-
-    @property
-    def playing(self) -> Playing:
-        return next(session for session in self.server.sessions.values() if isinstance(session, Playing))
-
-    @property
-    def connection(self) -> Connection:
-        found = self.playing.connection
-        assert isinstance(found, Connection)
-        return found
-
-    async def tell(self, message: Message) -> None:
-        self.player.protocol.send_message(message)
-        await self.player.flush()
-
-    async def acknowledge(self, sequence_number: int) -> None:
-        """And wait until the server has read it."""
-        await self.tell(control.acknowledgement(sequence_number))
-        self.player.protocol.call("_checkbw")
-        await self.player.flush()
-        await self.player.wait_for(events.ResultReceived, lambda event: event.procedure == "_checkbw")
-
-    async def saw_all(self) -> None:
-        await self.player.wait_count(events.VideoReceived, 1 + FRAMES)
-        assert [event.payload for event in self.player.of(events.VideoReceived)] == [AVC_HEADER, *self.frames]
-        assert self.playing.subscriber.dropped_frames == 0
-
-    async def becomes(self, condition: Callable[[], bool]) -> None:
-        await becomes(lambda: condition())
-
-
 SMALL: dict[str, Any] = {"window_bytes": WINDOW}
 
 
-async def test_a_player_that_acknowledges_is_held(serve: Serve) -> None:
+async def test_a_player_that_acknowledges_is_held(enter: Enter) -> None:
     """It gets all, but no more at once than twice its window; what waits, waits where it could be dropped."""
-    server = await serve(config=SMALL, window_s=HOUR, write_s=0.5)
-    async with Room(server) as room:
-        await room.acknowledge(0)
-        room.player.pause_reading()
-        await room.show()
-        outlet, subscriber = room.connection.outlet, room.playing.subscriber
-        await room.becomes(lambda: subscriber.pending_messages > FRAMES // 2)
-        assert (outlet.is_open, outlet.is_full, outlet.is_window_closed) == (False, False, True)
-        assert outlet.window.sent < 2 * WINDOW + 2 * FRAME
-        await asyncio.sleep(0.7)  # No reason to end it: its TCP took what it was sent.
-        room.player.resume_reading()
-        await room.saw_all()
-        assert not outlet.window.given_up
+    room = await enter(config=SMALL, window_s=HOUR, write_s=0.5)
+    await room.acknowledge(0)
+    room.player.pause_reading()
+    await room.show()
+    outlet, subscriber = room.connection.outlet, room.playing.subscriber
+    await becomes(lambda: subscriber.pending_messages > ROOM_FRAMES // 2)
+    assert (outlet.is_open, outlet.is_full, outlet.is_window_closed) == (False, False, True)
+    assert outlet.window.sent < 2 * WINDOW + 2 * ROOM_FRAME_BYTES
+    await asyncio.sleep(0.7)  # No reason to end it: its TCP took what it was sent.
+    room.player.resume_reading()
+    await room.saw_all()
+    assert not outlet.window.given_up
 
 
-async def test_what_waits_behind_the_window_is_dropped_for_newer(serve: Serve) -> None:
-    server = await serve(config=SMALL | {"queue": QueueLimits(messages=10)}, window_s=HOUR)
-    async with Room(server) as room:
-        await room.acknowledge(0)
-        room.player.pause_reading()
-        await room.show()
-        await room.becomes(lambda: room.playing.subscriber.dropped_frames > FRAMES // 2)
-        room.player.resume_reading()
-        await room.player.wait_for(events.VideoReceived, lambda event: event.payload == room.frames[-1])
+async def test_what_waits_behind_the_window_is_dropped_for_newer(enter: Enter) -> None:
+    room = await enter(config=SMALL | {"queue": QueueLimits(messages=10)}, window_s=HOUR)
+    await room.acknowledge(0)
+    room.player.pause_reading()
+    await room.show()
+    await becomes(lambda: room.playing.subscriber.dropped_frames > ROOM_FRAMES // 2)
+    room.player.resume_reading()
+    await room.player.wait_for(events.VideoReceived, lambda event: event.payload == room.frames[-1])
 
 
-async def test_one_that_never_acknowledges_waits_for_nothing(serve: Serve) -> None:
-    server = await serve(config=SMALL, sweep_s=HOUR, window_s=HOUR)
-    async with Room(server, Mute(nonce=os.urandom(1528))) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        await room.show()
-        await room.saw_all()
-        assert room.connection.outlet.window.closes_at > 1 << 40
+async def test_one_that_never_acknowledges_waits_for_nothing(enter: Enter) -> None:
+    room = await enter(Mute(nonce=os.urandom(1528)), config=SMALL, sweep_s=HOUR, window_s=HOUR)
+    room.player.protocol.acknowledging.interval = NEVER
+    await room.show()
+    await room.saw_all()
+    assert room.connection.outlet.window.closes_at > 1 << 40
 
 
-async def test_one_that_stops_and_answers_a_ping(serve: Serve) -> None:
-    server = await serve(config=SMALL, window_s=HOUR)
-    async with Room(server) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        await room.acknowledge(0)
-        await room.show()
-        await room.saw_all()
-        assert room.connection.outlet.window.given_up
+async def test_one_that_stops_and_answers_a_ping(enter: Enter) -> None:
+    room = await enter(config=SMALL, window_s=HOUR)
+    room.player.protocol.acknowledging.interval = NEVER
+    await room.acknowledge(0)
+    await room.show()
+    await room.saw_all()
+    assert room.connection.outlet.window.given_up
 
 
 async def test_one_that_acknowledges_after_its_answer_is_held(serve: Serve) -> None:
@@ -178,65 +111,60 @@ async def test_one_that_acknowledges_after_its_answer_is_held(serve: Serve) -> N
         assert not room.connection.outlet.window.given_up
 
 
-async def test_one_that_stops_and_answers_nothing(serve: Serve) -> None:
-    server = await serve(config=SMALL, window_s=0.2)
-    async with Room(server, Mute(nonce=os.urandom(1528))) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        await room.acknowledge(0)
-        await room.show()
-        await room.saw_all()
-        assert room.connection.outlet.window.given_up
+async def test_one_that_stops_and_answers_nothing(enter: Enter) -> None:
+    room = await enter(Mute(nonce=os.urandom(1528)), config=SMALL, window_s=0.2)
+    room.player.protocol.acknowledging.interval = NEVER
+    await room.acknowledge(0)
+    await room.show()
+    await room.saw_all()
+    assert room.connection.outlet.window.given_up
 
 
-async def test_one_that_pauses_is_held_again(serve: Serve) -> None:
-    server = await serve(config=SMALL, window_s=0.2)
-    async with Room(server) as room:
-        await room.acknowledge(0)
-        room.player.pause_reading()
-        await room.show()
-        outlet = room.connection.outlet
-        await room.becomes(lambda: outlet.window.given_up)
-        set_deadlines(server, window_s=HOUR)
-        room.player.resume_reading()
-        await room.saw_all()
-        await room.becomes(lambda: not outlet.window.given_up)
-        room.player.pause_reading()
-        await room.show()
-        await room.becomes(lambda: outlet.is_window_closed)
+async def test_one_that_pauses_is_held_again(enter: Enter) -> None:
+    room = await enter(config=SMALL, window_s=0.2)
+    await room.acknowledge(0)
+    room.player.pause_reading()
+    await room.show()
+    outlet = room.connection.outlet
+    await becomes(lambda: outlet.window.given_up)
+    set_deadlines(room.server, window_s=HOUR)
+    room.player.resume_reading()
+    await room.saw_all()
+    await becomes(lambda: not outlet.window.given_up)
+    room.player.pause_reading()
+    await room.show()
+    await becomes(lambda: outlet.is_window_closed)
 
 
 @pytest.mark.parametrize("numbers", [[0xFFFFFFFF], [7, 3, 0], [NEVER], [0x7FFFFFFF, 1]], ids=str)
-async def test_one_that_acknowledges_wrongly(serve: Serve, numbers: list[int]) -> None:
-    server = await serve(config=SMALL, window_s=0.2)
-    async with Room(server) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        for number in numbers:
-            await room.acknowledge(number)
-        await room.show()
-        await room.saw_all()
+async def test_one_that_acknowledges_wrongly(enter: Enter, numbers: list[int]) -> None:
+    room = await enter(config=SMALL, window_s=0.2)
+    room.player.protocol.acknowledging.interval = NEVER
+    for number in numbers:
+        await room.acknowledge(number)
+    await room.show()
+    await room.saw_all()
 
 
 @pytest.mark.parametrize("size", [1024, 4000])
-async def test_one_that_sets_our_bandwidth(serve: Serve, size: int) -> None:
-    server = await serve(config=SMALL, window_s=HOUR)
-    async with Room(server) as room:
-        await room.tell(control.set_peer_bandwidth(size, control.BandwidthLimit.HARD))
-        await room.becomes(lambda: room.connection.rtmp.window.limit == size)
-        await room.show()
-        await room.saw_all()
-        assert room.player.protocol.acknowledging.interval == size
-        assert not room.connection.outlet.window.given_up
+async def test_one_that_sets_our_bandwidth(enter: Enter, size: int) -> None:
+    room = await enter(config=SMALL, window_s=HOUR)
+    await room.tell(control.set_peer_bandwidth(size, control.BandwidthLimit.HARD))
+    await becomes(lambda: room.connection.rtmp.window.limit == size)
+    await room.show()
+    await room.saw_all()
+    assert room.player.protocol.acknowledging.interval == size
+    assert not room.connection.outlet.window.given_up
 
 
-async def test_a_wider_bandwidth_opens_a_closed_window(serve: Serve) -> None:
-    server = await serve(config=SMALL, sweep_s=HOUR, window_s=HOUR)
-    async with Room(server) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        await room.acknowledge(0)
-        await room.show()
-        await room.becomes(lambda: room.connection.outlet.is_window_closed)
-        await room.tell(control.set_peer_bandwidth(WINDOW * FRAMES, control.BandwidthLimit.HARD))
-        await room.saw_all()
+async def test_a_wider_bandwidth_opens_a_closed_window(enter: Enter) -> None:
+    room = await enter(config=SMALL, sweep_s=HOUR, window_s=HOUR)
+    room.player.protocol.acknowledging.interval = NEVER
+    await room.acknowledge(0)
+    await room.show()
+    await becomes(lambda: room.connection.outlet.is_window_closed)
+    await room.tell(control.set_peer_bandwidth(WINDOW * ROOM_FRAMES, control.BandwidthLimit.HARD))
+    await room.saw_all()
 
 
 async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(app: ScriptedApp, serve: Serve) -> None:
@@ -246,34 +174,33 @@ async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(app: 
         await room.acknowledge(0)
         room.player._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         room.player.pause_reading()
-        room.frames = [key_frame(0, 50_000)] * FRAMES
+        room.frames = [key_frame(0, 50_000)] * ROOM_FRAMES
         await room.show()
         ended = await app.event("rtmp.stop")
     assert (ended["reason"], ended["description"]) == ("too_slow", "The peer took nothing for 0.3 s.")
 
 
-async def test_one_that_takes_little_is_not_ended(app: ScriptedApp, serve: Serve) -> None:
-    server = await serve(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=HOUR, window_s=HOUR)
-    async with Room(server) as room:
-        await room.acknowledge(0)
-        room.player.protocol.acknowledging.interval = NEVER
-        room.player._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+async def test_one_that_takes_little_is_not_ended(app: ScriptedApp, enter: Enter) -> None:
+    room = await enter(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=HOUR, window_s=HOUR)
+    await room.acknowledge(0)
+    room.player.protocol.acknowledging.interval = NEVER
+    room.player._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    room.player.pause_reading()
+    room.frames = [key_frame(0, 50_000)] * ROOM_FRAMES
+    await room.show()
+    await becomes(lambda: room.connection.outlet.is_window_closed)
+    connection = room.connection
+    for number in range(25):
+        if number == 20:  # One that took nothing for these two seconds would be ended now.
+            set_deadlines(room.server, write_s=1.9)
+        await asyncio.sleep(0.1)
+        room.player.resume_reading()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
         room.player.pause_reading()
-        room.frames = [key_frame(0, 50_000)] * FRAMES
-        await room.show()
-        await room.becomes(lambda: room.connection.outlet.is_window_closed)
-        connection = room.connection
-        for number in range(25):
-            if number == 20:  # One that took nothing for these two seconds would be ended now.
-                set_deadlines(server, write_s=1.9)
-            await asyncio.sleep(0.1)
-            room.player.resume_reading()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            room.player.pause_reading()
-        assert not connection.outlet.is_delivered
-        assert connection.ending is None
-        assert app.connections[-1].of("rtmp.stop") == []
+    assert not connection.outlet.is_delivered
+    assert connection.ending is None
+    assert app.connections[-1].of("rtmp.stop") == []
 
 
 async def test_acknowledgements_in_a_row_do_no_harm(app: ScriptedApp, server: RtmpServer) -> None:

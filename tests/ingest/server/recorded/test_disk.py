@@ -33,23 +33,21 @@ async def failed(viewer: Viewer, app: ScriptedApp) -> tuple[str, str]:
     return codes[-1], stopped["description"]
 
 
-async def test_a_file_that_is_missing(port: int, app: ScriptedApp, tmp_path: Path) -> None:
+async def test_a_file_that_is_missing(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
     record(app, tmp_path / "gone.flv")
-    async with Viewer(port=port) as viewer:
-        await viewer.watch()
-        await viewer.until_code("NetStream.Play.StreamNotFound")
-        _, description = await failed(viewer, app)
-        assert "No such file" in description
-        assert str(tmp_path) not in viewer.of(events.StatusReceived)[-1].description
+    await viewer.watch()
+    await viewer.until_code("NetStream.Play.StreamNotFound")
+    _, description = await failed(viewer, app)
+    assert "No such file" in description
+    assert str(tmp_path) not in viewer.of(events.StatusReceived)[-1].description
 
 
-async def test_a_file_that_is_no_flv(port: int, app: ScriptedApp, tmp_path: Path) -> None:
+async def test_a_file_that_is_no_flv(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
     (tmp_path / "clip.flv").write_bytes(b"ID3" + bytes(1000))
     record(app, tmp_path / "clip.flv")
-    async with Viewer(port=port) as viewer:
-        await viewer.watch()
-        await viewer.until_code("NetStream.Play.FileStructureInvalid")
-        assert "no FLV file" in (await failed(viewer, app))[1]
+    await viewer.watch()
+    await viewer.until_code("NetStream.Play.FileStructureInvalid")
+    assert "no FLV file" in (await failed(viewer, app))[1]
 
 
 @pytest.fixture
@@ -61,38 +59,33 @@ def broken(clip: Path) -> None:
 
 
 @pytest.mark.usefixtures("broken")
-async def test_a_file_that_is_broken_in_the_middle(port: int, app: ScriptedApp) -> None:
-    async with Viewer(port=port) as viewer:
-        await viewer.watch()
-        await viewer.until_code("NetStream.Play.FileStructureInvalid")
-        assert viewer.media() == [message for message in CLIP if message[1] < 3000]
-        assert "no tag at byte" in (await failed(viewer, app))[1]
+async def test_a_file_that_is_broken_in_the_middle(viewer: Viewer, app: ScriptedApp) -> None:
+    await viewer.watch()
+    await viewer.until_code("NetStream.Play.FileStructureInvalid")
+    assert viewer.media() == [message for message in CLIP if message[1] < 3000]
+    assert "no tag at byte" in (await failed(viewer, app))[1]
 
 
-async def test_a_file_that_is_cut_while_it_plays(port: int, app: ScriptedApp, tmp_path: Path) -> None:
+async def test_a_file_that_is_cut_while_it_plays(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
     clip = write(tmp_path / "clip.flv", made(60, key_bytes=50_000))
     record(app, clip)
-    async with Viewer(port=port) as viewer:
-        await viewer.watch(buffer_ms=1000)
-        await viewer.wait_for(events.VideoReceived)
-        os.truncate(clip, 2 * MIB)
-        viewer.protocol.set_buffer_length(viewer.stream_id, 36_000_000)
-        await viewer.flush()
-        await viewer.until_code("NetStream.Play.FileStructureInvalid")
-        assert "had" in (await failed(viewer, app))[1]
+    await viewer.watch(buffer_ms=1000)
+    await viewer.wait_for(events.VideoReceived)
+    os.truncate(clip, 2 * MIB)
+    await viewer.hurry()
+    await viewer.until_code("NetStream.Play.FileStructureInvalid")
+    assert "had" in (await failed(viewer, app))[1]
 
 
-async def test_a_file_that_is_deleted_while_it_plays_plays_on(port: int, app: ScriptedApp, tmp_path: Path) -> None:
+async def test_a_file_that_is_deleted_while_it_plays_plays_on(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
     clip = write(tmp_path / "clip.flv", made(60))
     record(app, clip)
-    async with Viewer(port=port) as viewer:
-        await viewer.watch(buffer_ms=1000)
-        await viewer.wait_for(events.VideoReceived)
-        clip.unlink()
-        viewer.protocol.set_buffer_length(viewer.stream_id, 36_000_000)
-        await viewer.flush()
-        await viewer.until_over()
-        assert viewer.media() == made(60)
+    await viewer.watch(buffer_ms=1000)
+    await viewer.wait_for(events.VideoReceived)
+    clip.unlink()
+    await viewer.hurry()
+    await viewer.until_over()
+    assert viewer.media() == made(60)
 
 
 # --- Disks ---
@@ -108,8 +101,7 @@ async def test_a_disk_that_gives_nothing(server: RtmpServer, app: ScriptedApp, t
             await viewer.wait_for(events.VideoReceived)
             for _ in range(READING_THREADS):
                 server.library.submit(lambda: bool(gives.wait(20)))
-            viewer.protocol.set_buffer_length(viewer.stream_id, 36_000_000)
-            await viewer.flush()
+            await viewer.hurry()
             await viewer.wait_until(lambda: "STREAM_DRY" in viewer.story(), 15)
             gives.set()
             await viewer.until_over()

@@ -71,6 +71,16 @@ class Viewer(RtmpClient):
             self.protocol.set_buffer_length(self.stream_id, buffer_ms)
         await self.flush()
 
+    async def watch_all(self, *arguments: Any, **options: Any) -> None:
+        """Ask for it, and wait for its end."""
+        await self.watch(*arguments, **options)
+        await self.until_over()
+
+    async def hurry(self) -> None:
+        """From now on as fast as it goes."""
+        self.protocol.set_buffer_length(self.stream_id, HOURS_MS)
+        await self.flush()
+
     async def command(self, name: str, *arguments: Any) -> int:
         """On the message stream; where in `received` its answers begin."""
         after = len(self.received)

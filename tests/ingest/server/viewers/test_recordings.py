@@ -7,15 +7,13 @@ import pytest
 
 from ingest.flv.tags import Tag, TagReader, tag_bytes
 from ingest.server import RtmpServer
-from ingest.server.connection import Connection
-from ingest.server.media import MediaConnection
 from ingest.server.media.viewer import file_start
 from ingest.server.recorded.library import READING_THREADS
-from tests.ingest.server.app import Instance, Message, ScriptedApp
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import becomes
 
 URL = "/recordings/live/cam1.flv"
 
@@ -59,12 +57,8 @@ def file(tmp_path: Path, app: ScriptedApp) -> File:
     path = tmp_path / "cam1.flv"
     file = File(path)
     file.write(file_start(audio=True, video=True) + b"".join(tag_bytes(*tag) for tag in tags()))
-
-    async def decide(instance: Instance, event: Message) -> Message:
-        recording = {"recording": 1, "name": "cam1", "file": str(path), "duration_ms": FRAMES * FRAME_MS}
-        return {**await app.accept_play(instance, event), "recording": recording}
-
-    app.on["rtmp.play"] = decide
+    recording = {"recording": 1, "name": "cam1", "file": str(path), "duration_ms": FRAMES * FRAME_MS}
+    app.change("rtmp.play", recording=recording)
     return file
 
 
@@ -139,17 +133,10 @@ async def test_a_file_that_is_cut_is_sent_to_its_last_whole_tag(media_port: int,
 
 async def test_a_download(media_port: int, app: ScriptedApp, file: File) -> None:
     """It is the application that says so, with what to call it."""
-    allow = app.on["rtmp.play"]
     said = "attachment; filename*=utf-8''gr%C3%BC%C3%9Fe.flv"
-
-    async def decide(instance: Instance, event: Message) -> Message | None:
-        answer = await allow(instance, event)
-        assert answer is not None
-        answer["recording"]["disposition"] = said
-        return answer
-
     assert "content-disposition" not in (await ask(media_port, URL)).headers
-    app.on["rtmp.play"] = decide
+    recording = {"recording": 1, "name": "cam1", "file": str(file.path), "duration_ms": 0, "disposition": said}
+    app.change("rtmp.play", recording=recording)
     for headers, status in (({}, 200), ({"Range": "bytes=5-"}, 206)):
         answer = await ask(media_port, URL, headers=headers)
         assert (answer.status, answer.headers["content-disposition"]) == (status, said)
@@ -172,25 +159,21 @@ async def test_what_is_not_there(media_port: int, app: ScriptedApp, file: File) 
     assert (await app.event("rtmp.stop"))["reason"] in ("kicked", "completed")
 
 
-async def is_full(connection: Connection | MediaConnection) -> bool:
-    return connection.outlet.is_full
-
-
 @pytest.mark.parametrize("query", ["", "?start=0"])
 async def test_one_that_does_not_read_holds_little_and_one_that_leaves_holds_nothing(
     media_port: int, server: RtmpServer, app: ScriptedApp, file: File, query: str
 ) -> None:
     file.grow()
     async with Viewer(media_port, URL + query) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
-        viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await viewer.wait_accepted()
+        viewer.pause_reading()
         (connection,) = server.connections
-        assert await within(5, lambda: is_full(connection), wanted=True)
+        await becomes(lambda: connection.outlet.is_full)
         assert connection.transport.get_write_buffer_size() <= 2 * server.config.write_high_bytes
-        viewer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        viewer.resume_reading()
         await viewer.wait_until(lambda: viewer.over, timeout_s=20)
     async with Viewer(media_port, URL + query) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
+        await viewer.wait_accepted()
     await app.event("rtmp.stop")
     assert not server.sessions
 
@@ -209,14 +192,14 @@ async def test_a_disk_that_hangs(serve: Serve, app: ScriptedApp, file: File, has
     try:
         if not has_begun:
             hang()
-        async with Viewer(server.media_addresses[0][1], URL) as viewer:
+        async with Viewer(server, URL) as viewer:
             if has_begun:
-                await viewer.wait_until(lambda: viewer.status == 200)
-                viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                await viewer.wait_accepted()
+                viewer.pause_reading()
                 (connection,) = server.connections
-                assert await within(5, lambda: is_full(connection), wanted=True)
+                await becomes(lambda: connection.outlet.is_full)
                 hang()
-                viewer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+                viewer.resume_reading()
             await viewer.wait_closed()
         assert (viewer.status, viewer.over) == ((200, False) if has_begun else (503, True))
         assert "Nothing came from the disk for 0.5 s" in (await app.event("rtmp.stop"))["description"]

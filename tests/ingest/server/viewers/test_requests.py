@@ -3,7 +3,6 @@
 import asyncio
 import random
 from contextlib import AsyncExitStack
-from functools import partial
 from ipaddress import ip_network
 from typing import Any
 
@@ -18,10 +17,11 @@ from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, exchange
 from tests.ingest.server.viewers.conftest import PAGE
-from tests.ingest.server.waiting import set_deadlines, within
+from tests.ingest.server.waiting import becomes, set_deadlines
 from tests.rtmp_client import RtmpClient
 
 CAM = "/live/live/cam1.flv"
+MEDIA: dict[str, Any] = {"media": ("127.0.0.1", 0)}
 UPGRADE = {
     "Connection": "Upgrade",
     "Upgrade": "websocket",
@@ -57,25 +57,15 @@ async def test_a_refusal_is_a_status_with_the_reason(
 
 
 async def test_what_passes_is_503(media_port: int, app: ScriptedApp) -> None:
-    async def decide(_instance: object, event: dict[str, object]) -> dict[str, object]:
-        answer = {"code": "NetStream.Play.Failed", "description": "The database is away.", "passes": True}
-        return {"type": "rtmp.play.reject", "request_id": event["request_id"], **answer}
-
-    app.on["rtmp.play"] = decide
+    app.refuse("play", "NetStream.Play.Failed", "The database is away.", passes=True)
     answer = await ask(media_port, CAM)
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
 
 
 async def test_no_decision_is_503_and_a_late_one_is_undone(serve: Serve, app: ScriptedApp) -> None:
-    decided = asyncio.Event()
-
-    async def decide(instance: object, event: dict[str, object]) -> dict[str, object]:
-        await decided.wait()
-        return await app.accept_play(instance, event)  # type: ignore[arg-type]
-
-    app.on["rtmp.play"] = decide
-    server = await serve(config={"media": ("127.0.0.1", 0)}, decision_s=0.1)
-    async with Viewer(server.media_addresses[0][1], CAM) as viewer:
+    decided = app.hold("rtmp.play")
+    server = await serve(config=MEDIA, decision_s=0.1)
+    async with Viewer(server, CAM) as viewer:
         await viewer.wait_until(lambda: viewer.status == 503)
         decided.set()
         assert (await app.event("rtmp.stop"))["totals"]["bytes_out"] == 0
@@ -85,16 +75,9 @@ async def test_no_decision_is_503_and_a_late_one_is_undone(serve: Serve, app: Sc
 async def test_a_viewer_that_leaves_before_the_decision_has_no_session(
     media_port: int, server: RtmpServer, app: ScriptedApp
 ) -> None:
-    asked, decided = asyncio.Event(), asyncio.Event()
-
-    async def decide(instance: object, event: dict[str, object]) -> dict[str, object]:
-        asked.set()
-        await decided.wait()
-        return await app.accept_play(instance, event)  # type: ignore[arg-type]
-
-    app.on["rtmp.play"] = decide
+    decided = app.hold("rtmp.play")
     async with Viewer(media_port, CAM):
-        await asked.wait()
+        await app.event("rtmp.play")
     decided.set()
     assert (await app.event("rtmp.stop"))["reason"] == "tcp_reset"
     assert not server.sessions
@@ -109,6 +92,7 @@ async def test_a_viewer_that_leaves_before_the_decision_has_no_session(
         ("GET", "/live/live/a/.flv", 404),
         ("GET", "/live/live//b.flv", 404),
         ("GET", "/live/live/a/b/c.flv", 404),
+        ("GET", "/live/live/room/more/cam1.flv", 404),
         ("GET", "/live/live/a%3Ftoken=x.flv", 404),
         ("GET", "/hls/live/cam1.flv", 404),
         ("GET", "//live/live/cam1.flv", 404),
@@ -131,8 +115,7 @@ async def test_what_the_application_is_not_asked(
 # --- Pages ---
 
 
-async def test_a_page_that_may_play(media_port: int, publisher: RtmpClient) -> None:
-    await publisher.send_video(1, 40, key_frame(1))
+async def test_a_page_that_may_play(media_port: int, shown: RtmpClient) -> None:
     async with Viewer(media_port, CAM, headers={"Origin": PAGE}) as viewer:
         await viewer.wait_tags(3)
         assert viewer.headers["access-control-allow-origin"] == PAGE
@@ -164,8 +147,8 @@ async def test_a_preflight(media_port: int) -> None:
 
 
 async def test_all_pages_may_where_the_operator_says_so(serve: Serve) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0), "media_origins": frozenset({"*"})})
-    answer = await ask(server.media_addresses[0][1], CAM, method="HEAD", headers={"Origin": "null"})
+    server = await serve(config=MEDIA | {"media_origins": frozenset({"*"})})
+    answer = await ask(server, CAM, method="HEAD", headers={"Origin": "null"})
     assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "*")
 
 
@@ -236,7 +219,7 @@ async def test_any_bytes_do_no_harm(
 
 
 async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApp) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=60)
+    server = await serve(config=MEDIA, handshake_s=60)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.media_addresses[0][1])
 
     async def drip() -> None:
@@ -256,10 +239,10 @@ async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApp) -> N
 
 async def test_a_connection_that_asks_for_nothing_is_closed_and_is_no_attempt(serve: Serve, app: ScriptedApp) -> None:
     """Browsers open connections that they may need."""
-    server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=0.1)
+    server = await serve(config=MEDIA, handshake_s=0.1)
     assert await exchange(server.media_addresses[0][1], b"") == b""
     set_deadlines(server, handshake_s=60)
-    await ask(server.media_addresses[0][1], CAM, method="HEAD")
+    await ask(server, CAM, method="HEAD")
     assert len(app.connections) == 1
 
 
@@ -271,10 +254,10 @@ async def one_more(port: int) -> bytes:
 
 
 async def test_the_places_are_those_of_all_connections(serve: Serve, app: ScriptedApp) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0), "max_connections_per_address": 1})
+    server = await serve(config=MEDIA | {"max_connections_per_address": 1})
     media_port = server.media_addresses[0][1]
     async with Viewer(media_port, CAM) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
+        await viewer.wait_accepted()
         assert await one_more(media_port) == b""
     await app.event("rtmp.disconnect")
     assert (await ask(media_port, CAM, method="HEAD")).status == 200
@@ -284,7 +267,7 @@ async def test_the_places_are_those_of_all_connections(serve: Serve, app: Script
 async def test_a_viewer_that_never_reads_holds_little_and_is_ended(
     serve: Serve, app: ScriptedApp, kind: type[Viewer | SocketViewer]
 ) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0)}, write_s=0.5)
+    server = await serve(config=MEDIA, write_s=0.5)
     rtmp, media = server.addresses[0][1], server.media_addresses[0][1]
     async with publishing(rtmp) as (publisher, _), kind(media, CAM) as viewer:
         await check_it_is_ended(server, app, publisher, viewer)
@@ -293,8 +276,8 @@ async def test_a_viewer_that_never_reads_holds_little_and_is_ended(
 async def check_it_is_ended(
     server: RtmpServer, app: ScriptedApp, publisher: RtmpClient, viewer: Viewer | SocketViewer
 ) -> None:
-    await viewer.wait_until(lambda: viewer.status in (200, 101))
-    viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    await viewer.wait_accepted()
+    viewer.pause_reading()
     (session,) = (found for found in server.sessions.values() if isinstance(found, Viewing))
     connection = next(found for found in server.connections if found.sessions.get(1) is session)
     most = 0
@@ -314,13 +297,13 @@ async def check_it_is_ended(
 async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: ScriptedApp) -> None:
     for kind in (Viewer, SocketViewer):
         async with kind(media_port, CAM) as viewer:
-            await viewer.wait_until(lambda viewer=viewer: viewer.status in (200, 101))  # type: ignore[misc]
+            await viewer.wait_accepted()
             viewer.writer.write(bytes.fromhex("81fe0400") + bytes(1028) + bytes.fromhex("818000000000") * 5000)
             assert (await app.event("rtmp.stop"))["reason"] == "protocol_error"
 
 
 async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(serve: Serve, app: ScriptedApp) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0)}, ping_after_s=0.1, ping_answer_s=0.3)
+    server = await serve(config=MEDIA, ping_after_s=0.1, ping_answer_s=0.3)
     media_port = server.media_addresses[0][1]
     reader, writer = await asyncio.open_connection("127.0.0.1", media_port)
     head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "a", **UPGRADE}.items())
@@ -337,57 +320,48 @@ async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(s
 
 async def test_a_websocket_is_closed_by_its_viewer(media_port: int, app: ScriptedApp) -> None:
     async with SocketViewer(media_port, CAM) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 101)
+        await viewer.wait_accepted()
         viewer.writer.write(viewer.ws.send(Ping(b"there?")) + viewer.ws.send(CloseConnection(1000)))
         await viewer.wait_until(lambda: viewer.close_code == 1000)
     assert (await app.event("rtmp.stop"))["reason"] == "client_unpublish"
 
 
-URL = "/live/live/cam1.flv"
-
-PROXIED = {"media": ("127.0.0.1", 0), "trusted_proxies": (ip_network("127.0.0.0/8"),)}
-
-
-async def connections(server: RtmpServer) -> int:
-    return len(server.connections)
+PROXIED = MEDIA | {"trusted_proxies": (ip_network("127.0.0.0/8"),)}
 
 
 def by(*addresses: str) -> dict[str, str]:
     return {"X-Forwarded-For": ", ".join(addresses)}
 
 
-async def clients(serve: Serve, app: ScriptedApp, config: dict[str, Any], *addresses: str) -> str:
+@pytest.mark.parametrize(
+    ("config", "addresses", "client"),
+    [
+        (PROXIED, ["198.51.100.9", "192.0.2.7", "127.0.0.2"], "192.0.2.7"),
+        (PROXIED, ["192.0.2.7", "unknown"], "127.0.0.1"),
+        (MEDIA, ["192.0.2.7"], "127.0.0.1"),
+    ],
+    ids=["who asks", "a proxy whose word makes no sense", "no proxy"],
+)
+async def test_who_is_the_client(
+    serve: Serve, app: ScriptedApp, config: dict[str, Any], addresses: list[str], client: str
+) -> None:
     server = await serve(config=config)
-    async with Viewer(server.media_addresses[0][1], URL, headers=by(*addresses)) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
-    found: str = app.connections[-1].scope["client"][0]
-    assert await within(5, partial(connections, server), 0) == 0
-    return found
-
-
-async def test_who_asks_is_the_client(serve: Serve, app: ScriptedApp) -> None:
-    assert await clients(serve, app, PROXIED, "198.51.100.9", "192.0.2.7", "127.0.0.2") == "192.0.2.7"
-
-
-async def test_a_proxy_whose_word_makes_no_sense(serve: Serve, app: ScriptedApp) -> None:
-    assert await clients(serve, app, PROXIED, "192.0.2.7", "unknown") == "127.0.0.1"
-
-
-async def test_who_is_no_proxy_is_not_believed(serve: Serve, app: ScriptedApp) -> None:
-    assert await clients(serve, app, {"media": ("127.0.0.1", 0)}, "192.0.2.7") == "127.0.0.1"
+    async with Viewer(server, CAM, headers=by(*addresses)) as viewer:
+        await viewer.wait_accepted()
+    assert app.connections[-1].scope["client"][0] == client
+    await becomes(lambda: not server.connections)
 
 
 async def test_each_client_has_a_limit_of_its_own(serve: Serve) -> None:
     server = await serve(config={**PROXIED, "max_connections_per_address": 2})
-    port = server.media_addresses[0][1]
     async with AsyncExitStack() as stack:
         for address in ("192.0.2.7", "192.0.2.7", "192.0.2.8", "192.0.2.8"):
-            viewer = await stack.enter_async_context(Viewer(port, URL, headers=by(address)))
-            await viewer.wait_until(lambda viewer=viewer: viewer.status == 200)  # type: ignore[misc]
-        more = await ask(port, URL, headers=by("192.0.2.7"))
+            viewer = await stack.enter_async_context(Viewer(server, CAM, headers=by(address)))
+            await viewer.wait_accepted()
+        more = await ask(server, CAM, headers=by("192.0.2.7"))
         assert (more.status, more.headers["retry-after"]) == (503, "5")
         assert "this address" in more.detail
         assert server.places.take_refused() == [{"address": "192.0.2.7", "count": 1}]
-    assert await within(5, partial(connections, server), 0) == 0
-    async with Viewer(port, URL, headers=by("192.0.2.7")) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
+    await becomes(lambda: not server.connections)
+    async with Viewer(server, CAM, headers=by("192.0.2.7")) as viewer:
+        await viewer.wait_accepted()
