@@ -174,6 +174,11 @@ class ScriptedApp:
         await self.wait_until(lambda: len(self.ticks) >= before + number)
         return self.ticks[-1]
 
+    @property
+    def stops(self) -> list[Message]:
+        """The ends of plays on all connections."""
+        return [stop for connection in self.connections for stop in connection.of("rtmp.stop")]
+
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
         """Return as soon as the condition holds; it is looked at whenever an event arrives."""
         async with asyncio.timeout(timeout_s):

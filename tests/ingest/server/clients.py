@@ -13,6 +13,7 @@ from ingest.server.connection import Connection
 from ingest.server.playing import Playing
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.waiting import becomes
 from tests.rtmp_client import RtmpClient
 
 At = RtmpServer | int
@@ -93,6 +94,35 @@ class Viewer:
         transaction = self.client.protocol.call(procedure, *arguments, stream_id=self.stream_id)
         await self.client.flush()
         return await self.client.wait_for(events.ResultReceived, lambda found: found.transaction == transaction)
+
+    async def ask_at_once(self, procedure: str, *arguments: Any, times: int) -> None:
+        for _ in range(times):
+            self.client.protocol.notify(procedure, *arguments, stream_id=self.stream_id)
+        await self.client.flush()
+
+    async def pause(self) -> events.StatusReceived:
+        await self.ask("pause", True, 0.0)
+        return await self.status("NetStream.Pause.Notify")
+
+    async def unpause(self) -> None:
+        await self.ask("pause", False, 0.0)
+        await self.status("NetStream.Unpause.Notify")
+
+    async def switch(self, name: str, **options: Any) -> events.StatusReceived:
+        """By play2, which is accepted; the new one has not come yet."""
+        after = len(self.client.received)
+        await self.ask("play2", {"streamName": name, "transition": "switch", **options})
+        return await self.status("NetStream.Play.Transition", after=after)
+
+    async def sees(self, camera: Camera) -> events.VideoReceived:
+        """The keyframe that the camera sends now."""
+        await camera.send(key=True)
+        return await self.picture(camera.key_frame)
+
+    async def hears(self, camera: Camera) -> None:
+        """The sound that the camera sends now, behind a keyframe."""
+        await camera.send(key=True)
+        await self.hear(camera.number)
 
     async def status(self, code: str, *, after: int = 0) -> events.StatusReceived:
         return await self.client.wait_for(events.StatusReceived, lambda status: status.code == code, after=after)
@@ -210,6 +240,11 @@ class Stage:
         assert isinstance(self.at, RtmpServer)
         return self.at
 
+    @property
+    def plays(self) -> list[str]:
+        """The sessions of all players."""
+        return [key for key in self.server.sessions if key.startswith("play")]
+
     async def client(self) -> RtmpClient:
         return await self._stack.enter_async_context(connected(self.at))
 
@@ -217,6 +252,16 @@ class Stage:
         client = await self.client()
         camera = Camera(client, await client.publish(name), begins_at)
         await camera.headers(avc)
+        return camera
+
+    async def refreshing_camera(self, name: str, **options: Any) -> Camera:
+        """One that refreshes its pictures by parts, and has marked no keyframe for long."""
+        camera = await self.camera(name, **options)
+        await becomes(lambda: f"live/{name}" in self.server.registry.streams)
+        live = self.server.registry.streams[f"live/{name}"]
+        live.video(0, inter_frame(0), asyncio.get_running_loop().time() - 20)
+        await camera.send()
+        await becomes(lambda: live.lacks_keyframes)
         return camera
 
     async def viewer(self, name: str = "", *arguments: Any) -> Viewer:
@@ -239,3 +284,19 @@ async def check_a_stuck_player_is_closed(app: ScriptedApp, at: At, *, tls: ssl.S
                 await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
         assert app.connections[1].of("rtmp.stop")[0]["reason"] == "too_slow"
         assert not publisher.closed
+
+
+@asynccontextmanager
+async def programs(*commands: str) -> AsyncIterator[list[asyncio.subprocess.Process]]:
+    """Other players and publishers, which run until the end of the block at most."""
+    started: list[asyncio.subprocess.Process] = []
+    try:
+        for command in commands:
+            words = command.split()
+            started.append(await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL))
+        yield started
+    finally:
+        for process in started:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()

@@ -126,14 +126,10 @@ async def test_a_player_that_never_rests_is_ended(command: str, app: ScriptedApp
     server = await serve(config={"limits": Limits(play_commands_per_s=20)})
     async with Stage(server.addresses[0][1]) as stage:
         viewer = await stage.viewer("cam")
-        for _ in range(100):
-            viewer.client.protocol.notify(command, *PLAYERS[command], stream_id=viewer.stream_id)
-        await viewer.client.flush()
+        await viewer.ask_at_once(command, *PLAYERS[command], times=100)
         await viewer.client.create_stream()
         assert not viewer.client.closed, "so many may come at once"
-        for _ in range(100):
-            viewer.client.protocol.notify(command, *PLAYERS[command], stream_id=viewer.stream_id)
-        await viewer.client.flush()
+        await viewer.ask_at_once(command, *PLAYERS[command], times=100)
         await viewer.client.wait_closed()
     ended = await app.event("rtmp.disconnect")
     why = "More than 20 pauses, seeks and the like a second."
@@ -168,9 +164,7 @@ async def test_who_asks_for_one_play_after_the_other_waits(command: str, app: Sc
     stage = await on_stage(config=QUICK)
     began = asyncio.get_running_loop().time()
     viewer = await stage.viewer("cam")
-    for _ in range(7):
-        viewer.client.protocol.notify(command, *STORMS[command], stream_id=viewer.stream_id)
-    await viewer.client.flush()
+    await viewer.ask_at_once(command, *STORMS[command], times=7)
     await app.wait_until(lambda: len(clock.times) == 8)
     assert clock.times[7] - began >= 5 / 20 - 0.01, "one in 50 ms, after three at once"
 
@@ -180,9 +174,7 @@ async def test_some_may_come_at_once(command: str, app: ScriptedApp, on_stage: O
     clock = Clock(app)
     stage = await on_stage(config={"questions_per_s": 0.01, "questions_at_once": 3})
     viewer = await stage.viewer("cam")
-    for _ in range(2):
-        viewer.client.protocol.notify(command, *STORMS[command], stream_id=viewer.stream_id)
-    await viewer.client.flush()
+    await viewer.ask_at_once(command, *STORMS[command], times=2)
     await app.wait_until(lambda: len(clock.times) == 3)
 
 

@@ -16,7 +16,7 @@ from ingest.rtmp.messages.user_control import UserControl
 from ingest.server import RtmpServer
 from ingest.server.playing import Playing
 from tests.ingest.server.app import ScriptedApp
-from tests.ingest.server.clients import ROOM_FRAME_BYTES, ROOM_FRAMES, Room
+from tests.ingest.server.clients import ROOM_FRAME_BYTES, ROOM_FRAMES, Room, programs
 from tests.ingest.server.conftest import Enter, Serve
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.waiting import becomes, set_deadlines
@@ -87,8 +87,11 @@ async def test_one_that_never_acknowledges_waits_for_nothing(enter: Enter) -> No
     assert room.connection.outlet.window.closes_at > 1 << 40
 
 
-async def test_one_that_stops_and_answers_a_ping(enter: Enter) -> None:
-    room = await enter(config=SMALL, window_s=HOUR)
+@pytest.mark.parametrize("answers", [True, False])
+async def test_one_that_stops(enter: Enter, answers: bool) -> None:
+    """And answers a ping, or nothing in time."""
+    protocol = None if answers else Mute(nonce=os.urandom(1528))
+    room = await enter(protocol, config=SMALL, window_s=HOUR if answers else 0.2)
     room.player.protocol.acknowledging.interval = NEVER
     await room.acknowledge(0)
     await room.show()
@@ -109,15 +112,6 @@ async def test_one_that_acknowledges_after_its_answer_is_held(serve: Serve) -> N
         await room.saw_all()
         assert late.acknowledged > 2
         assert not room.connection.outlet.window.given_up
-
-
-async def test_one_that_stops_and_answers_nothing(enter: Enter) -> None:
-    room = await enter(Mute(nonce=os.urandom(1528)), config=SMALL, window_s=0.2)
-    room.player.protocol.acknowledging.interval = NEVER
-    await room.acknowledge(0)
-    await room.show()
-    await room.saw_all()
-    assert room.connection.outlet.window.given_up
 
 
 async def test_one_that_pauses_is_held_again(enter: Enter) -> None:
@@ -223,36 +217,23 @@ PLAYERS = {
 }
 
 
-async def start(command: str, **names: object) -> asyncio.subprocess.Process:
-    words = command.format(**names).split()
-    return await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL)
-
-
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    require_tool("ffmpeg")
-    return make_clip(tmp_path_factory.mktemp("clip") / "clip.flv", seconds=2)
-
-
 @pytest.mark.timeout(60)
-async def test_real_players_see_all_through_a_small_window(
-    app: ScriptedApp, serve: Serve, clip: Path, tmp_path: Path
-) -> None:
+async def test_real_players_see_all_through_a_small_window(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     """All that the server had. FFmpeg as the publisher may lose its last messages on its side: an Acknowledgement that
     it left unread makes its close a reset, and what Nagle's algorithm still held is gone. So small a window, which
     holds for both directions, makes that likely.
     """
     for tool in (*PLAYERS, "rtmp2src"):
         require_tool(tool)
+    clip = make_clip(tmp_path / "clip.flv", seconds=2)
     server = await serve(config=SMALL, sweep_s=0.25)  # The default's.
     url = f"rtmp://127.0.0.1:{server.addresses[0][1]}/live/cam"
     outputs = {tool: tmp_path / f"{tool}.flv" for tool in PLAYERS}
-    started = [await start(PLAYERS[tool], url=url, out=outputs[tool]) for tool in PLAYERS]
-    try:
+    async with programs(*(PLAYERS[tool].format(url=url, out=outputs[tool]) for tool in PLAYERS)) as started:
         await app.wait_until(lambda: len(server.sessions) == len(PLAYERS), timeout_s=20)
         players = [session for session in server.sessions.values() if isinstance(session, Playing)]
-        publisher = await start("ffmpeg -v error -re -i {clip} -c copy -f flv {url}", clip=clip, url=url)
-        assert await asyncio.wait_for(publisher.wait(), 20) == 0
+        async with programs(f"ffmpeg -v error -re -i {clip} -c copy -f flv {url}") as (publisher,):
+            assert await asyncio.wait_for(publisher.wait(), 20) == 0
         had = (await app.event("rtmp.unpublish", timeout_s=10))["totals"]
 
         await becomes(lambda: not any(player.subscriber.pending_messages for player in players))
@@ -264,11 +245,6 @@ async def test_real_players_see_all_through_a_small_window(
             await app.node.send({"type": "node.drop", "session_id": player.session_id, "reason": "lease_lost"})
         async with asyncio.timeout(20):
             await asyncio.gather(*(process.wait() for process in started))
-    finally:
-        for process in started:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
     sent = read_packets(str(clip))
     for tool, output in outputs.items():
         seen = read_packets(str(output))

@@ -24,20 +24,16 @@ OTHER_HEADER = AVC_HEADER[:-1] + b"\x81"
 async def test_pause_and_back(app: ScriptedApp, stage: Stage) -> None:
     camera, other = await stage.camera("cam1"), await stage.viewer("cam1")
     viewer = await stage.viewer("cam1")
-    await camera.send(key=True)
-    await viewer.hear(1)
-    await viewer.ask("pause", True, 40.0)
-    paused = await viewer.status("NetStream.Pause.Notify")
+    await viewer.hears(camera)
+    paused = await viewer.pause()
     assert (paused.level, paused.stream_id) == ("status", viewer.stream_id)
     await camera.send(count=3)
     await camera.send(key=True)
     await other.hear(5)
     assert viewer.video == [AVC_HEADER, key_frame(1)], "nothing comes while it is paused"
-    await viewer.ask("pause", False, 40.0)
-    await viewer.status("NetStream.Unpause.Notify")
+    await viewer.unpause()
     await camera.send(count=2)
-    await camera.send(key=True)
-    last = await viewer.picture(camera.key_frame)
+    last = await viewer.sees(camera)
     assert viewer.video == [AVC_HEADER, key_frame(1), key_frame(8)], "at a keyframe, with the headers that it has"
     assert last.timestamp == camera.time, "it is live again"
     await viewer.client.close()
@@ -50,16 +46,13 @@ async def test_new_headers_and_another_publisher_while_paused(stage: Stage) -> N
     await camera.send(key=True)
     before = (await viewer.picture(camera.key_frame)).timestamp
     await viewer.hear(1)
-    await viewer.ask("pause", True, 0.0)
-    await viewer.status("NetStream.Pause.Notify")
+    await viewer.pause()
     second = await stage.camera("cam1", avc=OTHER_HEADER)
     await second.send(key=True)
     await other.picture(OTHER_HEADER)
-    await viewer.ask("pause", False, 0.0)
-    await viewer.status("NetStream.Unpause.Notify")
+    await viewer.unpause()
     await second.send(count=2)
-    await second.send(key=True)
-    after = await viewer.picture(second.key_frame)
+    after = await viewer.sees(second)
     assert viewer.video == [AVC_HEADER, key_frame(1), OTHER_HEADER, second.key_frame]
     assert [event.payload for event in viewer.client.of(events.AudioReceived)].count(AAC_HEADER) == 2
     assert after.timestamp > before
@@ -69,8 +62,7 @@ async def test_new_headers_and_another_publisher_while_paused(stage: Stage) -> N
 @pytest.mark.parametrize(("kind", "other"), [("Video", "Audio"), ("Audio", "Video")])
 async def test_receive(stage: Stage, kind: str, other: str) -> None:
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
-    await camera.send(key=True)
-    await viewer.hear(1)
+    await viewer.hears(camera)
     wanted: Any = events.VideoReceived if kind == "Video" else events.AudioReceived
     rest: Any = events.AudioReceived if kind == "Video" else events.VideoReceived
     await viewer.ask(f"receive{kind}", False)
@@ -98,8 +90,7 @@ async def test_what_is_unwanted_stays_so_over_a_pause(stage: Stage) -> None:
     for paused in (True, False):
         await viewer.ask("pause", paused, 0.0)
     await viewer.status("NetStream.Unpause.Notify")
-    await camera.send(key=True)
-    await viewer.hear(1)
+    await viewer.hears(camera)
     assert key_frame(1) not in viewer.video
 
 
@@ -108,8 +99,7 @@ async def test_there_is_nothing_to_seek_in(stage: Stage) -> None:
     await viewer.ask("seek", 10_000.0)
     failed = await viewer.status("NetStream.Seek.Failed")
     assert failed.level == "error"
-    await camera.send(key=True)
-    await viewer.picture(camera.key_frame)
+    await viewer.sees(camera)
 
 
 async def test_there_is_nothing_to_pause(stage: Stage) -> None:
@@ -122,12 +112,10 @@ async def test_there_is_nothing_to_pause(stage: Stage) -> None:
 async def test_a_paused_player_is_no_slow_one(server: RtmpServer, port: int) -> None:
     async with Stage(port) as stage:
         camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
-        await viewer.ask("pause", True, 0.0)
-        await viewer.status("NetStream.Pause.Notify")
+        await viewer.pause()
         for _ in range(60):
             await camera.client.send_video(camera.stream_id, camera.time, key_frame(1, 400_000))
-        live = server.registry.get("live/cam1")
-        assert live is not None
+        live = server.registry.streams["live/cam1"]
         (subscriber,) = live.subscribers
         assert (subscriber.pending_messages, subscriber.sheds, subscriber.dropped_frames) == (0, 0, 0)
 
@@ -163,10 +151,8 @@ async def test_a_live_stream(app: ScriptedApp, on_stage: OnStage) -> None:
     set_deadlines(stage.server, **NOT_YET)
     assert not app.connections[1].of("rtmp.stop")
     viewer.client.resume_reading()
-    await viewer.ask("pause", False, 0.0)
-    await viewer.status("NetStream.Unpause.Notify")
-    await camera.send(key=True)
-    await viewer.picture(camera.key_frame)
+    await viewer.unpause()
+    await viewer.sees(camera)
 
 
 async def test_a_recording(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
@@ -204,8 +190,7 @@ async def test_not_beside_a_stream_that_plays(app: ScriptedApp, on_stage: OnStag
     """What its client does not read is live."""
     stage = await on_stage(**NOT_YET)
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
-    await viewer.ask("pause", True, 0.0)
-    await viewer.status("NetStream.Pause.Notify")
+    await viewer.pause()
     await viewer.client.play("cam1")
     viewer.client.pause_reading()
     set_deadlines(stage.server, ping_answer_s=0.2)

@@ -52,8 +52,7 @@ async def taken(server: RtmpServer, camera: Camera) -> None:
 
 
 def subscribers(server: RtmpServer) -> tuple[Subscriber, ...]:
-    live = server.registry.get("live/cam1")
-    assert live is not None
+    live = server.registry.streams["live/cam1"]
     return live.subscribers
 
 
