@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from ingest.server.objects import SharedObjects
 from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.sharer import Sharer
+from tests.ingest.server.waiting import becomes
 
 VALUES = {f"user {number}": {"a": float(number), "b": "x" * 10, "c": True} for number in range(700)}
 CLIENTS = 60
@@ -65,26 +66,18 @@ def the_object(server: RtmpServer) -> LiveObject[Any]:
     return found
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - nothing tells of it.
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize("persistent", [True, False], ids=["loaded", "joined"])
 async def test_clients_that_begin_at_once_hold_up_nobody(
     app: ScriptedApp, server: RtmpServer, persistent: bool
 ) -> None:
     """Before, each was sent an object of its own: over a second with nothing else done, for these."""
 
-    async def accept(_instance: Instance, _event: Message) -> Message:
-        return {"type": "rtmp.accept", "shared_objects": "persistent"}
-
     async def load(instance: Instance, event: Message) -> None:
         loads.append((instance, event))
 
     loads: list[tuple[Instance, Message]] = []
-    app.on |= {"rtmp.connect": accept, "rtmp.object.load": load}
+    app.change("rtmp.connect", shared_objects="persistent")
+    app.on["rtmp.object.load"] = load
     clients = await connected(server, CLIENTS, persistent=persistent)
     try:
         if not persistent:
@@ -99,23 +92,19 @@ async def test_clients_that_begin_at_once_hold_up_nobody(
             for client in clients[not persistent :]:
                 await client.ask(Use())
             if persistent:
-                await until(lambda: bool(loads) and len(the_object(server).waiting or ()) == CLIENTS)
+                await becomes(lambda: loads and len(the_object(server).waiting or ()) == CLIENTS, 10)
                 [(instance, event)] = loads
                 data = {name: amf0.encode(value) for name, value in VALUES.items()}
                 callbacks.longest_s = 0.0
                 answer = {"type": "rtmp.object.loaded", "request_id": event["request_id"]}
                 await instance.send(answer | {"version": 1, "data": data, "refused": None})
-            await until(lambda: len(the_object(server).members) == CLIENTS)
+            await becomes(lambda: len(the_object(server).members) == CLIENTS, 10)
         assert callbacks.longest_s < 0.5
         clients[-1].resume_reading()
         await clients[-1].wait_until(lambda: clients[-1].properties == VALUES)
     finally:
         for client in clients:
             client.abort()
-
-
-async def accept(_instance: Instance, _event: Message) -> Message:
-    return {"type": "rtmp.accept", "shared_objects": "temporary"}
 
 
 @pytest.mark.parametrize("kind", ["play", "publish"])
@@ -134,7 +123,7 @@ async def test_a_session_that_ends_before_another_request_on_its_stream_is_repor
         link.end("kicked", "An end in the middle of a read.")
 
     monkeypatch.setattr(slices, "SLICE_S", 60.0)  # What doesn't fit one may be done after the read.
-    app.on["rtmp.connect"] = accept
+    app.change("rtmp.connect", shared_objects="temporary")
     server = await serve(config={"objects": ObjectLimits(work_per_s=10)})
     async with Sharer(port=server.addresses[0][1]) as client:
         await client.connect()

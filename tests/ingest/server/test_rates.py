@@ -86,11 +86,7 @@ async def test_who_sends_too_much_is_ended(name: str, app: ScriptedApp, serve: S
 TEXT = amf0.encode("onTextData", {"text": "x" * 150})
 SECONDS = {
     "4K at 120 frames": [(VIDEO, 120, 50_000), (AUDIO, 47, 400)],
-    "eight of them, 32 tracks of sound, data with each frame": [
-        (VIDEO, 8 * 120, 1000),
-        (AUDIO, 32 * 100, 80),
-        (DATA, 120, 0),
-    ],
+    "eight of them, 32 tracks of sound, data with each frame": [(VIDEO, 960, 1000), (AUDIO, 3200, 80), (DATA, 120, 0)],
     "Speex": [(AUDIO, 50, 40)],
     "a frame of 50 Mbit/s in chunks of 128 bytes": [(VIDEO, 25, 250_000)],
 }
@@ -114,11 +110,7 @@ def test_what_real_publishers_send_in_a_second(name: str) -> None:
     assert server.control_messages - before < DEFAULT_LIMITS.control_messages_per_s / 100
 
 
-PLAYERS = {
-    "pause": (True, 0.0),
-    "seek": (1000.0,),
-    "receiveAudio": (False,),
-}
+PLAYERS = {"pause": (True, 0.0), "seek": (1000.0,), "receiveAudio": (False,)}
 
 
 @pytest.mark.parametrize("command", PLAYERS)
@@ -221,28 +213,26 @@ def passed(*looks: tuple[float, int]) -> list[bool]:
     return found
 
 
-def test_the_rate_may_last() -> None:
-    assert not any(passed(*[(second / 4, RATE // 4) for second in range(1, 400)]))
+QUARTERS = [second / 4 for second in range(1, 400)]
 
 
-def test_more_is_passed_after_a_while() -> None:
-    found = passed(*[(second, RATE * 2) for second in range(1, 10)])
-    assert found == [False] * 5 + [True] * 4
-
-
-def test_some_seconds_may_come_at_once() -> None:
-    assert passed((0.0, RATE * 5)) == [False]
-    assert passed((0.0, RATE * 5 + 1)) == [True]
-
-
-def test_a_pause_of_ours_is_no_fault_of_the_peers() -> None:
-    """All of these eight seconds is seen at one look."""
-    assert passed((8.0, 8 * RATE)) == [False]
-
-
-def test_a_silence_earns_nothing() -> None:
-    silence = [(second / 4, 0) for second in range(1, 400)]
-    assert passed(*silence, (100.0, RATE * 6))[-1]
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([(at, RATE // 4) for at in QUARTERS], [False] * len(QUARTERS)),
+        ([(second, RATE * 2) for second in range(1, 10)], [False] * 5 + [True] * 4),
+        ([(0.0, RATE * 5)], [False]),
+        ([(0.0, RATE * 5 + 1)], [True]),
+        ([(8.0, 8 * RATE)], [False]),
+        ([*((at, 0) for at in QUARTERS), (100.0, RATE * 6)], [False] * len(QUARTERS) + [True]),
+    ],
+    ids=["lasting", "more, after a while", "at once", "too much at once", "one look after a pause of ours", "silence"],
+)
+def test_the_rate_may_last_and_some_seconds_may_come_at_once(
+    looks: list[tuple[float, int]], expected: list[bool]
+) -> None:
+    """A silence earns nothing."""
+    assert passed(*looks) == expected
 
 
 def test_turns() -> None:

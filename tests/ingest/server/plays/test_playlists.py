@@ -133,7 +133,8 @@ async def test_the_first_is_missing(app: ScriptedApp, stage: Stage, at_once: boo
         viewer.client.protocol.notify("play", name, -1000.0, -1.0, number == 0, stream_id=viewer.stream_id)
         if not at_once:
             await viewer.client.flush()
-            await viewer.client.wait_until(lambda count=min(number + 1, 2): viewer.codes.count(NOT_FOUND) == count)  # type: ignore[misc]
+            missing = min(number + 1, 2)
+            await viewer.client.wait_until(lambda missing=missing: viewer.codes.count(NOT_FOUND) == missing)  # type: ignore[misc]
     await viewer.client.flush()
     await viewer.status("NetStream.Play.Start")
     assert viewer.codes == [NOT_FOUND, NOT_FOUND, "NetStream.Play.Start"]
