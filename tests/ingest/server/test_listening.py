@@ -5,6 +5,7 @@ import logging
 import socket
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ingest.server.places import ADDRESSES, Places
 from tests.certificates import make_pair
 from tests.ingest.live.payloads import session
 from tests.ingest.server.app import Instance, Message, ScriptedApp
-from tests.ingest.server.clients import connected
+from tests.ingest.server.clients import connected, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.waiting import becomes, within
@@ -98,28 +99,21 @@ asyncio.run(main())
 """
 
 
-def start(soft: int, hard: int, connections: int) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(soft), str(hard), str(connections)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def run(program: str, *arguments: int) -> str:
+    words = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_the_limit_of_open_files_follows_that_of_connections() -> None:
-    """And a file for each that is recorded, or plays a recording."""
-    assert start(256, 4096, 1000) == "limit 2200\n"
-
-
-def test_a_limit_that_is_high_enough_stays() -> None:
-    assert start(3000, 4096, 1000) == "limit 3000\n"
+    """And a file for each that is recorded, or plays a recording. One that is high enough stays."""
+    assert run(PROGRAM, 256, 4096, 1000) == "limit 2200\n"
+    assert run(PROGRAM, 3000, 4096, 1000) == "limit 3000\n"
 
 
 def test_one_that_may_not_be_raised_so_far_is_told() -> None:
-    said = start(256, 1000, 5000)
+    said = run(PROGRAM, 256, 1000, 5000)
     assert "800 are possible" in said
     assert "RTMPWEB_MAX_CONNECTIONS" in said
     assert said.endswith("limit 1000\n")
@@ -166,23 +160,14 @@ asyncio.run(main())
 
 def test_a_process_that_runs_out_of_files_is_an_issue_of_its_node() -> None:
     """Nobody is told by the system: connections wait, or are closed."""
-    done = subprocess.run([sys.executable, "-c", EXHAUSTED], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("node_files bad 1")
-    assert " of 120 files" in done.stdout
-    assert "LimitNOFILE" in done.stdout
+    said = run(EXHAUSTED)
+    assert said.startswith("node_files bad 1")
+    assert " of 120 files" in said
+    assert "LimitNOFILE" in said
 
 
+DRAIN = {"type": "node.drain", "grace_s": 60.0}
 RECONNECT = "NetConnection.Connect.ReconnectRequest"
-
-
-async def publisher(server: RtmpServer, name: str = "cam1", app: str = "live", **properties: Any) -> RtmpClient:
-    client = RtmpClient(port=server.addresses[0][1])
-    await client.open()
-    await client.connect(app, **properties)
-    stream_id = await client.publish(name)
-    await client.send_video(stream_id, 0, AVC_HEADER)
-    return client
 
 
 def asked(client: RtmpClient) -> list[dict[str, Any]]:
@@ -212,15 +197,14 @@ async def test_those_that_understand_it_are_asked_to_reconnect(
     app: ScriptedApp, serve: Serve, url: str, called: str, where: dict[str, str]
 ) -> None:
     server = await serve(config={"reconnect_url": url})
-    client = await publisher(server, app=called, capsEx=1.0)
-    await app.node.send({"type": "node.drain", "grace_s": 60.0})
-    await client.wait_until(lambda: bool(asked(client)))
-    (info,) = asked(client)
-    assert info == {"level": "status", "code": RECONNECT, "description": "The server is being drained."} | where
-    assert client.of(events.StatusReceived)[-1].stream_id == 0
-    await app.wait_until(lambda: any(event["code"] == RECONNECT for event in app.connections[0].of("rtmp.status")))
-    await app.node.send({"type": "node.drain", "grace_s": 60.0})
-    await client.close()
+    async with publishing(server, app=called, capsEx=1.0) as (client, _):
+        await app.node.send(DRAIN)
+        await client.wait_until(lambda: bool(asked(client)))
+        (info,) = asked(client)
+        assert info == {"level": "status", "code": RECONNECT, "description": "The server is being drained."} | where
+        assert client.of(events.StatusReceived)[-1].stream_id == 0
+        await app.wait_until(lambda: any(event["code"] == RECONNECT for event in app.connections[0].of("rtmp.status")))
+        await app.node.send(DRAIN)
     await app.event("rtmp.disconnect")
     assert len(asked(client)) == 1
     assert len(app.node.of("node.draining")) == 1
@@ -228,61 +212,51 @@ async def test_those_that_understand_it_are_asked_to_reconnect(
 
 async def test_clients_that_do_not_say_so_are_not_asked(app: ScriptedApp, server: RtmpServer) -> None:
     flags: list[Any] = [None, 2.0, "1", float("nan"), 1e300, True]
-    clients = [
-        await publisher(server, f"cam{number}", **({} if value is None else {"capsEx": value}))
-        for number, value in enumerate(flags)
-    ]
-    understands = await publisher(server, "last", capsEx=3.0)
-    await app.node.send({"type": "node.drain", "grace_s": 60.0})
-    await understands.wait_until(lambda: len(asked(understands)) == 1)
-    assert [asked(client) for client in clients] == [[]] * len(clients)
-    for client in (*clients, understands):
-        await client.close()
+    async with AsyncExitStack() as stack:
+        clients = []
+        for number, value in enumerate([*flags, 3.0]):
+            said = {} if value is None else {"capsEx": value}
+            client, _ = await stack.enter_async_context(publishing(server, name=f"cam{number}", **said))
+            clients.append(client)
+        await app.node.send(DRAIN)
+        await clients[-1].wait_until(lambda: len(asked(clients[-1])) == 1)
+        assert [asked(client) for client in clients[:-1]] == [[]] * len(flags)
 
 
 async def test_what_is_left_ends_after_the_grace_and_the_node_stays(app: ScriptedApp, server: RtmpServer) -> None:
-    client = await publisher(server)
-    await app.node.send({"type": "node.drain", "grace_s": 60.0})
-    assert await refused(server.addresses[0][1])
-    stream_id = 1
-    await client.send_video(stream_id, 40, key_frame(1))  # It goes on meanwhile.
-    meter = session(server.registry.streams["live/cam1"]).meter
-
-    await becomes(lambda: meter.video_line.frames == 1)
-    await app.node.send({"type": "node.drain", "grace_s": 0.1})
-    end = await app.event("rtmp.unpublish")
-    assert (end["reason"], end["totals"]["video_frames"]) == ("node_shutdown", 1)
-    await client.wait_closed()
-    assert client.of(events.StatusReceived)[-1].code == "NetConnection.Connect.AppShutdown"
-    await app.next_tick()
-    assert not app.node.of("node.stopped")
-    await client.close()
+    async with publishing(server, AVC_HEADER) as (client, _):
+        await app.node.send(DRAIN)
+        assert await refused(server.addresses[0][1])
+        await client.send_video(1, 40, key_frame(1))  # It goes on meanwhile.
+        meter = session(server.registry.streams["live/cam1"]).meter
+        await becomes(lambda: meter.video_line.frames == 1)
+        await app.node.send({"type": "node.drain", "grace_s": 0.1})
+        end = await app.event("rtmp.unpublish")
+        assert (end["reason"], end["totals"]["video_frames"]) == ("node_shutdown", 1)
+        await client.wait_closed()
+        assert client.of(events.StatusReceived)[-1].code == "NetConnection.Connect.AppShutdown"
+        await app.next_tick()
+        assert not app.node.of("node.stopped")
 
 
 async def test_a_resumed_node_listens_where_it_did(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     pair = make_pair(tmp_path)
     server = await serve(config={"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key})
     ports = [server.addresses[0][1], server.tls_addresses[0][1]]
-    before = await publisher(server)
-    await app.node.send({"type": "node.resume"})  # Nothing to resume.
-    await app.node.send({"type": "node.drain", "grace_s": 60.0})
-    for port in ports:
-        assert await within(20, partial(refused, port), True)
-    await app.node.send({"type": "node.drain", "grace_s": 0.5})
-    await app.node.send({"type": "node.resume"})
-    await app.wait_until(lambda: bool(app.node.of("node.resumed")))
-    assert [server.addresses[0][1], server.tls_addresses[0][1]] == ports
-    after = await publisher(server, "cam2")
-    async with connected(ports[1], tls=pair.client()):
-        pass
-    await asyncio.sleep(0.6)  # The former grace is over, and ended nothing.
-    assert len(server.sessions) == 2
-    assert [kind for kind in app.node.kinds if kind.startswith("node.re") or kind == "node.draining"] == [
-        "node.draining",
-        "node.resumed",
-    ]
-    for client in (before, after):
-        await client.close()
+    async with publishing(server):
+        await app.node.send({"type": "node.resume"})  # Nothing to resume.
+        await app.node.send(DRAIN)
+        for port in ports:
+            assert await within(20, partial(refused, port), True)
+        await app.node.send({"type": "node.drain", "grace_s": 0.5})
+        await app.node.send({"type": "node.resume"})
+        await app.wait_until(lambda: bool(app.node.of("node.resumed")))
+        assert [server.addresses[0][1], server.tls_addresses[0][1]] == ports
+        async with publishing(server, name="cam2"), connected(ports[1], tls=pair.client()):
+            await asyncio.sleep(0.6)  # The former grace is over, and ended nothing.
+            assert len(server.sessions) == 2
+    kinds = [kind for kind in app.node.kinds if kind in ("node.draining", "node.resumed")]
+    assert kinds == ["node.draining", "node.resumed"]
 
 
 async def test_a_resume_waits_for_a_port_that_is_taken(
@@ -290,36 +264,31 @@ async def test_a_resume_waits_for_a_port_that_is_taken(
 ) -> None:
     host, port = server.addresses[0]
     await app.wait_until(lambda: bool(app.instances))
-    await app.node.send({"type": "node.drain", "grace_s": 60.0})
+    await app.node.send(DRAIN)
     other = await asyncio.start_server(lambda _reader, writer: writer.close(), host, port)
     await app.node.send({"type": "node.resume"})
-
     await becomes(lambda: "can't listen" in caplog.text)
     assert not app.node.of("node.resumed")
     other.close()
     await app.wait_until(lambda: bool(app.node.of("node.resumed")))
     assert caplog.text.count("can't listen") == 1
-    client = await publisher(server)
-    await client.close()
+    async with publishing(server):
+        pass
 
 
 async def test_leaving_waits_for_the_last_session_and_no_longer(app: ScriptedApp, serve: Serve) -> None:
     server = await serve()
-    client = await publisher(server)
-    leaving = asyncio.create_task(server.leave(30))
-    await app.wait_until(lambda: bool(app.node.of("node.draining")))
-    await app.node.send({"type": "node.resume"})  # Too late: the process stops.
-    assert await refused(server.addresses[0][1])
-    assert not leaving.done()
-    await client.close()
+    async with publishing(server):
+        leaving = asyncio.create_task(server.leave(30))
+        await app.wait_until(lambda: bool(app.node.of("node.draining")))
+        await app.node.send({"type": "node.resume"})  # Too late: the process stops.
+        assert await refused(server.addresses[0][1])
+        assert not leaving.done()
     await asyncio.wait_for(leaving, 20)
-
     impatient = await serve()
-    client = await publisher(impatient)
-    await asyncio.wait_for(impatient.leave(0.3), 20)
-    await app.wait_until(lambda: bool(app.connections[-1].of("rtmp.unpublish")))
-    assert app.connections[-1].of("rtmp.unpublish")[0]["reason"] == "node_shutdown"
-    await client.close()
+    async with publishing(impatient):
+        await asyncio.wait_for(impatient.leave(0.3), 20)
+        assert (await app.event("rtmp.unpublish"))["reason"] == "node_shutdown"
 
 
 async def test_a_new_node_application_learns_of_the_drain_and_of_what_was_not_read(
@@ -333,27 +302,26 @@ async def test_a_new_node_application_learns_of_the_drain_and_of_what_was_not_re
         del app.on["node.tick"]
         raise RuntimeError("broken on purpose")
 
-    client = await publisher(server)
-    await app.wait_until(lambda: bool(app.ticks))
-    app.on["node.tick"] = stall_and_fail
-    await app.next_tick()  # It stalls now.
-    delivered = len(app.samples)
-    await app.node.send({"type": "node.drain", "grace_s": 60.0})
-    assert server.node._driver is not None
-    inbox = server.node._driver._inbox
-    async with asyncio.timeout(20):
-        while len([event for event in inbox if event["type"] == "node.tick"]) < 3:
-            await client.send_video(1, 40, key_frame(1))
-            await asyncio.sleep(0.1)
-    go.set()
+    async with publishing(server, AVC_HEADER) as (client, _):
+        await app.wait_until(lambda: bool(app.ticks))
+        app.on["node.tick"] = stall_and_fail
+        await app.next_tick()  # It stalls now.
+        delivered = len(app.samples)
+        await app.node.send(DRAIN)
+        assert server.node._driver is not None
+        inbox = server.node._driver._inbox
+        async with asyncio.timeout(20):
+            while len([event for event in inbox if event["type"] == "node.tick"]) < 3:
+                await client.send_video(1, 40, key_frame(1))
+                await asyncio.sleep(0.1)
+        go.set()
 
-    await app.wait_until(lambda: len(app.nodes) == 2 and bool(app.nodes[1].of("node.tick")))
-    assert app.nodes[1].kinds[:2] == ["node.started", "node.draining"]
-    samples = app.nodes[1].of("node.tick")[0]["samples"]
-    sequences = [sample.sequence for sample in samples]
-    assert sequences == list(range(delivered + 1, delivered + 1 + len(sequences)))
-    assert len(sequences) >= 3
-    await client.close()
+        await app.wait_until(lambda: len(app.nodes) == 2 and bool(app.nodes[1].of("node.tick")))
+        assert app.nodes[1].kinds[:2] == ["node.started", "node.draining"]
+        samples = app.nodes[1].of("node.tick")[0]["samples"]
+        sequences = [sample.sequence for sample in samples]
+        assert sequences == list(range(delivered + 1, delivered + 1 + len(sequences)))
+        assert len(sequences) >= 3
 
 
 async def test_connections_without_room_are_told_by_the_tick(
@@ -361,19 +329,18 @@ async def test_connections_without_room_are_told_by_the_tick(
 ) -> None:
     server = await serve(config={"max_connections": 1})
     port = server.addresses[0][1]
-    client = await publisher(server)
-    for _ in range(3):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        assert await reader.read() == b""
-        writer.close()
-    await app.wait_until(lambda: sum(r["count"] for tick in app.ticks for r in tick["refused"]) == 3)
-    assert {r["address"] for tick in app.ticks for r in tick["refused"]} == {"127.0.0.1"}
-    assert app.ticks[-1]["figures"]["refused_connections"] == 3
-    assert len(app.connections) == 1
-    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "1 in all (RTMPWEB_MAX_CONNECTIONS)" in warning
-    assert "Raise the limit" in warning
-    await client.close()
+    async with publishing(server, AVC_HEADER):
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            assert await reader.read() == b""
+            writer.close()
+        await app.wait_until(lambda: sum(r["count"] for tick in app.ticks for r in tick["refused"]) == 3)
+        assert {r["address"] for tick in app.ticks for r in tick["refused"]} == {"127.0.0.1"}
+        assert app.ticks[-1]["figures"]["refused_connections"] == 3
+        assert len(app.connections) == 1
+        (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert "1 in all (RTMPWEB_MAX_CONNECTIONS)" in warning
+        assert "Raise the limit" in warning
 
 
 async def test_the_log_and_the_figures_say_that_it_drains(

@@ -1,7 +1,6 @@
 """The node: its ticks, what it counts, and an ordered stop."""
 
 import asyncio
-import logging
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -9,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from ingest.live import LiveSettings, QueueLimits
+from ingest.live import LiveSettings
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
 from ingest.server.loopdelay import BOUNDS_S, LoopDelay
 from tests.ingest.hangingdisk import HangingDisk
 from tests.ingest.server.app import Instance, Message, ScriptedApp
-from tests.ingest.server.clients import Stage, check_a_stuck_player_is_closed, connected, playing, publishing
+from tests.ingest.server.clients import Stage, connected, playing, publishing
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, keep_sending, key_frame, sound
+from tests.ingest.server.media import AVC_HEADER, keep_sending, key_frame
 from tests.rtmp_client import RtmpClient
 
 
@@ -79,8 +78,7 @@ async def test_a_disk_that_hangs_holds_up_nothing(
     disk = HangingDisk(monkeypatch)
     try:
         server = await serve(config={"disk": tmp_path})
-        port = server.addresses[0][1]
-        async with publishing(port) as (publisher, stream_id), playing(port) as player:
+        async with publishing(server) as (publisher, stream_id), playing(server) as player:
             await app.wait_until(lambda: len(app.ticks) >= 2)
             await publisher.send_video(stream_id, 0, AVC_HEADER)
             await publisher.send_video(stream_id, 0, key_frame(0))
@@ -179,73 +177,6 @@ async def test_a_stop_does_not_wait_for_a_peer_that_reads_nothing(app: ScriptedA
             await publisher.send_video(stream_id, number * 40, key_frame(number, 60_000))
         await asyncio.wait_for(server.stop(grace_s=0.3), 20)
     assert [event["reason"] for event in app.connections[1].of("rtmp.stop")] == ["node_shutdown"]
-
-
-async def test_draining_takes_no_more_connections(app: ScriptedApp, server: RtmpServer) -> None:
-    port = server.addresses[0][1]
-    async with publishing(port) as (publisher, stream_id):
-        await app.node.send({"type": "node.drain", "grace_s": 60.0})
-        with pytest.raises(OSError, match=r"refused|Connect call failed"):
-            await RtmpClient(port=port).open()
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await app.event("rtmp.metadata")
-    assert len(app.node.of("node.draining")) == 1
-
-
-async def test_a_slow_player_drops_to_a_keyframe_and_keeps_its_audio(app: ScriptedApp, serve: Serve) -> None:
-    server = await serve(
-        config={"queue": QueueLimits(messages=50), "write_high_bytes": 64 * 1024, "write_low_bytes": 1024}
-    )
-    async with publishing(server) as (publisher, stream_id), playing(server) as slow, playing(server) as quick:
-        slow.pause_reading()
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await publisher.send_audio(stream_id, 0, AAC_HEADER)
-
-        async def publish(numbers: range) -> None:
-            for number in numbers:
-                frame = key_frame(number, 20_000) if number % 10 == 0 else inter_frame(number, 20_000)
-                await publisher.send_video(stream_id, number * 40, frame)
-                await publisher.send_audio(stream_id, number * 40, sound(number))
-                await quick.wait_count(events.AudioReceived, number + 2)
-
-        await publish(range(600))
-        slow.resume_reading()
-        await slow.wait_until(lambda: any(event.payload == sound(599) for event in slow.of(events.AudioReceived)))
-        await publish(range(600, 650))
-        await slow.wait_until(lambda: any(event.payload == sound(649) for event in slow.of(events.AudioReceived)))
-        assert len(quick.of(events.VideoReceived)) == 651
-        await slow.close()
-        stopped = await app.event("rtmp.stop", connection=1)
-        totals = stopped["totals"]
-        assert totals["dropped_frames"] > 0
-        video = slow.of(events.VideoReceived)[1:]
-        # Whatever is missing, video goes on at a keyframe.
-        numbers = [event.timestamp // 40 for event in video]
-        jumps = [after for before, after in pairwise(numbers) if after != before + 1]
-        assert numbers[-1] == 649
-        assert jumps
-        assert all(number % 10 == 0 for number in jumps)
-
-
-async def test_a_peer_that_takes_nothing_is_closed(
-    app: ScriptedApp, serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = await serve(write_s=0.3, config={"write_high_bytes": 64 * 1024})
-    await check_a_stuck_player_is_closed(app, server.addresses[0][1])
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
-
-
-@pytest.mark.parametrize("flush_ms", [0, 20])
-async def test_messages_are_gathered_into_one_write(serve: Serve, flush_ms: int) -> None:
-    """What came in one read goes out in order whatever the flush interval."""
-    server = await serve(config={"flush_ms": flush_ms})
-    async with publishing(server) as (publisher, stream_id), playing(server) as player:
-        publisher.protocol.send_video(stream_id, 0, AVC_HEADER)
-        for number in range(100):
-            publisher.protocol.send_video(stream_id, number, key_frame(number))
-        await publisher.flush()
-        await player.wait_count(events.VideoReceived, 101)
-        assert [event.payload for event in player.of(events.VideoReceived)][1:] == [key_frame(n) for n in range(100)]
 
 
 HAS_PROC = Path("/proc/self/statm").exists()

@@ -8,8 +8,8 @@ import pytest
 from ingest.rtmp import Message, amf0, events
 from ingest.rtmp.media import write_video
 from tests.ingest.live.extended import MOD_EX, MULTITRACK, SENT, expected, picture
-from tests.ingest.server.app import Instance, ScriptedApp
-from tests.ingest.server.clients import playing, publishing
+from tests.ingest.server.app import ScriptedApp
+from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -21,12 +21,7 @@ DATA, DATA_AMF3 = 18, 15
 @pytest.fixture
 def cam1(app: ScriptedApp) -> ScriptedApp:
     """Every publisher is admitted as live/cam1, whatever it publishes as."""
-
-    async def accept(instance: Instance, event: dict[str, Any]) -> dict[str, Any]:
-        answer = await app.accept_publish(instance, event)
-        return answer | {"path": "live/cam1"}
-
-    app.on["rtmp.publish"] = accept
+    app.change("rtmp.publish", path="live/cam1")
     return app
 
 
@@ -97,14 +92,6 @@ async def test_data_that_cannot_be_written_without_the_key_are_left_out(cam1: Sc
         assert not publisher.closed
 
 
-async def watched(publisher: RtmpClient, player: RtmpClient) -> int:
-    """The publisher's message stream, which the player plays from its first message on."""
-    await player.connect("live")
-    await player.play("cam1")
-    await publisher.connect("live")
-    return await publisher.publish("cam1")
-
-
 def of(player: RtmpClient, name: str) -> list[Any]:
     """The values of all data of a name that the player was sent."""
     return [event.values for event in player.of(events.DataReceived) if event.name == name]
@@ -112,24 +99,19 @@ def of(player: RtmpClient, name: str) -> list[Any]:
 
 async def test_metadata_that_is_repeated_replaces_what_later_players_get(port: int) -> None:
     """GStreamer sends it dozens of times."""
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as early, RtmpClient(port=port) as late:
-        stream_id = await watched(publisher, early)
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await publisher.send_video(stream_id, 0, key_frame(0))
+    async with playing(port) as early, publishing(port, AVC_HEADER, key_frame(0)) as (publisher, stream_id):
         for number in range(60):
             await publisher.send_metadata(stream_id, {"width": 640.0, "videodatarate": float(number)})
         await early.wait_until(lambda: len(early.of(events.DataReceived)) == 61)
-        await late.connect("live")
-        await late.play("cam1")
-        await late.wait_count(events.VideoReceived, 2)
-        assert of(late, "onMetaData") == [[{"width": 640.0, "videodatarate": 59.0}]]
+        async with playing(port) as late:
+            await late.wait_count(events.VideoReceived, 2)
+            assert of(late, "onMetaData") == [[{"width": 640.0, "videodatarate": 59.0}]]
         assert [values[0]["videodatarate"] for values in of(early, "onMetaData")] == list(range(60))
 
 
 async def test_what_is_set_reaches_later_players_and_what_is_said_once_does_not(port: int) -> None:
     """Until it is cleared; a cue point belongs to its place in the stream, and comes with the pictures around it."""
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as early:
-        stream_id = await watched(publisher, early)
+    async with playing(port) as early, publishing(port) as (publisher, stream_id):
         send = publisher.protocol.send_data
         send(stream_id, 0, "onCuePoint", {"name": "before"})
         send(stream_id, 0, "@setDataFrame", "onScore", {"home": 1.0})
@@ -158,18 +140,16 @@ async def test_what_is_set_reaches_later_players_and_what_is_said_once_does_not(
 
 async def test_what_is_set_is_bounded(port: int) -> None:
     """More of it is relayed, and not kept."""
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as early, RtmpClient(port=port) as late:
-        stream_id = await watched(publisher, early)
+    async with playing(port) as early, publishing(port) as (publisher, stream_id):
         publisher.protocol.send_data(stream_id, 0, "@setDataFrame", "onLong", "x" * 70_000)
         for number in range(20):
             publisher.protocol.send_data(stream_id, 0, "@setDataFrame", f"on{number}", float(number))
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         await early.wait_for(events.VideoReceived)
         assert len(early.of(events.DataReceived)) == 1 + 21
-        await late.connect("live")
-        await late.play("cam1")
-        await late.wait_for(events.VideoReceived)
-        kept = [event.name for event in late.of(events.DataReceived)][1:]
+        async with playing(port) as late:
+            await late.wait_for(events.VideoReceived)
+            kept = [event.name for event in late.of(events.DataReceived)][1:]
         assert kept == [f"on{number}" for number in range(8)]
 
 
@@ -186,9 +166,7 @@ async def test_amf3_reaches_players_of_amf0_as_amf0(port: int) -> None:
 
 async def test_a_flood_of_data_ends_the_publisher_and_not_its_players(app: ScriptedApp, port: int) -> None:
     """Each costs what it takes to read; what an encoder sends is far below (see test_rates)."""
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        stream_id = await watched(publisher, player)
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
+    async with playing(port) as player, publishing(port, AVC_HEADER) as (publisher, stream_id):
         await player.wait_for(events.VideoReceived)
         player.pause_reading()
         with suppress(OSError):
@@ -210,13 +188,6 @@ NOT_SUPPORTED = "NetStream.Play.NoSupportedTrackFound"
 DECODE, ENCODE, FORWARD = 1, 2, 4
 
 
-async def publish(client: RtmpClient, *, video: bytes = b"", audio: bytes = b"") -> int:
-    await client.connect("live")
-    stream_id = await client.publish("cam1")
-    await send(client, stream_id, video=video, audio=audio)
-    return stream_id
-
-
 async def send(client: RtmpClient, stream_id: int, *, video: bytes = b"", audio: bytes = b"") -> None:
     """And wait until it has been read."""
     if video:
@@ -235,11 +206,7 @@ async def send(client: RtmpClient, stream_id: int, *, video: bytes = b"", audio:
         ({"fourCcList": ["hvc1", "fLaC"]}, {"video": HEVC_HEADER, "audio": OPUS_HEADER}, "audio is Opus (Opus)"),
         ({"videoFourCcInfoMap": {"av01": DECODE}}, {"video": HEVC_HEADER}, "video is H.265 (hvc1)"),
         ({"videoFourCcInfoMap": {"hvc1": ENCODE}}, {"video": HEVC_HEADER}, "video is H.265 (hvc1)"),
-        (
-            {"videoFourCcInfoMap": {"av01": DECODE}, "fourCcList": ["hvc1"]},
-            {"video": HEVC_HEADER},
-            "video is H.265 (hvc1)",
-        ),
+        ({"videoFourCcInfoMap": {"av01": 1}, "fourCcList": ["hvc1"]}, {"video": HEVC_HEADER}, "video is H.265 (hvc1)"),
         ({"audioFourCcInfoMap": {"mp4a": DECODE}}, {"audio": OPUS_HEADER}, "audio is Opus (Opus)"),
     ],
     ids=str,
@@ -247,9 +214,8 @@ async def send(client: RtmpClient, stream_id: int, *, video: bytes = b"", audio:
 async def test_a_player_is_refused_what_it_does_not_list(
     app: ScriptedApp, port: int, said: dict[str, Any], sent: dict[str, bytes], named: str
 ) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publish(publisher, **sent)
-        await player.connect("live", **said)
+    async with publishing(port) as (publisher, stream_id), connected(port, **said) as player:
+        await send(publisher, stream_id, **sent)
         with pytest.raises(Refused) as refused:
             await player.play("cam1")
         assert (refused.value.code, named in refused.value.description) == (NOT_SUPPORTED, True)
@@ -279,9 +245,8 @@ async def test_a_player_is_refused_what_it_does_not_list(
 async def test_a_player_gets_what_it_lists_or_says_nothing_of(
     port: int, said: dict[str, Any], sent: dict[str, bytes]
 ) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publish(publisher, **sent)
-        await player.connect("live", **said)
+    async with publishing(port) as (publisher, stream_id), connected(port, **said) as player:
+        await send(publisher, stream_id, **sent)
         await player.play("cam1")
         if "video" in sent:
             assert (await player.wait_for(events.VideoReceived)).payload == sent["video"]
@@ -305,31 +270,26 @@ async def test_a_player_gets_what_it_lists_or_says_nothing_of(
 async def test_tracks_and_extensions_go_to_players_that_say_so(port: int, said: dict[str, Any], takes: int) -> None:
     """To others the main track goes, as a message of its own and without extensions; to those that come late, too."""
     wanted = expected(takes)
-    async with (
-        playing(port, **said) as early,
-        publishing(port) as (publisher, stream_id),
-        RtmpClient(port=port) as late,
-    ):
+    async with playing(port, **said) as early, publishing(port) as (publisher, stream_id):
         for number, (message, _, _) in enumerate(SENT):
             await publisher.send_video(stream_id, 40 * number, write_video(message))
         await early.wait_count(events.VideoReceived, len(wanted))
-        await late.connect("live", **said)
-        await late.play("cam1")
-        await late.wait_count(events.VideoReceived, len(wanted))
-        await publisher.send_video(stream_id, 400, write_video(picture(10)))
-        for player in (early, late):
-            await player.wait_count(events.VideoReceived, len(wanted) + 1)
-            assert [event.payload for event in player.of(events.VideoReceived)] == [*wanted, write_video(picture(10))]
+        wanted.append(write_video(picture(10)))
+        async with playing(port, **said) as late:
+            await late.wait_count(events.VideoReceived, len(wanted) - 1)
+            await publisher.send_video(stream_id, 400, wanted[-1])
+            for player in (early, late):
+                await player.wait_count(events.VideoReceived, len(wanted))
+                assert [event.payload for event in player.of(events.VideoReceived)] == wanted
 
 
 async def test_a_codec_that_is_known_later_ends_those_that_do_not_take_it(app: ScriptedApp, port: int) -> None:
     """With the first header, with the next publisher, or when an encoder changes its settings."""
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as old, RtmpClient(port=port) as new:
-        for player, listed in ((old, ["av01"]), (new, ["av01", "hvc1"])):
-            await player.connect("live", fourCcList=listed)
-            await player.play("cam1")
-        stream_id = await publish(publisher, video=AVC_HEADER)
-        await publisher.send_video(stream_id, 0, key_frame(0))
+    async with (
+        playing(port, fourCcList=["av01"]) as old,
+        playing(port, fourCcList=["av01", "hvc1"]) as new,
+        publishing(port, AVC_HEADER, key_frame(0)) as (publisher, stream_id),
+    ):
         await old.wait_count(events.VideoReceived, 2)
         await send(publisher, stream_id, video=HEVC_HEADER)
         status = await old.wait_for(events.StatusReceived, lambda event: event.level == "error")
@@ -338,5 +298,4 @@ async def test_a_codec_that_is_known_later_ends_those_that_do_not_take_it(app: S
         await new.wait_for(events.VideoReceived, lambda event: event.payload == HEVC_HEADER)
         assert not new.closed
     await app.event("rtmp.stop", connection=1)
-    stops = {event["reason"] for connection in app.connections for event in connection.of("rtmp.stop")}
-    assert stops == {"unsupported_codec", "tcp_reset"}
+    assert {stop["reason"] for stop in app.stops} == {"unsupported_codec", "tcp_reset"}
