@@ -131,10 +131,8 @@ async def started(client: RtmpClient, stream_id: int) -> None:
 
 async def test_a_live_stream_and_commands_go_on(app: ScriptedApp, port: int) -> None:
     hold_back(app)
-    async with playing(port) as player, RtmpClient(port=port) as encoder:
+    async with playing(port) as player, publishing(port) as (encoder, live):
         await player.play("slow")
-        await encoder.connect("live")
-        live = await encoder.publish("cam1")
         waiting = await asks(encoder, "slow")
         await asked(app, "slow")
         encoder.protocol.send_video(waiting, 0, AVC_HEADER)

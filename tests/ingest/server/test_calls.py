@@ -11,11 +11,10 @@ from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import connected, playing, publishing
+from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import key_frame, sound
 from tests.ingest.server.waiting import set_deadlines
 from tests.rtmp_client import Refused, RtmpClient
-
-Serve = Callable[..., Awaitable[RtmpServer]]
 
 FAILED = "NetConnection.Call.Failed"
 
@@ -27,12 +26,12 @@ def answering(value: Any) -> Callable[[Instance, Message], Awaitable[Message]]:
     return decide
 
 
-async def one_second(_instance: Instance, event: Message) -> Message:
-    return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 1.0}
+async def length(_instance: Instance, event: Message) -> Message:
+    return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 12.5}
 
 
-async def never(_instance: Instance, _event: Message) -> None:
-    return None
+def invoke(procedure: str, *arguments: Any, request_id: int | None = 1) -> Message:
+    return {"type": "rtmp.invoke", "request_id": request_id, "procedure": procedure, "arguments": list(arguments)}
 
 
 class TestOfTheClient:
@@ -77,7 +76,7 @@ class TestOfTheClient:
             await client.wait_for(events.ResultReceived, lambda event: event.procedure == "slow" and event.succeeded)
 
     async def test_without_a_transaction_nothing_is_answered(self, app: ScriptedApp, port: int) -> None:
-        app.on["rtmp.call"] = never
+        app.on["rtmp.call"] = app.ignore
         async with connected(port) as client:
             client.protocol.notify("hello", "x")
             await client.flush()
@@ -86,7 +85,7 @@ class TestOfTheClient:
             assert [event.procedure for event in client.of(events.ResultReceived)] == ["connect", "createStream"]
 
     async def test_an_answer_that_never_comes(self, app: ScriptedApp, serve: Serve) -> None:
-        app.on["rtmp.call"] = app.on["rtmp.length"] = never
+        app.on["rtmp.call"] = app.on["rtmp.length"] = app.ignore
         server = await serve(call_s=0.1)
         async with connected(server) as client:
             with pytest.raises(Refused, match="in time"):
@@ -107,7 +106,7 @@ class TestOfTheClient:
             assert "object" not in str(client.of(events.ResultReceived)[-1].values)
 
     async def test_only_so_many_are_pending(self, app: ScriptedApp, serve: Serve) -> None:
-        app.on["rtmp.call"] = never
+        app.on["rtmp.call"] = app.ignore
         server = await serve(config={"limits": Limits(pending_calls=2)})
         async with connected(server) as client:
             client.protocol.call("a")
@@ -132,7 +131,7 @@ class TestOfTheClient:
         """Also when it is in use no longer, and in what a client answers. A public name is no secret."""
         secret = "brought-over-from-elsewhere"
         app.on["rtmp.call"] = answering(None)
-        app.on["rtmp.length"] = one_second
+        app.on["rtmp.length"] = length
         async with connected(port) as client:
             if how == "length":
                 await client.call("getStreamLength", f"show?token={secret}")
@@ -151,12 +150,10 @@ class TestOfTheClient:
         assert "public-name" in told
         assert "bro…" in told
 
-    async def test_one_that_only_calls_is_no_idle_connection(self, app: ScriptedApp, serve: Serve) -> None:
+    async def test_one_that_only_calls_is_no_idle_connection(self, app: ScriptedApp, server: RtmpServer) -> None:
         app.on["rtmp.call"] = answering(None)
-        server = await serve()
-        async with connected(server) as caller, RtmpClient(port=server.addresses[0][1]) as idle:
+        async with connected(server) as caller, connected(server) as idle:
             await caller.call("x")
-            await idle.connect("live")
             set_deadlines(server, publish_or_play_s=0.2, waiting_s=0)
             await idle.wait_closed()
             await caller.call("x")
@@ -196,9 +193,6 @@ class TestRefused:
 
 class TestLength:
     async def test_is_asked_of_the_application(self, app: ScriptedApp, port: int) -> None:
-        async def length(_instance: Instance, event: Message) -> Message:
-            return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 12.5}
-
         app.on["rtmp.length"] = length
         async with connected(port) as client:
             assert await client.call("getStreamLength", "show?token=secret-token") == 12.5
@@ -214,9 +208,9 @@ class TestOfTheServer:
             client.procedures["add"] = lambda *numbers: sum(numbers)
             await client.connect("live")
             instance = app.connections[0]
-            await instance.send({"type": "rtmp.invoke", "request_id": 7, "procedure": "add", "arguments": [1, 2]})
-            await instance.send({"type": "rtmp.invoke", "request_id": 8, "procedure": "none", "arguments": []})
-            await instance.send({"type": "rtmp.invoke", "request_id": None, "procedure": "told", "arguments": ["x"]})
+            await instance.send(invoke("add", 1, 2, request_id=7))
+            await instance.send(invoke("none", request_id=8))
+            await instance.send(invoke("told", "x", request_id=None))
             await app.wait_until(lambda: len(instance.of("rtmp.invoke.result")) == 2)
             added, failed = instance.of("rtmp.invoke.result")
             assert (added["request_id"], added["succeeded"], added["values"]) == (7, True, [None, 3.0])
@@ -229,8 +223,7 @@ class TestOfTheServer:
         server = await serve(invoke_s=0.1)
         async with connected(server) as client:
             client.pause_reading()
-            instance = app.connections[0]
-            await instance.send({"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": []})
+            await app.connections[0].send(invoke("x"))
             result = await app.event("rtmp.invoke.result")
             assert (result["succeeded"], result["values"]) == (False, [])
 
@@ -238,21 +231,20 @@ class TestOfTheServer:
         async with connected(port) as client:
             client.pause_reading()
             instance = app.connections[0]
-            await instance.send({"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": []})
+            await instance.send(invoke("x"))
         await app.event("rtmp.disconnect")
         assert instance.kinds[-2:] == ["rtmp.invoke.result", "rtmp.disconnect"]
-        await instance.send({"type": "rtmp.invoke", "request_id": 2, "procedure": "x", "arguments": []})
+        await instance.send(invoke("x", request_id=2))
         assert instance.kinds[-1] == "rtmp.disconnect"
 
     async def test_what_cannot_be_sent_fails(self, app: ScriptedApp, port: int) -> None:
         async with connected(port):
-            invoke = {"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": [object()]}
-            await app.connections[0].send(invoke)
+            await app.connections[0].send(invoke("x", object()))
             assert (await app.event("rtmp.invoke.result"))["succeeded"] is False
 
     async def test_before_connect_is_accepted(self, app: ScriptedApp, port: int) -> None:
         async def too_early(instance: Instance, _event: Message) -> Message:
-            await instance.send({"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": []})
+            await instance.send(invoke("x"))
             return {"type": "rtmp.accept"}
 
         app.on["rtmp.connect"] = too_early

@@ -1,5 +1,7 @@
 """Publishing and playing through the server: decisions first, media relayed as it came, each end reported once."""
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from ingest import testpattern

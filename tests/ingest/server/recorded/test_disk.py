@@ -17,7 +17,7 @@ from ingest.server.recorded.tape import Leaf, Tape, read_leaf
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import key_frame
-from tests.ingest.server.recorded.viewer import CLIP, Viewer, made, record, write
+from tests.ingest.server.recorded.viewer import CLIP, Viewer, hanging, made, record, write
 from tests.ingest.server.waiting import set_deadlines
 
 MIB = 1024 * 1024
@@ -33,44 +33,40 @@ async def failed(viewer: Viewer, app: ScriptedApp) -> tuple[str, str]:
     return codes[-1], stopped["description"]
 
 
-async def test_a_file_that_is_missing(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
-    record(app, tmp_path / "gone.flv")
-    await viewer.watch()
-    await viewer.until_code("NetStream.Play.StreamNotFound")
-    _, description = await failed(viewer, app)
-    assert "No such file" in description
-    assert str(tmp_path) not in viewer.of(events.StatusReceived)[-1].description
-
-
-async def test_a_file_that_is_no_flv(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
-    (tmp_path / "clip.flv").write_bytes(b"ID3" + bytes(1000))
-    record(app, tmp_path / "clip.flv")
-    await viewer.watch()
-    await viewer.until_code("NetStream.Play.FileStructureInvalid")
-    assert "no FLV file" in (await failed(viewer, app))[1]
-
-
 @pytest.fixture
-def broken(clip: Path) -> None:
-    """From 3 s on."""
+def broken(clip: Path) -> Path:
+    """From 3 s on; beside it stands one that is no FLV."""
     content = bytearray(clip.read_bytes())
     content[content.index(key_frame(30)) - 11] = 7
     clip.write_bytes(content)
+    (clip.parent / "other.flv").write_bytes(b"ID3" + bytes(1000))
+    return clip
 
 
-@pytest.mark.usefixtures("broken")
-async def test_a_file_that_is_broken_in_the_middle(viewer: Viewer, app: ScriptedApp) -> None:
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("gone.flv", "NetStream.Play.StreamNotFound", "No such file"),
+        ("other.flv", "NetStream.Play.FileStructureInvalid", "no FLV file"),
+        ("clip.flv", "NetStream.Play.FileStructureInvalid", "no tag at byte"),
+    ],
+    ids=["missing", "no FLV", "broken in the middle"],
+)
+async def test_a_file_that_can_not_be_read(
+    viewer: Viewer, app: ScriptedApp, broken: Path, name: str, code: str, said: str
+) -> None:
+    record(app, broken.parent / name)
     await viewer.watch()
-    await viewer.until_code("NetStream.Play.FileStructureInvalid")
-    assert viewer.media() == [message for message in CLIP if message[1] < 3000]
-    assert "no tag at byte" in (await failed(viewer, app))[1]
+    await viewer.until_code(code)
+    assert viewer.media() == [message for message in CLIP if message[1] < 3000 and name == broken.name]
+    assert said in (await failed(viewer, app))[1]
+    assert str(broken.parent) not in viewer.of(events.StatusReceived)[-1].description
 
 
 async def test_a_file_that_is_cut_while_it_plays(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
     clip = write(tmp_path / "clip.flv", made(60, key_bytes=50_000))
     record(app, clip)
-    await viewer.watch(buffer_ms=1000)
-    await viewer.wait_for(events.VideoReceived)
+    await viewer.begin(1000)
     os.truncate(clip, 2 * MIB)
     await viewer.hurry()
     await viewer.until_code("NetStream.Play.FileStructureInvalid")
@@ -80,44 +76,29 @@ async def test_a_file_that_is_cut_while_it_plays(viewer: Viewer, app: ScriptedAp
 async def test_a_file_that_is_deleted_while_it_plays_plays_on(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
     clip = write(tmp_path / "clip.flv", made(60))
     record(app, clip)
-    await viewer.watch(buffer_ms=1000)
-    await viewer.wait_for(events.VideoReceived)
+    await viewer.begin(1000)
     clip.unlink()
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     assert viewer.media() == made(60)
 
 
-# --- Disks ---
-
-
-async def test_a_disk_that_gives_nothing(server: RtmpServer, app: ScriptedApp, tmp_path: Path) -> None:
-    """The client is told, and goes on when it does. All threads that read are held meanwhile."""
+async def test_a_disk_that_gives_nothing(server: RtmpServer, viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
+    """The client is told, and goes on when it does."""
     record(app, write(tmp_path / "clip.flv", made(60, key_bytes=50_000)))
-    gives = threading.Event()
-    try:
-        async with Viewer(port=server.addresses[0][1]) as viewer:
-            await viewer.watch(buffer_ms=500)
-            await viewer.wait_for(events.VideoReceived)
-            for _ in range(READING_THREADS):
-                server.library.submit(lambda: bool(gives.wait(20)))
-            await viewer.hurry()
-            await viewer.wait_until(lambda: "STREAM_DRY" in viewer.story(), 15)
-            gives.set()
-            await viewer.until_over()
-            assert viewer.media() == made(60, key_bytes=50_000)
-    finally:
+    await viewer.begin(500)
+    with hanging(server.library) as gives:
+        await viewer.hurry()
+        await viewer.wait_until(lambda: "STREAM_DRY" in viewer.story(), 15)
         gives.set()
+        await viewer.until_over()
+    assert viewer.media() == made(60, key_bytes=50_000)
 
 
 async def test_a_disk_that_hangs_before_anything_was_sent(serve: Serve, app: ScriptedApp, tmp_path: Path) -> None:
     """The client is told that there are no data yet, then that there are none."""
     server = await serve(disk_s=60)
     record(app, write(tmp_path / "clip.flv", CLIP))
-    gives = threading.Event()
-    try:
-        for _ in range(READING_THREADS):
-            server.library.submit(lambda: bool(gives.wait(20)))
+    with hanging(server.library):
         async with Viewer(port=server.addresses[0][1]) as viewer:
             await viewer.watch()
             await viewer.wait_until(lambda: "STREAM_DRY" in viewer.story(), 15)
@@ -125,8 +106,6 @@ async def test_a_disk_that_hangs_before_anything_was_sent(serve: Serve, app: Scr
             await viewer.until_code("NetStream.Play.Failed")
             assert viewer.story()[-3:] == ["STREAM_DRY", "STREAM_EOF", "NetStream.Play.Failed"]
             assert "Nothing came from the disk" in (await failed(viewer, app))[1]
-    finally:
-        gives.set()
 
 
 LIMITS = Limits()

@@ -211,10 +211,8 @@ async def test_what_is_sent_ahead(viewer: Viewer, app: ScriptedApp, tmp_path: Pa
 
 async def test_a_longer_buffer_is_filled_at_once(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
     record(app, write(tmp_path / "clip.flv", made(60)))
-    await viewer.watch(buffer_ms=1000)
-    await viewer.wait_for(events.VideoReceived)
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.begin(1000)
+    await viewer.finish()
 
 
 async def test_a_buffer_length_from_before_the_play(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
@@ -286,8 +284,7 @@ async def test_files_are_closed(port: int, app: ScriptedApp, clip: Path) -> None
     viewers = [Viewer(port=port) for _ in range(4)]
     for viewer in viewers:
         await viewer.open()
-        await viewer.watch(buffer_ms=500)
-        await viewer.wait_for(events.VideoReceived)
+        await viewer.begin(500)
     assert open_files() == 4
     await viewers[0].delete_stream(viewers[0].stream_id)
     await viewers[1].command("closeStream")
@@ -303,8 +300,7 @@ async def test_files_are_closed(port: int, app: ScriptedApp, clip: Path) -> None
 
 @pytest.mark.usefixtures("clip")
 async def test_the_nodes_figures(viewer: Viewer, app: ScriptedApp) -> None:
-    await viewer.watch(buffer_ms=500)
-    await viewer.wait_for(events.VideoReceived)
+    await viewer.begin(500)
     await app.wait_until(lambda: any(each["out_bytes"] for tick in app.ticks for each in tick["players"]))
     tick = next(tick for tick in app.ticks if any(each["out_bytes"] for each in tick["players"]))
     assert tick["players"][0]["path"] == "live/clip"
@@ -314,8 +310,7 @@ async def test_the_nodes_figures(viewer: Viewer, app: ScriptedApp) -> None:
 
 @pytest.mark.usefixtures("clip")
 async def test_an_operator_ends_it(viewer: Viewer, app: ScriptedApp) -> None:
-    await viewer.watch(buffer_ms=500)
-    await viewer.wait_for(events.VideoReceived)
+    await viewer.begin(500)
     await app.connections[0].send({"type": "rtmp.close", "reason": "kicked"})
     await viewer.until_code("NetStream.Play.Failed")
     await viewer.close()
@@ -376,8 +371,7 @@ async def test_what_is_sent(
     await viewer.connect("live", capsEx=caps_ex)
     viewer.stream_id = await viewer.create_stream()
     viewer.protocol.play(viewer.stream_id, "clip", start, -1)
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     got = [payload for _, _, payload in viewer.media()]
     if not caps_ex:
         plain = [PLAIN if payload == EXTENDED else payload for payload in sent]

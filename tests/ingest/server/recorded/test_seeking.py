@@ -43,8 +43,7 @@ async def test_seek(viewer: Viewer, to: int, first: int) -> None:
     """From the keyframe at or before it on, headers first; nothing from before comes after Seek.Notify."""
     await begun(viewer)
     after = await viewer.command("seek", float(to))
-    await viewer.hurry()
-    await viewer.until_over(after=after)
+    await viewer.finish(after=after)
     story = viewer.story(after)
     assert [word for word in story if word != "media"][:5] == ["STREAM_EOF", *JUMP]
     notified = viewer.received.index(await viewer.until_code("NetStream.Seek.Notify"))
@@ -58,8 +57,7 @@ async def test_a_seek_to_nowhere(viewer: Viewer, to: float) -> None:
     await viewer.command("seek", float(to))
     status = await viewer.until_code("NetStream.Seek.InvalidTime")
     assert (status.level, status.description) == ("error", "The recording has 59.907 s.")
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     assert viewer.media() == CLIP
 
 
@@ -68,8 +66,7 @@ async def test_a_seek_before_anything_is_known_of_the_file(viewer: Viewer) -> No
     viewer.stream_id = await viewer.create_stream()
     viewer.protocol.play(viewer.stream_id, "clip", 0)
     viewer.protocol.send_command(viewer.stream_id, "seek", 0, None, 40_000.0)
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     assert viewer.media()[-len(since(40_000)) :] == since(40_000)
     assert "NetStream.Seek.Notify" in viewer.story()
 
@@ -79,16 +76,14 @@ async def test_many_seeks_end_where_the_last_one_led(viewer: Viewer) -> None:
     for to in range(1000, 51_000, 500):
         viewer.protocol.send_command(viewer.stream_id, "seek", 0, None, float(to))
     after = await viewer.command("seek", 50_000.0)
-    await viewer.hurry()
-    await viewer.until_over(after=after)
+    await viewer.finish(after=after)
     assert viewer.media()[-len(since(50_000)) - 2 :] == [*headers(50_000), *since(50_000)]
 
 
 async def test_a_seek_stays_within_the_duration(viewer: Viewer) -> None:
     await begun(viewer, start=10_000, duration=20_000)
     after = await viewer.command("seek", 25_000.0)
-    await viewer.hurry()
-    await viewer.until_over(after=after)
+    await viewer.finish(after=after)
     assert viewer.media()[-1] == (AUDIO, 29_907, since(29_907)[0][2])
 
 
@@ -101,8 +96,7 @@ async def test_timestamps_behind_a_start(viewer: Viewer) -> None:
     later = await viewer.wait_for(events.VideoReceived, after=after)
     assert later.timestamp < 9000
     await viewer.command("seek", 40_000.0)
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     notified = viewer.received.index(await viewer.until_code("NetStream.Seek.Notify"))
     assert viewer.media(notified) == [*headers(40_000), *since(40_000)]
 
@@ -118,8 +112,7 @@ async def test_pause(viewer: Viewer) -> None:
     await asyncio.sleep(QUIET_S)
     assert viewer.media(paused) == []
     await viewer.command("pause", False, 500.0)
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     assert "NetStream.Unpause.Notify" in viewer.story(paused)
     assert viewer.media() == CLIP
 
@@ -160,8 +153,7 @@ async def test_a_seek_while_it_is_paused(viewer: Viewer) -> None:
     await asyncio.sleep(QUIET_S)
     assert viewer.media(sought) == []
     await viewer.command("pause", False, 40_000.0)
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     assert viewer.media(sought) == [*headers(40_000), *since(40_000)]
 
 
@@ -173,8 +165,7 @@ async def test_without_sound(viewer: Viewer) -> None:
     await viewer.command("receiveAudio", False)
     await viewer.command("receiveVideo", True)  # Answered, so what came before is done.
     at = viewer.received.index(await viewer.until_code("NetStream.Seek.Notify"))
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     later = viewer.media(at)
     assert {kind for kind, *_ in later} == {VIDEO}
     pictures = [message for message in viewer.media() if message[0] == VIDEO]
@@ -187,8 +178,7 @@ async def test_sound_again(viewer: Viewer) -> None:
     await viewer.command("receiveAudio", False)
     await viewer.wait_for(events.VideoReceived, lambda event: event.timestamp >= 1500)
     after = await viewer.command("receiveAudio", True)
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     assert viewer.story(after)[:2] != []
     assert [word for word in viewer.story(after) if word != "media"][:4] == JUMP
     pictures = [message for message in viewer.media() if message[0] == VIDEO and message[2] != AVC_HEADER]
@@ -206,8 +196,7 @@ async def test_pictures_again(viewer: Viewer) -> None:
     await viewer.command("receiveVideo", False)
     await viewer.wait_for(events.AudioReceived, lambda event: event.timestamp >= 1500)
     after = await viewer.command("receiveVideo", True)
-    await viewer.hurry()
-    await viewer.until_over()
+    await viewer.finish()
     notified = viewer.received.index(await viewer.until_code("NetStream.Seek.Notify", after=after))
     later = viewer.media(notified)
     pictures = [(at, payload) for kind, at, payload in later if kind == VIDEO]

@@ -1,12 +1,15 @@
 """FLV files of numbered filler, an application that has them played, and a player of them."""
 
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ingest.flv import FlvWriter
 from ingest.rtmp import events
 from ingest.rtmp.messages.user_control import UserControl
+from ingest.server.recorded.library import READING_THREADS, Library
 from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import RtmpClient
@@ -81,6 +84,16 @@ class Viewer(RtmpClient):
         self.protocol.set_buffer_length(self.stream_id, HOURS_MS)
         await self.flush()
 
+    async def finish(self, *, after: int = 0, timeout_s: float = 5) -> None:
+        """As fast as it goes, to its end."""
+        await self.hurry()
+        await self.until_over(after=after, timeout_s=timeout_s)
+
+    async def begin(self, buffer_ms: int, **asked: Any) -> None:
+        """Ask for it, and wait until it has begun."""
+        await self.watch(buffer_ms=buffer_ms, **asked)
+        await self.wait_for(events.VideoReceived)
+
     async def command(self, name: str, *arguments: Any) -> int:
         """On the message stream; where in `received` its answers begin."""
         after = len(self.received)
@@ -127,3 +140,15 @@ WORDS: dict[type, Callable[[Any], str]] = {
     events.AudioReceived: lambda _event: "media",
     events.VideoReceived: lambda _event: "media",
 }
+
+
+@contextmanager
+def hanging(library: Library) -> Iterator[threading.Event]:
+    """All threads that read files are held until it is set, or the block ends."""
+    gives = threading.Event()
+    try:
+        for _ in range(READING_THREADS):
+            library.submit(lambda: bool(gives.wait(20)))
+        yield gives
+    finally:
+        gives.set()

@@ -1,6 +1,6 @@
 """Recordings by HTTP and WebSocket: the file, ranges of it, and FLV from a time on."""
 
-import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -8,10 +8,10 @@ import pytest
 from ingest.flv.tags import Tag, TagReader, tag_bytes
 from ingest.server import RtmpServer
 from ingest.server.media.viewer import file_start
-from ingest.server.recorded.library import READING_THREADS
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.recorded.viewer import hanging
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask
 from tests.ingest.server.waiting import becomes
 
@@ -183,25 +183,17 @@ async def test_a_disk_that_hangs(serve: Serve, app: ScriptedApp, file: File, has
     """Nobody waits for it without end: who was sent nothing is told so."""
     server = await serve(config={"media": ("127.0.0.1", 0)}, disk_s=0.5)
     file.grow()
-    gives = threading.Event()
-
-    def hang() -> None:
-        for _ in range(READING_THREADS):
-            server.library.submit(lambda: bool(gives.wait(20)))
-
-    try:
+    with ExitStack() as stack:
         if not has_begun:
-            hang()
+            stack.enter_context(hanging(server.library))
         async with Viewer(server, URL) as viewer:
             if has_begun:
                 await viewer.wait_accepted()
                 viewer.pause_reading()
                 (connection,) = server.connections
                 await becomes(lambda: connection.outlet.is_full)
-                hang()
+                stack.enter_context(hanging(server.library))
                 viewer.resume_reading()
             await viewer.wait_closed()
         assert (viewer.status, viewer.over) == ((200, False) if has_begun else (503, True))
         assert "Nothing came from the disk for 0.5 s" in (await app.event("rtmp.stop"))["description"]
-    finally:
-        gives.set()
