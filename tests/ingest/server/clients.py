@@ -171,25 +171,22 @@ class Room:
 
     def __init__(self, server: RtmpServer, protocol: ClientConnection | None = None) -> None:
         self.server = server
-        port = server.addresses[0][1]
-        self.publisher, self.player = RtmpClient(port=port), RtmpClient(port=port)
+        self.player = RtmpClient(port=port_of(server))
         if protocol:
             self.player.protocol = protocol
         self.frames = [key_frame(number, ROOM_FRAME_BYTES) for number in range(ROOM_FRAMES)]
+        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "Room":
-        await self.publisher.open()
-        await self.publisher.connect("live")
-        self.stream_id = await self.publisher.publish("cam")
-        await self.player.open()
+        self.publisher, self.stream_id = await self._stack.enter_async_context(publishing(self.server, name="cam"))
+        await self._stack.enter_async_context(self.player)
         await self.player.connect("live")
         await self.player.play("cam")
         await self.publisher.send_video(self.stream_id, 0, AVC_HEADER)
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        await self.player.close()
-        await self.publisher.close()
+        await self._stack.aclose()
 
     async def show(self) -> None:
         for number, frame in enumerate(self.frames):

@@ -208,8 +208,6 @@ async def test_acknowledgements_in_a_row_do_no_harm(app: ScriptedApp, server: Rt
     assert (await app.event("rtmp.disconnect"))["reason"] != "protocol_error"
 
 
-# --- Real players ---
-
 PLAYERS = {
     "ffmpeg": "ffmpeg -v error -i {url} -c copy -f flv {out}",
     "rtmpdump": "rtmpdump -q --live -r {url} -o {out}",

@@ -11,17 +11,17 @@ import pytest
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import ScriptedApp
-from tests.ingest.server.clients import connected, publishing
+from tests.ingest.server.clients import publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame, sound
 from tests.ingest.server.recorded.viewer import AUDIO, CLIP, VIDEO, Made, Viewer, made, plays, record, write
 from tests.ingest.server.waiting import becomes
-from tests.rtmp_client import Refused, RtmpClient
 
 MIB = 1024 * 1024
 
+pytestmark = pytest.mark.usefixtures("clip")
 
-@pytest.mark.usefixtures("clip")
+
 async def test_a_whole_recording(viewer: Viewer, app: ScriptedApp) -> None:
     await viewer.watch_all()
     assert viewer.media() == CLIP
@@ -33,33 +33,13 @@ async def test_a_whole_recording(viewer: Viewer, app: ScriptedApp) -> None:
     await viewer.close()
     stopped = await app.event("rtmp.stop")
     assert data["onMetaData"] == {"width": 640.0, "duration": 4.907}
-    assert data["onPlayStatus"] == {
-        "level": "status",
-        "code": "NetStream.Play.Complete",
-        "duration": 4.907,
-        "bytes": float(stopped["totals"]["bytes_out"]),
-    }
-    assert stopped["reason"] == "completed"
     totals = stopped["totals"]
+    complete = {"level": "status", "code": "NetStream.Play.Complete", "duration": 4.907}
+    assert data["onPlayStatus"] == {**complete, "bytes": float(totals["bytes_out"])}
+    assert stopped["reason"] == "completed"
     assert (totals["video_frames"], totals["audio_frames"], totals["keyframes"]) == (50, 50, 5)
     payloads = sum(len(payload) for *_, payload in CLIP)
-    assert payloads < totals["bytes_out"] < payloads + 12 * len(CLIP)
-
-
-@pytest.mark.usefixtures("clip")
-async def test_headers_are_compressed(viewer: Viewer, app: ScriptedApp) -> None:
-    """Pictures and sounds of a steady size and rate: one byte each, for most of them."""
-    await viewer.watch_all()
-    await viewer.close()
-    totals = (await app.event("rtmp.stop"))["totals"]
-    payloads = sum(len(payload) for *_, payload in CLIP)
-    assert totals["bytes_out"] - payloads < 5 * len(CLIP)
-
-
-@pytest.mark.usefixtures("clip")
-async def test_play_with_reset_says_so(viewer: Viewer) -> None:
-    await viewer.watch_all(reset=True)
-    assert viewer.story()[2:4] == ["NetStream.Play.Reset", "NetStream.Play.Start"]
+    assert payloads < totals["bytes_out"] < payloads + 5 * len(CLIP), "headers are compressed"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +54,6 @@ async def test_play_with_reset_says_so(viewer: Viewer) -> None:
         (-2, -1, range(0, 5000, 100), range(7, 5000, 100)),
     ],
 )
-@pytest.mark.usefixtures("clip")
 async def test_start_and_duration(
     viewer: Viewer, start: float, duration: float, pictures: Iterable[int], sounds: Iterable[int]
 ) -> None:
@@ -87,7 +66,6 @@ async def test_start_and_duration(
     assert media[2:] == [(kind, max(at - zero, 0), payload) for kind, at, payload in CLIP[2:] if at in wanted[kind]]
 
 
-@pytest.mark.usefixtures("clip")
 async def test_a_start_beyond_the_end(viewer: Viewer, app: ScriptedApp) -> None:
     await viewer.watch_all(start=4908)
     assert viewer.media() == []
@@ -95,7 +73,6 @@ async def test_a_start_beyond_the_end(viewer: Viewer, app: ScriptedApp) -> None:
     assert (await app.event("rtmp.stop"))["reason"] == "completed"
 
 
-@pytest.mark.usefixtures("clip")
 async def test_the_unit_of_start(viewer: Viewer, app: ScriptedApp, clip: Path) -> None:
     record(app, clip, start_unit="s")
     await viewer.watch_all(start=2.5, duration=1)
@@ -103,57 +80,36 @@ async def test_the_unit_of_start(viewer: Viewer, app: ScriptedApp, clip: Path) -
     assert (times[0], times[-1]) == (0, 907)
 
 
-# --- Live or recorded ---
-
-
 async def test_who_may_have_the_recording_alone_does_not_get_what_is_live(
-    port: int, app: ScriptedApp, clip: Path
+    port: int, viewer: Viewer, app: ScriptedApp, clip: Path
 ) -> None:
-    async with (
-        publishing(port, AVC_HEADER, key_frame(77), name="clip"),
-        Viewer(port=port) as viewer,
-    ):
+    async with publishing(port, AVC_HEADER, key_frame(77), name="clip"):
         plays(app, {"recording": 1, "name": "clip", "file": str(clip), "duration_ms": 0, "alone": True})
         await viewer.watch_all(start=-2)
         assert "STREAM_IS_RECORDED" in viewer.story()
         assert key_frame(77) not in [payload for _, _, payload in viewer.media()]
 
 
-@pytest.mark.usefixtures("clip")
-async def test_without_a_start_what_is_live_comes_first(port: int) -> None:
-    async with connected(port) as publisher, Viewer(port=port) as early, Viewer(port=port) as late:
-        await early.watch(start=-2)
-        await early.until_over()
-        stream_id = await publisher.publish("clip")
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await publisher.send_video(stream_id, 0, key_frame(77))
+async def test_without_a_start_what_is_live_comes_first(port: int, viewer: Viewer) -> None:
+    await viewer.watch_all(start=-2)
+    async with publishing(port, AVC_HEADER, key_frame(77), name="clip"), Viewer(port=port) as late:
         await late.watch(start=-2)
         await late.wait_count(events.VideoReceived, 2)
         assert late.media()[1][2] == key_frame(77)
         assert "STREAM_IS_RECORDED" not in late.story()
 
 
-async def test_without_a_recording_it_waits_for_the_live_stream(port: int, app: ScriptedApp) -> None:
-    plays(app, None)
-    async with RtmpClient(port=port) as publisher, Viewer(port=port) as viewer:
-        await viewer.watch(start=-2)
-        await viewer.until_code("NetStream.Play.Start")
-        await publisher.connect("live")
-        stream_id = await publisher.publish("clip")
-        await publisher.send_video(stream_id, 0, key_frame(77))
+@pytest.mark.parametrize(("is_there", "start"), [(False, -2), (True, -1)], ids=["no recording", "live alone"])
+async def test_the_live_stream_is_waited_for(
+    port: int, viewer: Viewer, app: ScriptedApp, is_there: bool, start: float
+) -> None:
+    if not is_there:
+        plays(app, None)
+    await viewer.watch(start=start)
+    await viewer.until_code("NetStream.Play.Start")
+    async with publishing(port, key_frame(77), name="clip"):
         await viewer.wait_count(events.VideoReceived, 1)
-
-
-@pytest.mark.usefixtures("clip")
-async def test_a_start_of_minus_one_is_live_alone(port: int) -> None:
-    async with RtmpClient(port=port) as publisher, Viewer(port=port) as viewer:
-        await viewer.watch(start=-1)
-        await viewer.until_code("NetStream.Play.Start")
-        await publisher.connect("live")
-        stream_id = await publisher.publish("clip")
-        await publisher.send_video(stream_id, 0, key_frame(77))
-        await viewer.wait_count(events.VideoReceived, 1)
-        assert [payload for *_, payload in viewer.media()] == [key_frame(77)]
+    assert [payload for *_, payload in viewer.media()] == [key_frame(77)]
 
 
 async def test_a_live_stream_beside_a_recording_on_one_connection(port: int, app: ScriptedApp, tmp_path: Path) -> None:
@@ -187,9 +143,6 @@ async def test_a_live_stream_beside_a_recording_on_one_connection(port: int, app
         assert by_stream[viewer.stream_id] == [payload for kind, _, payload in long if kind == VIDEO]
 
 
-# --- Pace ---
-
-
 @pytest.mark.parametrize("buffer_ms", [None, 1000, 20_000])
 async def test_what_is_sent_ahead(viewer: Viewer, app: ScriptedApp, tmp_path: Path, buffer_ms: int | None) -> None:
     """As much as the client wants, and then as time goes on."""
@@ -209,12 +162,6 @@ async def test_what_is_sent_ahead(viewer: Viewer, app: ScriptedApp, tmp_path: Pa
     assert "NetStream.Play.Stop" not in viewer.story()
 
 
-async def test_a_longer_buffer_is_filled_at_once(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
-    record(app, write(tmp_path / "clip.flv", made(60)))
-    await viewer.begin(1000)
-    await viewer.finish()
-
-
 async def test_a_buffer_length_from_before_the_play(viewer: Viewer, app: ScriptedApp, tmp_path: Path) -> None:
     record(app, write(tmp_path / "clip.flv", made(60)))
     await viewer.connect("live")
@@ -223,9 +170,6 @@ async def test_a_buffer_length_from_before_the_play(viewer: Viewer, app: Scripte
     viewer.protocol.play(viewer.stream_id, "clip", 0)
     await viewer.flush()
     await viewer.until_over()
-
-
-# --- Slow players ---
 
 
 async def test_control_comes_between_the_chunks_of_a_long_frame(
@@ -274,9 +218,6 @@ async def test_what_is_kept_for_a_player_that_does_not_read(serve: Serve, app: S
         await viewer.until_over(timeout_s=30)
 
 
-# --- The rest of the session ---
-
-
 async def test_files_are_closed(port: int, app: ScriptedApp, clip: Path) -> None:
     def open_files() -> int:
         return sum(os.path.realpath(f"/proc/self/fd/{name}") == str(clip) for name in os.listdir("/proc/self/fd"))
@@ -298,7 +239,6 @@ async def test_files_are_closed(port: int, app: ScriptedApp, clip: Path) -> None
         await viewer.close()
 
 
-@pytest.mark.usefixtures("clip")
 async def test_the_nodes_figures(viewer: Viewer, app: ScriptedApp) -> None:
     await viewer.begin(500)
     await app.wait_until(lambda: any(each["out_bytes"] for tick in app.ticks for each in tick["players"]))
@@ -308,7 +248,6 @@ async def test_the_nodes_figures(viewer: Viewer, app: ScriptedApp) -> None:
     assert tick["figures"]["out_kbps"] > 0
 
 
-@pytest.mark.usefixtures("clip")
 async def test_an_operator_ends_it(viewer: Viewer, app: ScriptedApp) -> None:
     await viewer.begin(500)
     await app.connections[0].send({"type": "rtmp.close", "reason": "kicked"})
@@ -317,14 +256,6 @@ async def test_an_operator_ends_it(viewer: Viewer, app: ScriptedApp) -> None:
     assert (await app.event("rtmp.stop"))["reason"] == "kicked"
 
 
-async def test_a_refusal(port: int, app: ScriptedApp) -> None:
-    app.refuse("play", "NetStream.Play.StreamNotFound", "There is no recording of this stream.")
-    async with connected(port) as client:
-        with pytest.raises(Refused, match="StreamNotFound"):
-            await client.play("clip")
-
-
-@pytest.mark.usefixtures("clip")
 async def test_a_playlist(viewer: Viewer, app: ScriptedApp) -> None:
     """Item after item, each with its own end; Play.Stop after the last."""
     await viewer.watch(duration=1000)

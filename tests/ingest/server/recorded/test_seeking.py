@@ -252,6 +252,7 @@ async def test_something_else_is_played(viewer: Viewer, app: ScriptedApp) -> Non
         viewer.protocol.play(viewer.stream_id, "clip", 2000, 1000, reset=reset)
         await viewer.flush()
         await viewer.until_over(after=after)
+        assert ("NetStream.Play.Reset" in viewer.story(after)) == reset
         assert [at for kind, at, _ in viewer.media(after) if kind == VIDEO] == [0, *range(0, 1000, 100)]
     await viewer.close()
     await app.event("rtmp.disconnect")

@@ -313,9 +313,6 @@ def test_headers_take_a_byte_for_messages_of_a_steady_pace() -> None:
     assert len(lane.take()) < 100 * 301 + 30
 
 
-# --- Pace ---
-
-
 def test_by_the_clock() -> None:
     pace = Pace(2000)
     pace.begin(100.0, 5000)

@@ -1,7 +1,7 @@
 """FLV files of numbered filler, an application that has them played, and a player of them."""
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from ingest.flv import FlvWriter
 from ingest.rtmp import events
 from ingest.rtmp.messages.user_control import UserControl
 from ingest.server.recorded.library import READING_THREADS, Library
-from tests.ingest.server.app import Instance, Message, ScriptedApp
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import RtmpClient
 
@@ -48,13 +48,8 @@ def record(app: ScriptedApp, path: Path, **fields: Any) -> None:
 
 
 def plays(app: ScriptedApp, recording: dict[str, Any] | None, **fields: Any) -> None:
-    async def decide(instance: Instance, event: Message) -> Message:
-        return {**await app.accept_play(instance, event), "recording": recording, **fields}
+    app.change("rtmp.play", recording=recording, **fields)
 
-    app.on["rtmp.play"] = decide
-
-
-Decide = Callable[[Instance, Message], Awaitable[Message | None]]
 
 HOURS_MS = 36_000_000
 """rtmpdump's buffer: as fast as it goes."""

@@ -63,13 +63,8 @@ HEADERS = [(VIDEO, 0, AVC_HEADER), (AUDIO, 0, AAC_HEADER)]
 
 
 async def test_a_session_is_recorded_whole(recorded: Recorded) -> None:
-    got = await publish(recorded)
-    assert got == [
-        ("status", "NetStream.Publish.Start"),
-        ("status", "NetStream.Record.Start"),
-        ("status", "NetStream.Unpublish.Success"),
-        ("status", "NetStream.Record.Stop"),
-    ]
+    codes = ("Publish.Start", "Record.Start", "Unpublish.Success", "Record.Stop")
+    assert await publish(recorded) == [("status", f"NetStream.{code}") for code in codes]
     (closed,) = await recorded.until("closed")
     assert media(recorded.tags(closed)) == HEADERS + sent(20)
     assert closed["name"] == "cam1"
@@ -79,6 +74,14 @@ async def test_a_session_is_recorded_whole(recorded: Recorded) -> None:
     (started,) = recorded.told("started")
     assert started["file"] == closed["file"]
     assert not started["is_continued"]
+    with (recorded.folder / closed["file"]).open("rb") as stream:  # By its index players seek in it.
+        index = read_index(stream)
+        assert index.metadata["filesize"] == closed["size_bytes"]
+        assert index.metadata["encoder"] == "a test"
+        assert index.metadata["keyframes"]["times"] == pytest.approx([0, 0.2, 0.4, 0.6])
+        point = index.at_or_before(450)
+    assert point is not None
+    assert point.time_ms == 400
 
 
 async def test_metadata_that_come_later_are_of_no_time(recorded: Recorded) -> None:
@@ -95,19 +98,6 @@ async def test_metadata_that_come_later_are_of_no_time(recorded: Recorded) -> No
     assert media(recorded.tags(closed)) == HEADERS + sent(10) + sent(10, 400)
     with (recorded.folder / closed["file"]).open("rb") as stream:
         assert read_index(stream).metadata["keyframes"]["times"] == pytest.approx([0, 0.2, 0.4, 0.6])
-
-
-async def test_players_seek_in_it_by_its_index(recorded: Recorded) -> None:
-    await publish(recorded)
-    (closed,) = await recorded.until("closed")
-    with (recorded.folder / closed["file"]).open("rb") as stream:
-        index = read_index(stream)
-        assert index.metadata["filesize"] == closed["size_bytes"]
-        assert index.metadata["encoder"] == "a test"
-        assert index.metadata["keyframes"]["times"] == pytest.approx([0, 0.2, 0.4, 0.6])
-        point = index.at_or_before(450)
-    assert point is not None
-    assert point.time_ms == 400
 
 
 async def test_another_recording_of_the_name_has_a_file_of_its_own(recorded: Recorded) -> None:

@@ -206,8 +206,6 @@ def test_it_ends_by_itself_when_a_picture_takes_too_long() -> None:
         assert process.wait(10) == -signal.SIGALRM
 
 
-# --- Programs that behave as no decoder does ---
-
 READY = "import os, signal, socket, time; connection = socket.socket(fileno=0); connection.sendall(b'\\1');"
 READ = f"connection.recv({decoder_program.REQUEST.size + MIB}, socket.MSG_WAITALL);"
 SLEEP = "time.sleep(600)"

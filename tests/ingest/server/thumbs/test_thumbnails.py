@@ -207,9 +207,6 @@ async def test_a_hanging_decoder_holds_up_neither_loop_nor_stop(node: Make) -> N
     assert time.monotonic() - began < 10, "far less than a picture may take"
 
 
-# --- With a server ---
-
-
 BARS = (
     f"{imageio_ffmpeg.get_ffmpeg_exe()} -v error -re -f lavfi -i smptebars=size=1280x720:rate=10"
     " -c:v libx264 -preset ultrafast -pix_fmt yuv420p -g 10 -f flv rtmp://127.0.0.1:{port}/live/bars"
