@@ -165,6 +165,11 @@ class ScriptedApp:
         return [tick for node in self.nodes for tick in node.of("node.tick")]
 
     @property
+    def figures(self) -> list[Message]:
+        """The node's, of each second."""
+        return [tick["figures"] for tick in self.ticks]
+
+    @property
     def samples(self) -> list[Sample]:
         return [sample for tick in self.ticks for sample in tick["samples"]]
 

@@ -213,6 +213,11 @@ class Room:
         await self.player.flush()
         await self.player.wait_for(events.ResultReceived, lambda event: event.procedure == "_checkbw")
 
+    async def acknowledge_once(self) -> None:
+        """And never again."""
+        self.player.protocol.acknowledging.interval = 1 << 40
+        await self.acknowledge(0)
+
     async def saw_all(self) -> None:
         await self.player.wait_count(events.VideoReceived, 1 + ROOM_FRAMES)
         assert [event.payload for event in self.player.of(events.VideoReceived)] == [AVC_HEADER, *self.frames]

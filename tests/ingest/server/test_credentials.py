@@ -44,12 +44,7 @@ IMPORTED = "my-old-camera-key"
         (f"live/?key={KEY}&x=1", "live", KEY, {"key": "rk_7Qd4…", "x": "1"}),
         (f"live?token={IMPORTED}", "live", IMPORTED, {"token": "my-…"}),
         (f"live?token=t&key={KEY}", "live", KEY, {"token": "…", "key": "rk_7Qd4…"}),
-        (
-            "live?authmod=adobe&user=bob&response=TpGLDw==",
-            "live",
-            "",
-            {"authmod": "adobe", "user": "…", "response": "…"},
-        ),
+        ("live?authmod=adobe&user=bob&response=Tw==", "live", "", {"authmod": "adobe", "user": "…", "response": "…"}),
         ("live?key=a%2Bb%3D", "live", "a+b=", {"key": "a…"}),
         ("live?key=first&key=second", "live", "first", {"key": "f…"}),
     ],
@@ -174,9 +169,6 @@ def test_a_command_object_is_masked_at_every_depth() -> None:
     assert IMPORTED not in repr(found)
     assert found["number"] == 1.0
     assert found["none"] is None
-
-
-def test_a_command_object_of_any_depth_is_masked() -> None:
     value: object = KEY
     for _ in range(100):
         value = [value]
@@ -201,8 +193,9 @@ def test_values_of_amf3_are_masked(value: object) -> None:
     assert KEY not in repr(scrub([value]))
 
 
-def test_an_encoded_secret_in_a_text_is_masked_whole() -> None:
+def test_an_encoded_secret_in_a_text_is_masked_whole_and_an_empty_one_masks_nothing() -> None:
     assert scrub_text("rtmp://host/live?key=%41bcdefghijklmnop&x=1") == "rtmp://host/live?key=…&x=1"
+    assert scrub_text("plain", "") == "plain"
 
 
 def test_a_query_beyond_reason_counts_as_none() -> None:
@@ -223,10 +216,6 @@ def test_a_text_that_comes_again_is_looked_through_once(monkeypatch: pytest.Monk
     found = scrub([{long: 1.0}, {long: [long]}, amf3.Xml(long)])
     assert KEY not in repr(found)
     assert seen == [long]
-
-
-def test_an_empty_secret_masks_nothing() -> None:
-    assert scrub_text("plain", "") == "plain"
 
 
 LOGIN = "authmod=adobe&user=bob&challenge=c35fe970&response=1nfboAiXDpvdX6/wZpK0Dg==&opaque=CHAL1=="

@@ -4,7 +4,6 @@ import asyncio
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,8 +37,8 @@ async def test_a_tick_tells_of_caches_that_had_no_room(app: ScriptedApp, serve: 
     async with publishing(server) as (publisher, stream_id):
         for number in range(3):
             await publisher.send_video(stream_id, number * 40, key_frame(number))
-        await app.wait_until(lambda: bool(app.ticks) and app.ticks[-1]["figures"]["caches_dropped_in_all"] == 3)
-    figures = app.ticks[-1]["figures"]
+        await app.wait_until(lambda: bool(app.ticks) and app.figures[-1]["caches_dropped_in_all"] == 3)
+    figures = app.figures[-1]
     assert (figures["caches_bytes"], figures["caches_dropped"]) == (0, 3)
 
 
@@ -54,7 +53,7 @@ async def test_a_tick_tells_of_streams_and_players(app: ScriptedApp, server: Rtm
         await app.wait_until(lambda: any(sample.video_frames for sample in app.samples))
         await app.wait_until(lambda: any(tick["figures"]["players"] for tick in app.ticks))
         tick = next(tick for tick in app.ticks if tick["figures"]["players"])
-    await app.wait_until(lambda: app.ticks[-1]["figures"]["connections"] == 0)
+    await app.wait_until(lambda: app.figures[-1]["connections"] == 0)
     (stream,) = tick["streams"]
     told = {"app": "live", "name": "cam1", "encoder": "test/1.0", "address": "127.0.0.1"}
     assert {key: stream[key] for key in told} == told
@@ -64,7 +63,7 @@ async def test_a_tick_tells_of_streams_and_players(app: ScriptedApp, server: Rtm
     assert (figures["node"], figures["publishers"], figures["connections"]) == ("node-1", 1, 2)
     assert 0 <= figures["loop_delay_ms"] < (loop.time() - began) * 1000
     assert figures["issues"] == []
-    assert any(tick["figures"]["caches_bytes"] for tick in app.ticks)
+    assert any(figures["caches_bytes"] for figures in app.figures)
     assert sum(sample.video_frames for sample in app.samples) == 10
     assert sum(sample.keyframes for sample in app.samples) == 10
     assert app.samples[0].rtt_ms is not None
@@ -84,14 +83,14 @@ async def test_a_disk_that_hangs_holds_up_nothing(
             await publisher.send_video(stream_id, 0, key_frame(0))
             await player.wait_count(events.VideoReceived, 2)
             assert disk.waiting == 1
-            figures = app.ticks[-1]["figures"]
+            figures = app.figures[-1]
             assert figures["disk_free_percent"] is None
             assert figures["disk_hangs_s"] > 0
             disk.let_go()
-            await app.wait_until(lambda: app.ticks[-1]["figures"]["disk_free_percent"] is not None)
-            assert app.ticks[-1]["figures"]["disk_hangs_s"] == 0
+            await app.wait_until(lambda: app.figures[-1]["disk_free_percent"] is not None)
+            assert app.figures[-1]["disk_hangs_s"] == 0
             disk.hang()
-            await app.wait_until(lambda: app.ticks[-1]["figures"]["disk_hangs_s"] > 0)
+            await app.wait_until(lambda: app.figures[-1]["disk_hangs_s"] > 0)
         await server.stop(grace_s=2)
     finally:
         disk.let_go()
@@ -150,7 +149,7 @@ async def test_a_machines_clock_that_leaps_leaves_no_gap_in_what_is_measured(
     for before, after in pairwise(measured):
         assert (after.at_us - before.at_us) / 1e6 == pytest.approx(after.elapsed_ms / 1000, abs=1)
     assert measured[-1].at_us / 1e6 == pytest.approx(real(), abs=60)
-    assert all(abs(tick["figures"]["at"] - real()) < 60 for tick in app.ticks)
+    assert all(abs(figures["at"] - real()) < 60 for figures in app.figures)
 
 
 async def test_a_stop_ends_all_sessions_in_order(app: ScriptedApp, server: RtmpServer) -> None:
@@ -182,20 +181,15 @@ async def test_a_stop_does_not_wait_for_a_peer_that_reads_nothing(app: ScriptedA
 HAS_PROC = Path("/proc/self/statm").exists()
 
 
-def told(app: ScriptedApp) -> list[dict[str, Any]]:
-    """The node's figures, of each second."""
-    return [tick["figures"] for tick in app.ticks]
-
-
 async def test_media_are_counted_and_nothing_ever_falls(app: ScriptedApp, server: RtmpServer) -> None:
     async with Stage(server.addresses[0][1]) as stage:
         camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
         await camera.send(key=True, count=5)
         await viewer.hear(5)
-        await app.wait_until(lambda: any(each["counters"]["video_frames"] == 5 for each in told(app)))
-    await app.wait_until(lambda: told(app)[-1]["connections"] == 0)
+        await app.wait_until(lambda: any(each["counters"]["video_frames"] == 5 for each in app.figures))
+    await app.wait_until(lambda: app.figures[-1]["connections"] == 0)
     await app.next_tick()
-    counted = [each["counters"] for each in told(app)]
+    counted = [each["counters"] for each in app.figures]
     for before, after in pairwise(counted):
         assert all(after[name] >= before[name] for name in before)
     published = (await app.event("rtmp.unpublish", connection=0))["totals"]
@@ -212,8 +206,8 @@ async def test_media_are_counted_and_nothing_ever_falls(app: ScriptedApp, server
 
 async def test_what_the_process_takes_and_how_late_its_loop_is(app: ScriptedApp, serve: Serve) -> None:
     await serve()
-    await app.wait_until(lambda: len(told(app)) > 1)
-    first, last = told(app)[0], told(app)[-1]
+    await app.wait_until(lambda: len(app.figures) > 1)
+    first, last = app.figures[0], app.figures[-1]
     for figures in (first, last):
         assert len(figures["loop_delays"]["counts"]) == len(figures["loop_delays"]["bounds_s"]) + 1
     assert sum(last["loop_delays"]["counts"]) > sum(first["loop_delays"]["counts"]) > 0

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -35,6 +36,10 @@ def tls_port(server: RtmpServer) -> int:
     return server.tls_addresses[0][1]
 
 
+def tls(pair: Pair, **settings: Any) -> dict[str, Any]:
+    return {"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key, **settings}
+
+
 @pytest.fixture
 def pair(tmp_path: Path) -> Pair:
     return make_pair(tmp_path)
@@ -43,8 +48,7 @@ def pair(tmp_path: Path) -> Pair:
 @pytest_asyncio.fixture
 async def serve_tls(serve: Serve, pair: Pair) -> ServeTls:
     async def start(**deadlines: float) -> RtmpServer:
-        tls = {"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key}
-        return await serve(config=tls | {"certificate_look_s": 0.02}, **deadlines)
+        return await serve(config=tls(pair, certificate_look_s=0.02), **deadlines)
 
     return start
 
@@ -149,12 +153,12 @@ def play_slowly(port: int, context: ssl.SSLContext, stop: threading.Event) -> No
     connected.connect(("127.0.0.1", port))
     protocol = ClientConnection(nonce=bytes(1528))
 
-    with context.wrap_socket(connected, server_hostname="localhost") as tls:
+    with context.wrap_socket(connected, server_hostname="localhost") as secure:
 
         def until(kind: type[events.Event]) -> None:
             while True:
-                tls.sendall(protocol.data_to_send())
-                if any(isinstance(event, kind) for event in protocol.receive_data(tls.recv(4096))):
+                secure.sendall(protocol.data_to_send())
+                if any(isinstance(event, kind) for event in protocol.receive_data(secure.recv(4096))):
                     return
 
         until(events.HandshakeCompleted)
@@ -164,7 +168,7 @@ def play_slowly(port: int, context: ssl.SSLContext, stop: threading.Event) -> No
         until(events.ResultReceived)
         protocol.play(1, "cam1")
         until(events.StatusReceived)
-        while not stop.wait(0.05) and tls.recv(1000):
+        while not stop.wait(0.05) and secure.recv(1000):
             pass
 
 
@@ -285,8 +289,7 @@ async def test_a_look_that_fails_is_not_the_last(pair: Pair, tmp_path: Path, cap
 async def test_the_end_of_a_certificate_is_told(
     serve: Serve, tmp_path: Path, days: float, level: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pair = make_pair(tmp_path, days=days)
-    await serve(config={"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key})
+    await serve(config=tls(make_pair(tmp_path, days=days)))
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert (record.levelname, said in record.getMessage()) == (level, True)
 
@@ -349,8 +352,7 @@ async def test_a_port_scanner(app: ScriptedApp, tls_server: RtmpServer, quiet: N
 async def test_half_open_tls_handshakes_are_counted_and_end(
     app: ScriptedApp, serve: Serve, pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tls = {"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key}
-    server = await serve(config=tls | {"max_connections_per_address": 2}, handshake_s=60)
+    server = await serve(config=tls(pair, max_connections_per_address=2), handshake_s=60)
     async with raw(tls_port(server)) as (first, _), raw(tls_port(server)) as (second, writer):
         writer.write(bytes.fromhex("16030100c8010000c40303"))  # The begin of a ClientHello.
         async with raw(tls_port(server)) as (third, _):

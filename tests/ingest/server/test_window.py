@@ -92,8 +92,7 @@ async def test_one_that_stops(enter: Enter, answers: bool) -> None:
     """And answers a ping, or nothing in time."""
     protocol = None if answers else Mute(nonce=os.urandom(1528))
     room = await enter(protocol, config=SMALL, window_s=HOUR if answers else 0.2)
-    room.player.protocol.acknowledging.interval = NEVER
-    await room.acknowledge(0)
+    await room.acknowledge_once()
     await room.show()
     await room.saw_all()
     assert room.connection.outlet.window.given_up
@@ -153,8 +152,7 @@ async def test_one_that_sets_our_bandwidth(enter: Enter, size: int) -> None:
 
 async def test_a_wider_bandwidth_opens_a_closed_window(enter: Enter) -> None:
     room = await enter(config=SMALL, sweep_s=HOUR, window_s=HOUR)
-    room.player.protocol.acknowledging.interval = NEVER
-    await room.acknowledge(0)
+    await room.acknowledge_once()
     await room.show()
     await becomes(lambda: room.connection.outlet.is_window_closed)
     await room.tell(control.set_peer_bandwidth(WINDOW * ROOM_FRAMES, control.BandwidthLimit.HARD))

@@ -22,12 +22,10 @@ from tests.rtmp_client import RtmpClient
 
 CAM = "/live/live/cam1.flv"
 MEDIA: dict[str, Any] = {"media": ("127.0.0.1", 0)}
-UPGRADE = {
-    "Connection": "Upgrade",
-    "Upgrade": "websocket",
-    "Sec-WebSocket-Version": "13",
-    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-}
+UPGRADE = (
+    "HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -190,8 +188,7 @@ async def test_any_bytes_do_no_harm(
 ) -> None:
     """Damaged requests, then damaged frames to a WebSocket: all end, and nothing is left."""
     pick = random.Random(7)
-    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "a", **UPGRADE}.items())
-    whole = f"GET {CAM}?token=x HTTP/1.1\r\n{head}\r\n".encode() + bytes.fromhex("8185000000004142434445") * 4
+    whole = f"GET {CAM}?token=x {UPGRADE}".encode() + bytes.fromhex("8185000000004142434445") * 4
 
     async def send(number: int) -> None:
         damaged = bytearray(whole)
@@ -306,8 +303,7 @@ async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(s
     server = await serve(config=MEDIA, ping_after_s=0.1, ping_answer_s=0.3)
     media_port = server.media_addresses[0][1]
     reader, writer = await asyncio.open_connection("127.0.0.1", media_port)
-    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "a", **UPGRADE}.items())
-    writer.write(f"GET {CAM} HTTP/1.1\r\n{head}\r\n".encode())
+    writer.write(f"GET {CAM} {UPGRADE}".encode())
     await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
     for _ in range(5):
         assert await asyncio.wait_for(reader.readexactly(2), 5) == b"\x89\x00"
