@@ -209,13 +209,17 @@ async def test_what_waits_for_a_disk_that_hangs_is_bounded_for_all_recordings(
         await hanging.wait_hanging()
         for publisher, stream_id in sessions:
             await send_pictures(publisher, stream_id, 0, 1)
-
         await becomes(lambda: all(recorder._busy_since is not None for recorder in recorders._recorders))
         for number in range(20):  # 6 MB, of which no queue alone has too much.
             for publisher, stream_id in sessions:
                 await publisher.send_video(stream_id, 1000 + 40 * number, key_frame(number, 100_000))
-        await becomes(lambda: sum(recorder.dropped_frames for recorder in recorders._recorders) > 20)
-        await becomes(lambda: sum(recorder.held_bytes for recorder in recorders._recorders) <= most)
+
+        def has_dropped_to_its_bounds() -> bool:
+            dropped = sum(recorder.dropped_frames for recorder in recorders._recorders)
+            held = sum(recorder.held_bytes for recorder in recorders._recorders)
+            return dropped > 20 and held <= most
+
+        await becomes(has_dropped_to_its_bounds)
         hanging.released.set()
         for publisher, stream_id in sessions:
             await publisher.send_video(stream_id, 3000, key_frame(99))
