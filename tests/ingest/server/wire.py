@@ -1,29 +1,15 @@
-"""What tests of RTMPS do with sockets and logs."""
+"""TCP connections without RTMP; what an application is told of them."""
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
-import pytest
-
-from ingest.server import RtmpServer
-from tests.ingest.server.app import Message, ScriptedApplication
-
-ServeTls = Callable[..., Awaitable[RtmpServer]]
-
-
-def tls_port(server: RtmpServer) -> int:
-    return server.tls_addresses[0][1]
-
-
-def assert_quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """No warning, no traceback; asyncio's and uvloop's own reports are logged at ERROR."""
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+from tests.ingest.server.app import Message, ScriptedApp
 
 
 @contextlib.asynccontextmanager
 async def raw(port: int, **options: object) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A TCP connection without any protocol, or TLS alone."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, **options)  # type: ignore[arg-type]
     try:
         yield reader, writer
@@ -34,13 +20,16 @@ async def raw(port: int, **options: object) -> AsyncIterator[tuple[asyncio.Strea
 
 
 async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    """All that the server sends until it closes; a reset counts as the end."""
     try:
         return await asyncio.wait_for(reader.read(), 5)
     except ConnectionError:
         return b""
 
 
-async def only_event(app: ScriptedApplication) -> Message:
+async def only_event(app: ScriptedApp) -> Message:
+    """The one event of the latest connection, after its end; it never said to which application it would go."""
     await app.event("rtmp.disconnect")
     (event,) = app.connections[-1].events
+    assert app.connections[-1].scope["app"] == ""
     return event
