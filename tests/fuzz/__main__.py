@@ -18,7 +18,7 @@ from typing import Any
 
 import atheris
 
-from tests.fuzz.planted import PLANTED
+from tests.fuzz.targets import PLANTED
 
 with atheris.instrument_imports(include=["ingest"]):
     from tests.fuzz.target import Target

@@ -1,4 +1,4 @@
-"""Where to begin in a file: by its metadata, and by looking it through."""
+"""Where to begin in a file: by its metadata, by looking it through, and where it has grown."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -6,9 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ingest.flv import FlvError, SeekPoint, decode_metadata, read_index, scan
-from ingest.flv.marks import MAX_HEADERS, MAX_POINTS, MAX_SLOTS
+from ingest.flv import FlvError, FlvIndex, SeekPoint, decode_metadata, marks, read_index, scan
+from ingest.flv.marks import MAX_HEADERS, MAX_POINTS, MAX_SLOTS, Marks
 from ingest.flv.tags import tag_bytes
 from ingest.rtmp import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
@@ -330,3 +332,72 @@ def test_metadata(type_id: int, payload: bytes, expected: dict[str, Any] | None)
 
 def test_points_are_what_they_are_called() -> None:
     assert scan(file_of([(VIDEO, 7, KEY)])).at_or_before(0) == SeekPoint(time_ms=0, offset=len(HEADER))
+
+
+class Counting(BytesIO):
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+def counted(*tags: tuple[int, int, bytes], cut: int = 0) -> Counting:
+    data = HEADER + b"".join(tag(*item) for item in tags)
+    return Counting(data[: len(data) - cut])
+
+
+def facts(index: FlvIndex) -> tuple[object, ...]:
+    marks = index.marks
+    return marks.points, marks.headers, index.duration_ms, index.end, index.last, index.is_cut, index.fault
+
+
+def test_what_was_added_is_enough() -> None:
+    known = read_index(counted(*media(20), cut=5))
+    before = facts(known)
+    longer = counted(*media(30))
+    grown = read_index(longer, known=known)
+    assert facts(grown) == facts(read_index(counted(*media(30))))
+    assert longer.reads < 1.1 * len(media(10)), "one for each tag that was added, and a few"
+    assert facts(known) == before, "others read it meanwhile"
+
+
+def test_headers_that_were_added() -> None:
+    other = AVC_HEADER + b"other"
+    tags = [*media(2), (VIDEO, 2000, other), (VIDEO, 2000, KEY)]
+    grown = read_index(counted(*tags), known=read_index(counted(*media(2))))
+    assert facts(grown) == facts(read_index(counted(*tags)))
+    assert len(grown.headers_at(grown.marks.points[-1].offset)) == 2
+
+
+def test_another_file_in_its_place() -> None:
+    tags = [(VIDEO, 0, AVC_HEADER), (8, 0, AAC_HEADER), *((VIDEO, at, KEY) for at in range(0, 9000, 70))]
+    known = read_index(counted(*media(3)))
+    assert facts(read_index(counted(*tags), known=known)) == facts(read_index(counted(*tags)))
+
+
+def test_it_rests() -> None:
+    rests = []
+    read_index(counted(*media(30)), rest=lambda: rests.append(1))
+    assert len(rests) > len(media(30)) / 100
+
+
+FIRST = st.sampled_from([0x17, 0x27, 0x37, 0x2C, 0x2D, 0x57, 0xAF, 0xA0, 0x2F, 0x91, 0xA1])
+PAYLOADS = st.builds(lambda first, rest: bytes((first, *rest)), FIRST, st.binary(max_size=12)) | st.binary(max_size=3)
+
+
+@given(st.lists(st.tuples(st.sampled_from([8, 9]), st.integers(0, 5000), PAYLOADS), max_size=30))
+def test_what_is_not_read_is_marked_alike(tags: list[tuple[int, int, bytes]]) -> None:
+    def marked() -> Marks:
+        found = Marks(DEFAULT_LIMITS)
+        for place, (type_id, timestamp, payload) in enumerate(tags):
+            found.add(type_id, timestamp, payload, 100 * place)
+        return found
+
+    quickly = marked()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marks, "PLAIN_PICTURES", frozenset())
+        patch.setattr(marks, "PLAIN_SOUNDS", frozenset())
+        slowly = marked()
+    for name in ("has_audio", "has_video", "is_plain", "duration_ms", "headers", "points", "_has_frames", "_track"):
+        assert getattr(quickly, name) == getattr(slowly, name), name

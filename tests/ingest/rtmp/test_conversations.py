@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 
 from ingest.rtmp import ClientConnection, Limits, Message, ServerConnection, encode_message, events
 from ingest.rtmp.connection import Connection
-from tests.fuzz.limits import LIMITS
-from tests.ingest.rtmp.conversations import Raw, conversations, sizes, timestamps
+from tests.fuzz.target import LIMITS
 from tests.ingest.rtmp.held import connection_bytes, held_bytes
 from tests.ingest.rtmp.messages import shared_objects
 from tests.ingest.rtmp.messages.test_aggregate import BODY
 from tests.ingest.rtmp.messages.vectors import COMMANDS, CONTROL, DATA
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, accept
-from tests.ingest.rtmp.replay import cut, outcome, play, play_a_stream
-from tests.ingest.rtmp.sessions import client_after, server_after, session
-from tests.ingest.rtmp.wire import Sent, set_chunk_size, type0
+from tests.ingest.rtmp.replay import client_after, cut, outcome, play, play_a_stream, server_after, session
+from tests.ingest.rtmp.wire import Raw, Sent, conversations, set_chunk_size, sizes, timestamps, type0
 from tests.recordings import NAMES, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES
 

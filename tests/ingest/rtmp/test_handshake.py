@@ -1,10 +1,16 @@
-"""The simple handshake, and what comes to the port that is not RTMP."""
+"""The handshake, simple and with digests (judged by an independent checker and by what other programs recorded), and what
+comes to the port that is not RTMP."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ingest.rtmp import ClientConnection, LocalProtocolError, Phase, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.handshake import Proof, Scheme
+from tests import digests
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair
 
 C1 = bytes.fromhex("01020304 00000000") + Random(3).randbytes(1528)
@@ -114,7 +120,7 @@ def test_garbage_after_the_handshake() -> None:
     assert phase(connection) is Phase.CLOSED
 
 
-class TestClient:
+class TestSimpleClient:
     def test_it_begins_by_itself(self) -> None:
         connection = ClientConnection(nonce=CLIENT_NONCE, epoch_ms=5)
         assert connection.data_to_send() == b"\x03\x00\x00\x00\x05\x00\x00\x00\x00" + CLIENT_NONCE
@@ -137,3 +143,230 @@ class TestClient:
 def test_the_nonce_has_1528_bytes(size: int) -> None:
     with pytest.raises(LocalProtocolError):
         ServerConnection(nonce=bytes(size))
+
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+SCHEMA0, SCHEMA1 = digests.BASES
+SCHEMES = {Scheme.KEY_FIRST: SCHEMA0, Scheme.DIGEST_FIRST: SCHEMA1}
+
+PLACES = [b"\x00\x00\x00\x00", b"\xff\xff\xd9\x00", b"\xff\xff\xda\x00", b"\xff\xff\xff\xff", b"\x00\x00\x00\x01"]
+"""First place, last one, around once (728), the largest sum, the second place."""
+
+RECORDED = {
+    path.name.split(".c2s")[0]: path
+    for path in sorted(CAPTURES.glob("*.c2s.bin"))
+    if path.name.startswith(("ffmpeg", "rtmpdump-play-digest"))
+}
+
+
+def c1_with_digest(base: int, place: bytes, version: bytes = b"\x09\x00\x7c\x02") -> bytes:
+    part = bytearray(b"\x00\x00\x12\x34" + version + Random(6).randbytes(1528))
+    part[base : base + 4] = place
+    return digests.make(bytes(part), digests.PLAYER, base)
+
+
+def answer_to(c0_c1: bytes, epoch_ms: int = 0) -> bytes:
+    connection = ServerConnection(nonce=SERVER_NONCE, epoch_ms=epoch_ms)
+    assert connection.receive_data(c0_c1) == []
+    return connection.data_to_send()
+
+
+class TestDigest:
+    @pytest.mark.parametrize("place", PLACES, ids=bytes.hex)
+    @pytest.mark.parametrize("schema", digests.BASES)
+    def test_a_c1_with_a_digest_is_answered_in_its_scheme(self, schema: str, place: bytes) -> None:
+        c1 = c1_with_digest(digests.BASES[schema], place)
+        answer = answer_to(b"\x03" + c1, epoch_ms=0x01020304)
+        assert len(answer) == 3073
+        assert answer[:9] == bytes.fromhex("03 01020304 04050001")
+        assert digests.verdict(b"\x03" + c1 + bytes(1536), answer) == digests.Verdict(schema, schema, True, False)
+        assert answer[1537:1545] == c1[:4] + bytes.fromhex("01020304")
+
+    def test_s1_keeps_its_random_bytes_but_for_the_digest(self) -> None:
+        answer = answer_to(b"\x03" + c1_with_digest(8, PLACES[1]))
+        s1 = answer[1:1537]
+        _, at = digests.find(s1, digests.SERVER)
+        assert s1[8:at] + s1[at + 32 :] == SERVER_NONCE[: at - 8] + SERVER_NONCE[at + 24 :]
+
+    @pytest.mark.parametrize("schema", digests.BASES)
+    @pytest.mark.parametrize("broken", [0, 5, 700, 1535])
+    def test_a_c1_whose_digest_is_wrong_is_echoed(self, schema: str, broken: int) -> None:
+        c1 = bytearray(c1_with_digest(digests.BASES[schema], PLACES[2]))
+        c1[broken] ^= 1
+        answer = answer_to(b"\x03" + c1)
+        assert answer == b"\x03" + bytes(8) + SERVER_NONCE + c1[:4] + bytes(4) + c1[8:]
+
+    def test_a_c1_that_announces_none_is_echoed_even_if_it_has_one(self) -> None:
+        c1 = c1_with_digest(8, PLACES[0], version=bytes(4))
+        assert answer_to(b"\x03" + c1) == b"\x03" + bytes(8) + SERVER_NONCE + c1
+
+    def test_nothing_is_answered_before_all_of_c1_is_there(self) -> None:
+        connection = ServerConnection(nonce=SERVER_NONCE)
+        data = b"\x03" + c1_with_digest(8, PLACES[0])
+        for at in range(len(data)):
+            assert connection.data_to_send() == b""
+            connection.receive_data(data[at : at + 1])
+        assert connection.data_to_send() == answer_to(data)
+
+    @pytest.mark.parametrize("name", RECORDED)
+    def test_recorded_clients_are_answered_with_what_they_verify(self, name: str) -> None:
+        data = RECORDED[name].read_bytes()
+        connection = ServerConnection(nonce=SERVER_NONCE)
+        found = connection.receive_data(data[:3073])
+        has_digest = data[5:9] != bytes(4)
+        # Their C2 answers the S1 of another server.
+        assert found == [events.HandshakeCompleted(3, Proof.VERIFIED if has_digest else Proof.NONE, False)]
+        schema = SCHEMA1 if has_digest else ""
+        verdict = digests.verdict(data, connection.data_to_send())
+        assert verdict == digests.Verdict(schema, schema, has_digest, False)
+
+    def test_most_recordings_have_a_digest(self) -> None:
+        assert sum(path.read_bytes()[5:9] != bytes(4) for path in RECORDED.values()) > 35
+
+    @pytest.mark.parametrize(("c1", "proof"), [(0, Proof.VERIFIED), (1, Proof.WRONG), (None, Proof.NONE)])
+    def test_what_came_of_the_digest_is_told(self, c1: int | None, proof: Proof) -> None:
+        part = bytearray(c1_with_digest(772, PLACES[3], bytes(4) if c1 is None else b"\x01\x00\x00\x00"))
+        part[99] ^= c1 or 0
+        connection = ServerConnection(nonce=SERVER_NONCE)
+        assert connection.receive_data(b"\x03" + part + bytes(1536)) == [events.HandshakeCompleted(3, proof)]
+
+
+class TestEcho:
+    """Whether C2 shows that it was sent after S1 had come, so that the time between them is a round trip."""
+
+    def ends(self, c1: bytes, c2_of: str) -> list[events.Event]:
+        connection = ServerConnection(nonce=SERVER_NONCE, epoch_ms=77)
+        connection.receive_data(b"\x03" + c1)
+        s1 = connection.data_to_send()[1:1537]
+        _, at = digests.find(s1, digests.SERVER)
+        c2 = {
+            "copy": s1,
+            "own time2": s1[:4] + b"\x00\x00\x01\x02" + s1[8:],
+            "signed": digests.sign(bytes(1536), digests.PLAYER, s1[at : at + 32]),
+            "signed for another": digests.sign(bytes(1536), digests.PLAYER, bytes(32)),
+            "own time": b"\x00\x00\x00\x78" + s1[4:],
+            "zero": bytes(1536),
+        }[c2_of]
+        return list(connection.receive_data(c2))
+
+    @pytest.mark.parametrize(
+        ("c2", "echoed"),
+        [
+            ("copy", True),
+            ("own time2", True),
+            ("signed", True),
+            ("signed for another", False),
+            ("own time", False),
+            ("zero", False),
+        ],
+    )
+    def test_after_a_digest(self, c2: str, echoed: bool) -> None:
+        c1 = c1_with_digest(8, PLACES[0])
+        assert self.ends(c1, c2) == [events.HandshakeCompleted(3, Proof.VERIFIED, echoed)]
+
+    @pytest.mark.parametrize(
+        ("c2", "echoed"), [("copy", True), ("own time2", True), ("signed for another", False), ("zero", False)]
+    )
+    def test_after_the_simple_handshake(self, c2: str, echoed: bool) -> None:
+        assert self.ends(bytes(1536), c2) == [events.HandshakeCompleted(3, Proof.NONE, echoed)]
+
+
+class TestClient:
+    @pytest.mark.parametrize("scheme", SCHEMES)
+    def test_both_ends_verify_each_other(self, scheme: Scheme) -> None:
+        pair = ConnectionPair(digest=scheme).connected()
+        schema = SCHEMES[scheme]
+        verdict = digests.verdict(bytes(pair.to_server), bytes(pair.to_client))
+        assert verdict == digests.Verdict(schema, schema, True, True)
+        completed = events.HandshakeCompleted(3, Proof.VERIFIED, True)
+        assert pair.take_client(events.HandshakeCompleted) == pair.take_server(events.HandshakeCompleted) == [completed]
+
+    def test_the_simple_handshake_is_the_default(self) -> None:
+        pair = ConnectionPair().connected()
+        verdict = digests.verdict(bytes(pair.to_server), bytes(pair.to_client))
+        assert verdict == digests.Verdict("", "", False, False)
+        completed = events.HandshakeCompleted(3, Proof.NONE, True)
+        assert pair.take_client(events.HandshakeCompleted) == pair.take_server(events.HandshakeCompleted) == [completed]
+
+    def ffmpeg(self) -> tuple[ClientConnection, bytes]:
+        """Our client in the place of FFmpeg's player, whose random bytes are always the same; and what FFmpeg sent."""
+        recorded = RECORDED["ffmpeg-play"].read_bytes()
+        client = ClientConnection(nonce=recorded[9:1537], digest=Scheme.DIGEST_FIRST)
+        return client, recorded
+
+    def test_it_sends_what_ffmpeg_sends(self) -> None:
+        client, recorded = self.ffmpeg()
+        assert client.data_to_send() == recorded[:1537]
+
+    def test_it_verifies_what_nginx_answered_and_signs_its_c2(self) -> None:
+        client, recorded = self.ffmpeg()
+        client.data_to_send()
+        answer = (CAPTURES / "ffmpeg-play.s012.bin").read_bytes()
+        assert client.receive_data(answer) == [events.HandshakeCompleted(3, Proof.VERIFIED, True)]
+        sent = recorded[:1537] + client.data_to_send()
+        assert digests.verdict(sent, answer) == digests.Verdict(SCHEMA1, SCHEMA1, True, True)
+
+    @pytest.mark.parametrize(("broken", "c2_signed"), [(100, False), (2000, True), (3000, True)])
+    def test_a_wrong_digest_of_the_servers_is_told_and_ends_nothing(self, broken: int, c2_signed: bool) -> None:
+        """In S1, whose C2 is the echo then; in S2, which comes too late for that."""
+        client, recorded = self.ffmpeg()
+        client.data_to_send()
+        damaged = bytearray((CAPTURES / "ffmpeg-play.s012.bin").read_bytes())
+        damaged[broken] ^= 1
+        answer = bytes(damaged)
+        (completed,) = client.receive_data(answer)
+        assert completed == events.HandshakeCompleted(3, Proof.WRONG, echoed=not c2_signed)
+        c2 = client.data_to_send()
+        if c2_signed:
+            assert digests.verdict(recorded[:1537] + c2, answer).c2_signed
+        else:
+            assert (c2[:4], c2[8:]) == (answer[1:5], answer[9:1537])
+        client.connect("live", "rtmp://127.0.0.1/live")
+
+    def test_a_server_that_echoes_a_signed_c1(self) -> None:
+        client, recorded = self.ffmpeg()
+        client.data_to_send()
+        s1 = bytes(8) + SERVER_NONCE
+        assert client.receive_data(b"\x03" + s1 + recorded[1:1537]) == [events.HandshakeCompleted(3, Proof.NONE, True)]
+        assert client.data_to_send() == s1
+
+    def test_who_asks_for_no_digest_checks_none(self) -> None:
+        client = ClientConnection(nonce=CLIENT_NONCE)
+        sent = client.data_to_send()
+        s1 = b"\x00\x00\x00\x00\x04\x05\x00\x01" + SERVER_NONCE
+        assert client.receive_data(b"\x03" + s1 + sent[1:]) == [events.HandshakeCompleted(3, Proof.NONE, True)]
+        assert client.data_to_send() == s1[:4] + bytes(4) + s1[8:]
+
+    def test_what_rtmpdump_was_answered_is_no_answer_to_ffmpeg(self) -> None:
+        client, _ = self.ffmpeg()
+        answer = (CAPTURES / "rtmpdump-play-digest.s012.bin").read_bytes()
+        assert client.receive_data(answer) == [events.HandshakeCompleted(3, Proof.WRONG, False)]
+
+
+parts = st.builds(
+    lambda head, place, at, fill: (head + fill * 191)[:at] + place + (head + fill * 191)[at + 4 :],
+    st.binary(min_size=8, max_size=8),
+    st.binary(min_size=4, max_size=4),
+    st.sampled_from((8, 772)),
+    st.binary(min_size=8, max_size=8),
+)
+
+
+@given(c0=st.integers(0, 31), c1=parts, c2=parts)
+@example(c0=0x16, c1=b"\x02" * 1536, c2=bytes(1536))
+def test_any_bytes_are_taken_as_c1_and_c2(c0: int, c1: bytes, c2: bytes) -> None:
+    if (c0, c1[0]) == (0x16, 3):
+        return  # TLS.
+    connection = ServerConnection(nonce=SERVER_NONCE)
+    (completed,) = connection.receive_data(bytes((c0,)) + c1 + c2)
+    assert isinstance(completed, events.HandshakeCompleted)
+    assert len(connection.data_to_send()) == 3073
+
+
+@given(s1=parts, s2=parts, scheme=st.sampled_from((None, *Scheme)))
+def test_any_bytes_are_taken_as_s1_and_s2(s1: bytes, s2: bytes, scheme: Scheme | None) -> None:
+    connection = ClientConnection(nonce=CLIENT_NONCE, digest=scheme)
+    (completed,) = connection.receive_data(b"\x03" + s1 + s2)
+    assert isinstance(completed, events.HandshakeCompleted)
+    assert len(connection.data_to_send()) == 3073

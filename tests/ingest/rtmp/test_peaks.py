@@ -15,7 +15,7 @@ from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, 
 from ingest.rtmp.connection import Connection
 from tests.ingest.rtmp.amplified import AMF0, VALUES, connect, messages
 from tests.ingest.rtmp.pair import SERVER_NONCE
-from tests.ingest.rtmp.sessions import server_after
+from tests.ingest.rtmp.replay import server_after
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
 LIMITS = Limits(amf_elements=4096, command_amf_elements=1024)

@@ -8,9 +8,8 @@ from ingest.rtmp import LimitExceeded, Limits, Message, RemoteProtocolError, enc
 from ingest.rtmp.chunks.reader import ChunkReader
 from ingest.rtmp.limits import limits_for
 from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Raw
-from tests.ingest.rtmp.conversations import conversations
-from tests.ingest.rtmp.conversations import sizes as pieces
-from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, set_chunk_size, type0, type3
+from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, conversations, set_chunk_size, type0, type3
+from tests.ingest.rtmp.wire import sizes as pieces
 from tests.rtmpdecode import decode_stream
 
 AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20

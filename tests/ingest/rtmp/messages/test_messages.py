@@ -1,14 +1,109 @@
-"""Messages by family: their exact bytes, and what is read from them."""
+"""Messages by family: the vectors read, written, cut anywhere and on the wire byte by byte, and what these leave open."""
 
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import pytest
 
-from ingest.rtmp import Limits, Message, UserControl, amf0
+from ingest.rtmp import Limits, Message, RemoteProtocolError, amf0
+from ingest.rtmp.chunks.reader import ChunkReader
 from ingest.rtmp.messages import control, media
 from ingest.rtmp.messages.commands import Command, decode_command, encode_command
 from ingest.rtmp.messages.data import Data, decode_data, encode_data
-from ingest.rtmp.messages.user_control import user_control
+from ingest.rtmp.messages.user_control import UserControl, read_event, read_values, user_control
+from tests.ingest.rtmp.messages.vectors import COMMANDS, CONTROL, DATA, ONE_WAY, REFUSED, Vector
+from tests.ingest.rtmp.wire import type0, type3
+
+LIMITS = Limits()
+BOTH_WAYS = [*CONTROL, *COMMANDS, *DATA]
+
+
+class Family(NamedTuple):
+    """How messages of a type are read and written. `content` is as `Vector` has it."""
+
+    read: Callable[[bytes], Any]
+    write: Callable[[Any], Message]
+
+
+def read_event_and_values(payload: bytes) -> tuple[Any, ...]:
+    event = UserControl(read_event(payload))
+    return (event, *read_values(event, payload))
+
+
+def read_data(payload: bytes) -> list[Any]:
+    data = decode_data(payload, LIMITS)
+    return [data.name, *data.values]
+
+
+FAMILIES = {
+    1: Family(control.read_number, control.set_chunk_size),
+    2: Family(control.read_number, control.abort),
+    3: Family(control.read_number, control.acknowledgement),
+    4: Family(read_event_and_values, lambda content: user_control(*content)),
+    5: Family(control.read_number, control.window_acknowledgement_size),
+    6: Family(control.read_peer_bandwidth, lambda content: control.set_peer_bandwidth(*content)),
+    15: Family(read_data, lambda content: encode_data(0, 0, *content, amf3=True)),
+    17: Family(lambda payload: decode_command(payload, LIMITS), lambda content: encode_command(content, amf3=True)),
+    18: Family(read_data, lambda content: encode_data(0, 0, *content)),
+    20: Family(lambda payload: decode_command(payload, LIMITS), encode_command),
+}
+
+
+def ids(vectors: list[Any]) -> list[str]:
+    return [vector[0] for vector in vectors]
+
+
+@pytest.mark.parametrize("vector", BOTH_WAYS + ONE_WAY, ids=ids(BOTH_WAYS + ONE_WAY))
+def test_read(vector: Vector) -> None:
+    assert FAMILIES[vector.type_id].read(vector.payload) == vector.content
+
+
+@pytest.mark.parametrize("vector", BOTH_WAYS, ids=ids(BOTH_WAYS))
+def test_write(vector: Vector) -> None:
+    assert FAMILIES[vector.type_id].write(vector.content) == Message(vector.type_id, 0, 0, vector.payload)
+
+
+@pytest.mark.parametrize(("name", "type_id", "payload"), REFUSED, ids=ids(REFUSED))
+def test_refused(name: str, type_id: int, payload: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        FAMILIES[type_id].read(payload)
+
+
+@pytest.mark.parametrize("vector", BOTH_WAYS + ONE_WAY, ids=ids(BOTH_WAYS + ONE_WAY))
+def test_cut_anywhere(vector: Vector) -> None:
+    """A shorter message is another one, or none: what may be left out counts as said."""
+    for end in range(len(vector.payload)):
+        with suppress(RemoteProtocolError):
+            FAMILIES[vector.type_id].read(vector.payload[:end])
+
+
+SEEN_BY_CONNECTIONS = [vector for vector in BOTH_WAYS if vector.type_id not in (1, 2)]
+"""Set Chunk Size and Abort stay within the chunk reader, whose own vectors have them."""
+
+
+@pytest.mark.parametrize("vector", SEEN_BY_CONNECTIONS, ids=ids(SEEN_BY_CONNECTIONS))
+@pytest.mark.parametrize("size", [1, 1000])
+def test_in_chunks(vector: Vector, size: int) -> None:
+    first, *others = (vector.payload[at : at + 128] for at in range(0, len(vector.payload), 128))
+    data = type0(3, 5, vector.type_id, 1, first, len(vector.payload)) + b"".join(type3(3, other) for other in others)
+    reader = ChunkReader(LIMITS)
+    found = []
+    for at in range(0, len(data), size):
+        reader.feed(data[at : at + size])
+        found += reader.read()
+        reader.keep()
+    assert found == [(vector.type_id, 5, 1, vector.payload)]
+
+
+def test_every_command_and_event_of_the_specification_has_its_vector() -> None:
+    assert {vector.content.name for vector in COMMANDS} >= {
+        "connect", "close", "createStream", "_result", "_error", "onStatus", "play", "play2", "deleteStream",
+        "closeStream", "receiveAudio", "receiveVideo", "publish", "seek", "pause",
+    }  # fmt: skip
+    assert {vector.content[0] for vector in CONTROL if vector.type_id == 4} == set(UserControl)
+    assert {vector.type_id for vector in BOTH_WAYS} == set(FAMILIES)
+
 
 BUILT: list[tuple[str, Message, int, str]] = [
     ("set chunk size", control.set_chunk_size(60_000), 1, "0000ea60"),

@@ -1,4 +1,4 @@
-"""Headers of audio and video messages, both forms: read, written, cut and faulty."""
+"""Headers of audio and video messages in both forms, speakers of channels, and colour: read, written, cut and faulty."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.live.media import audio_tag, video_tag
-from ingest.rtmp import Limits
+from ingest.rtmp import Limits, amf0, amf3
 from ingest.rtmp.media import (
     ExtendedAudio,
     ExtendedVideo,
@@ -20,8 +20,25 @@ from ingest.rtmp.media import (
     write_audio,
     write_video,
 )
+from ingest.rtmp.media.colour import (
+    MAX_METADATA_BYTES,
+    ColourConfig,
+    ColourInfo,
+    LightLevel,
+    MasteringDisplay,
+    read_colour,
+    read_metadata,
+    write_colour,
+)
 from ingest.rtmp.media.kinds import AUDIO_FOURCC, VIDEO_FOURCC, MultitrackType, VideoPacket, codec_name
 from ingest.rtmp.media.modex import MAX_DATA_BYTES, ModEx, timestamp_offset
+from ingest.rtmp.media.multichannel import (
+    ChannelOrder,
+    MultichannelConfig,
+    Speaker,
+    read_multichannel,
+    write_multichannel,
+)
 from tests.ingest.rtmp.media.vectors import AUDIO, FAULTY_AUDIO, FAULTY_VIDEO, VIDEO
 
 
@@ -253,3 +270,155 @@ def test_no_payload_is_too_strange(prefix: bytes, rest: bytes) -> None:
         assert video_tag(payload).is_frame == video.is_frame
     if isinstance(audio, LegacyAudio) and not audio.fault:
         assert audio_tag(payload).is_sequence_start == audio.is_sequence_start
+
+
+S = Speaker
+CHANNELS: list[tuple[str, MultichannelConfig, tuple[Speaker, ...]]] = [
+    ("00 06", MultichannelConfig(ChannelOrder.UNSPECIFIED, 6), ()),
+    ("01 01 00000004", MultichannelConfig(1, 1, (), 4), (S.FRONT_CENTER,)),
+    (
+        "01 06 0000060f",
+        MultichannelConfig(1, 6, (), 0x60F),
+        (S.FRONT_LEFT, S.FRONT_RIGHT, S.FRONT_CENTER, S.LOW_FREQUENCY_1, S.SIDE_LEFT, S.SIDE_RIGHT),
+    ),
+    ("01 01 00800000", MultichannelConfig(1, 1, (), 0x800000), (S.BOTTOM_FRONT_RIGHT,)),
+    (
+        "02 04 01 00 fe 2a",
+        MultichannelConfig(ChannelOrder.CUSTOM, 4, (1, 0, 0xFE, 0x2A)),
+        (S.FRONT_RIGHT, S.FRONT_LEFT, S.UNUSED, S.UNKNOWN),
+    ),
+    ("02 00", MultichannelConfig(2, 0), ()),
+    ("07 02", MultichannelConfig(7, 2), ()),
+]
+
+
+@pytest.mark.parametrize(("text", "config", "speakers"), CHANNELS)
+def test_layouts(text: str, config: MultichannelConfig, speakers: tuple[Speaker, ...]) -> None:
+    body = bytes.fromhex(text)
+    assert read_multichannel(body) == config
+    assert write_multichannel(config) == body
+    assert config.speakers == speakers
+    for size in range(len(body)):
+        assert read_multichannel(body[:size]) is None
+
+
+def test_a_custom_order_without_its_speakers_is_not_written() -> None:
+    with pytest.raises(ValueError, match="a speaker for each channel"):
+        write_multichannel(MultichannelConfig(ChannelOrder.CUSTOM, 2, (0,)))
+
+
+@given(st.binary(max_size=300))
+def test_any_body(body: bytes) -> None:
+    config = read_multichannel(body)
+    if config:
+        assert read_multichannel(write_multichannel(config)) == config
+        assert len(config.speakers) <= 255
+
+
+HDR10 = ColourInfo(
+    ColourConfig(10, 9, 16, 9),
+    LightLevel(400.0, 1000.0),
+    MasteringDisplay(0.708, 0.292, 0.17, 0.797, 0.131, 0.046, 0.3127, 0.329, 1000.0, 0.005),
+)
+
+
+def body(value: Any, name: Any = "colorInfo") -> bytes:
+    return amf0.encode(name) + amf0.encode(value)
+
+
+def test_hdr10() -> None:
+    assert read_metadata(write_colour(HDR10)) == {
+        "colorInfo": {
+            "colorConfig": {
+                "bitDepth": 10.0,
+                "colorPrimaries": 9.0,
+                "transferCharacteristics": 16.0,
+                "matrixCoefficients": 9.0,
+            },
+            "hdrCll": {"maxFall": 400.0, "maxCLL": 1000.0},
+            "hdrMdcv": {
+                "redX": 0.708,
+                "redY": 0.292,
+                "greenX": 0.17,
+                "greenY": 0.797,
+                "blueX": 0.131,
+                "blueY": 0.046,
+                "whitePointX": 0.3127,
+                "whitePointY": 0.329,
+                "maxLuminance": 1000.0,
+                "minLuminance": 0.005,
+            },
+        }
+    }
+    assert read_colour(write_colour(HDR10)) == HDR10
+    assert HDR10.hdr == "PQ"
+    assert ColourInfo(ColourConfig(transfer=18)).hdr == "HLG"
+    assert ColourInfo(ColourConfig(transfer=1)).hdr is None
+
+
+@pytest.mark.parametrize("value", [amf0.UNDEFINED, {}, None, amf0.EcmaArray()])
+def test_a_reset(value: Any) -> None:
+    found = read_colour(body(value))
+    assert found
+    assert found.is_reset
+    assert found.hdr is None
+    assert write_colour(found) == body(amf0.UNDEFINED)
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value"),
+    [
+        ("colorConfig", "transferCharacteristics", 256.0),
+        ("colorConfig", "transferCharacteristics", 16.5),
+        ("colorConfig", "bitDepth", "10"),
+        ("colorConfig", "bitDepth", True),
+        ("hdrCll", "maxCLL", float("inf")),
+        ("hdrCll", "maxFall", float("nan")),
+        ("hdrCll", "maxFall", 0.0),
+        ("hdrMdcv", "redX", 0.75),
+        ("hdrMdcv", "minLuminance", 6.0),
+        ("unknown", "maxFall", 1.0),
+    ],
+)
+def test_impossible_figures_are_left_out(group: str, name: str, value: Any) -> None:
+    found = read_colour(body({group: {name: value}}))
+    assert found == ColourInfo()
+
+
+def test_amf3_says_the_same() -> None:
+    """By the switch within AMF0; its whole numbers are integers."""
+    given = {"colorConfig": {"bitDepth": 10, "transferCharacteristics": 18}, "hdrCll": {"maxFall": 400, "maxCLL": 0.5}}
+    found = read_colour(amf0.encode("colorInfo") + b"\x11" + amf3.encode(given))
+    assert found == ColourInfo(ColourConfig(10, transfer=18), LightLevel(400.0, 0.5))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        body({}, "other"),
+        body("PQ"),
+        body({}, 1.0),
+        amf0.encode("colorInfo"),
+        body({})[:-1],
+        b"\x11" * 4,
+        b"\x03" * 99,
+    ],
+)
+def test_no_colour(text: bytes) -> None:
+    assert read_colour(text) is None
+
+
+def test_the_last_of_a_name_counts() -> None:
+    first, second = body({"colorConfig": {"bitDepth": 8}}), body({"colorConfig": {"bitDepth": 10}})
+    assert read_colour(first + body(1, "more") + second) == ColourInfo(ColourConfig(10))
+
+
+def test_long_metadata_are_not_read() -> None:
+    assert read_metadata(body("x" * MAX_METADATA_BYTES)) is None
+
+
+@given(st.binary(max_size=200))
+def test_no_body_is_too_strange(rest: bytes) -> None:
+    read_colour(rest)
+    read_colour(amf0.encode("colorInfo") + rest)
