@@ -85,10 +85,12 @@ class ConnectionPair:
         return stream_id
 
     def take_server(self, *types: type) -> list[Any]:
-        """The server's events of these types so far."""
+        """The server's events of these types, once all that was sent has come."""
+        self.run()
         return [event for event in self.server_events if isinstance(event, types)]
 
     def take_client(self, *types: type) -> list[Any]:
+        self.run()
         return [event for event in self.client_events if isinstance(event, types)]
 
     def _serve(self, happened: list[Any]) -> None:

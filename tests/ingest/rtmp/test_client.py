@@ -86,7 +86,7 @@ class TestConnect:
         assert [(event.procedure, event.succeeded) for event in found] == [("connect", False)]
         assert client.phase is Phase.CLOSED
 
-    def test_what_it_can_do_is_offered(self) -> None:
+    def test_what_it_can_do_is_offered(self, unconnected: ConnectionPair) -> None:
         offer = Capabilities(
             object_encoding=3,
             audio_codecs=AudioCodecs.AAC | AudioCodecs.MP3,
@@ -94,11 +94,9 @@ class TestConnect:
             video_fourcc_info={"hvc1": FourCcInfo.CAN_DECODE | FourCcInfo.CAN_ENCODE},
             caps_ex=CapsEx.RECONNECT,
         )
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.connect("live", "rtmp://127.0.0.1/live", "more", offer=offer, capsEx=3)
-        pair.run()
-        message = next(m for m in decode_stream(bytes(pair.to_server)) if m.type_id == 20)
+        unconnected.client.connect("live", "rtmp://127.0.0.1/live", "more", offer=offer, capsEx=3)
+        unconnected.run()
+        message = next(m for m in decode_stream(bytes(unconnected.to_server)) if m.type_id == 20)
         name, transaction, properties, argument = amf0.decode_all(message.payload)
         assert (name, transaction, argument) == ("connect", 1.0, "more")
         assert properties == {
@@ -112,7 +110,7 @@ class TestConnect:
             "videoFourCcInfoMap": {"hvc1": 3.0},
             "capsEx": 3.0,
         }
-        assert pair.client.amf3
+        assert unconnected.client.amf3
 
     @pytest.mark.parametrize(
         ("properties", "info", "expected"),
@@ -195,33 +193,29 @@ class TestAnswers:
 class TestPublish:
     """By a client that takes little at a time."""
 
-    def test_urgent_messages_overtake_a_long_frame(self) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        pair.client.send_video(stream_id, 0, b"v" * 1000)
-        data = pair.client.data_to_send(limit=300)
-        pair.client.send_audio(stream_id, 1, b"a")
-        pair.client.send_ping(7)
-        pair.client.delete_stream(stream_id)
-        assert 1000 > pair.client.waiting_bytes > 600
-        while pair.client.has_output:
-            data += pair.client.data_to_send(limit=1)
-        types = [message.type_id for message in decode_stream(bytes(pair.to_server) + data)]
+    def test_urgent_messages_overtake_a_long_frame(self, publisher: ConnectionPair) -> None:
+        publisher.client.send_video(1, 0, b"v" * 1000)
+        data = publisher.client.data_to_send(limit=300)
+        publisher.client.send_audio(1, 1, b"a")
+        publisher.client.send_ping(7)
+        publisher.client.delete_stream(1)
+        assert 1000 > publisher.client.waiting_bytes > 600
+        while publisher.client.has_output:
+            data += publisher.client.data_to_send(limit=1)
+        types = [message.type_id for message in decode_stream(bytes(publisher.to_server) + data)]
         assert types[-4:] == [4, 8, 9, 20]
-        assert self.received(pair, data) == [events.AudioReceived, events.VideoReceived, events.PublishStopped]
-        assert pair.client.waiting_bytes == 0
+        assert self.received(publisher, data) == [events.AudioReceived, events.VideoReceived, events.PublishStopped]
+        assert publisher.client.waiting_bytes == 0
 
-    def test_media_that_nobody_wants_any_more(self) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        pair.client.send_video(stream_id, 0, b"v" * 1000)
-        pair.client.send_audio(stream_id, 1, b"a")
-        data = pair.client.data_to_send(limit=300)
-        pair.client.drop_media(stream_id)
-        pair.client.delete_stream(stream_id)
-        data += pair.client.data_to_send()
+    def test_media_that_nobody_wants_any_more(self, publisher: ConnectionPair) -> None:
+        publisher.client.send_video(1, 0, b"v" * 1000)
+        publisher.client.send_audio(1, 1, b"a")
+        data = publisher.client.data_to_send(limit=300)
+        publisher.client.drop_media(1)
+        publisher.client.delete_stream(1)
+        data += publisher.client.data_to_send()
         assert len(data) < 500
-        assert self.received(pair, data) == [events.AudioReceived, events.PublishStopped]
+        assert self.received(publisher, data) == [events.AudioReceived, events.PublishStopped]
 
     @staticmethod
     def received(pair: ConnectionPair, data: bytes) -> list[type]:
@@ -230,8 +224,7 @@ class TestPublish:
 
 
 class TestPlay:
-    def test_media_of_the_server_arrive(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_media_of_the_server_arrive(self, pair: ConnectionPair) -> None:
         pair.client.play(pair.create_stream(), "cam", -1)
         pair.run()
         for message in (
@@ -240,7 +233,6 @@ class TestPlay:
             Message(9, 20, 1, b"\x17\x00" + bytes(70_000)),
         ):
             pair.server.send_message(message)
-        pair.run()
         assert pair.take_client(events.DataReceived, events.AudioReceived, events.VideoReceived) == [
             events.DataReceived(1, 0, "|RtmpSampleAccess", [True, True], amf0.encode("|RtmpSampleAccess", True, True)),
             events.DataReceived(1, 0, "onMetaData", [{"width": 1.0}], amf0.encode("onMetaData", {"width": 1.0})),
@@ -248,8 +240,7 @@ class TestPlay:
             events.VideoReceived(1, 20, b"\x17\x00" + bytes(70_000)),
         ]
 
-    def test_shared_bytes_can_be_mixed_with_what_the_server_queues(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_shared_bytes_can_be_mixed_with_what_the_server_queues(self, pair: ConnectionPair) -> None:
         pair.client.play(pair.create_stream(), "cam")
         pair.run()
         shared = encode_message(Message(9, 0x1000000, 1, bytes(150_000)), chunk_stream_id=6, chunk_size=60_000)
@@ -279,7 +270,6 @@ def test_a_whole_session_in_pieces(size: int) -> None:
         client.send_audio(stream_id, number * 40 + 3, bytes(300))
     client.fc_unpublish("cam")
     client.delete_stream(stream_id)
-    pair.run()
     assert len(pair.take_server(events.VideoReceived, events.AudioReceived, events.DataReceived)) == 11
     assert pair.take_server(events.PublishStopped) == [events.PublishStopped(1, "FCUnpublish")]
     assert [event.procedure for event in pair.take_client(events.ResultReceived)] == [

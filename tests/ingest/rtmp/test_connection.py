@@ -39,18 +39,16 @@ def numbers(data: bytes | bytearray, type_id: int) -> list[int]:
 
 
 class TestAcknowledgements:
-    def test_are_due_by_the_peers_window(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        pair.client.send_window(10_000)
+    def test_are_due_by_the_peers_window(self, publisher: ConnectionPair) -> None:
+        publisher.client.send_window(10_000)
         for number in range(30):
-            pair.client.send_video(1, number, bytes(1000))
-            pair.run()
-        sent = numbers(pair.to_client, ACKNOWLEDGEMENT)
+            publisher.client.send_video(1, number, bytes(1000))
+            publisher.run()
+        sent = numbers(publisher.to_client, ACKNOWLEDGEMENT)
         assert len(sent) == 3
         assert all(later - earlier >= 10_000 for earlier, later in pairwise(sent))
-        assert sent[-1] <= len(pair.to_server) - HANDSHAKE_BYTES
-        assert [event.sequence_number for event in pair.take_client(events.AcknowledgementReceived)] == sent
+        assert sent[-1] <= len(publisher.to_server) - HANDSHAKE_BYTES
+        assert [event.sequence_number for event in publisher.take_client(events.AcknowledgementReceived)] == sent
 
     def test_else_by_our_own_window(self) -> None:
         pair = ConnectionPair(window_bytes=5_000)
@@ -67,8 +65,7 @@ class TestAcknowledgements:
         pair.run()
         assert numbers(pair.to_client, ACKNOWLEDGEMENT) == []
 
-    def test_one_at_most_for_each_read(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_one_at_most_for_each_read(self, pair: ConnectionPair) -> None:
         pair.client.send_window(1024)
         pair.run()
         before = len(numbers(pair.to_client, ACKNOWLEDGEMENT))
@@ -91,40 +88,33 @@ class TestAcknowledgements:
     def test_the_sequence_number_wraps(self) -> None:
         assert control.acknowledgement(2**32 + 5).payload == struct.pack(">I", 5)
 
-    def test_received_ones_are_reported(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_received_ones_are_reported(self, pair: ConnectionPair) -> None:
         pair.client.send_message(Message(3, 0, 0, b"\xff\xff\xff\xfe"))
-        pair.run()
         assert pair.take_server(events.AcknowledgementReceived) == [events.AcknowledgementReceived(0xFFFFFFFE)]
 
 
 class TestPeerBandwidth:
-    def test_is_answered_by_a_window_once(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_is_answered_by_a_window_once(self, pair: ConnectionPair) -> None:
         assert numbers(pair.to_server, WINDOW) == [2_500_000]
         for size in (2_500_000, 100_000, 100_000, 0):
             pair.server.send_message(control.set_peer_bandwidth(size, control.BandwidthLimit.HARD))
             pair.run()
         assert numbers(pair.to_server, WINDOW) == [2_500_000, 100_000]
 
-    def test_the_server_answers_too(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_the_server_answers_too(self, pair: ConnectionPair) -> None:
         pair.client.send_message(control.set_peer_bandwidth(70_000, control.BandwidthLimit.SOFT))
         pair.run()
         assert numbers(pair.to_client, WINDOW) == [2_500_000, 70_000]
 
 
 class TestPing:
-    def test_each_end_answers(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_each_end_answers(self, pair: ConnectionPair) -> None:
         pair.server.send_ping(0xFFFFFFFF)
         pair.client.send_ping(5)
-        pair.run()
         assert pair.take_server(events.PingAnswered) == [events.PingAnswered(0xFFFFFFFF)]
         assert pair.take_client(events.PingAnswered) == [events.PingAnswered(5)]
 
-    def test_on_the_wire(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_on_the_wire(self, pair: ConnectionPair) -> None:
         at = len(pair.to_client)
         pair.server.send_ping(0x01020304)
         pair.run()
@@ -143,22 +133,18 @@ class TestUserControl:
             UserControl.BUFFER_READY,
         ],
     )
-    def test_the_client_reports_what_the_server_sends(self, event: UserControl) -> None:
-        pair = ConnectionPair().connected()
+    def test_the_client_reports_what_the_server_sends(self, pair: ConnectionPair, event: UserControl) -> None:
         pair.server.send_user_control(event, 7)
         pair.run()
         begin = events.UserControlReceived(UserControl.STREAM_BEGIN, (0,))
         assert pair.take_client(events.UserControlReceived) == [begin, events.UserControlReceived(event, (7,))]
 
     @pytest.mark.parametrize("payload", ["0005", "001a01", "00ff00000001", "0000 00000001"])
-    def test_unknown_ones_are_reported(self, payload: str) -> None:
-        pair = ConnectionPair().connected()
+    def test_unknown_ones_are_reported(self, pair: ConnectionPair, payload: str) -> None:
         pair.client.send_message(Message(4, 0, 0, bytes.fromhex(payload)))
-        pair.run()
         assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(4, 0, bytes.fromhex(payload))]
 
-    def test_swf_verification(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_swf_verification(self, pair: ConnectionPair) -> None:
         answer = (0x0101, 1234, 1234, bytes(range(32)))
         pair.server.send_user_control(UserControl.SWF_VERIFY_REQUEST)
         pair.server.send_message(Message(4, 0, 0, bytes.fromhex("001a01")))
@@ -191,8 +177,7 @@ class TestUserControl:
         (6, ""),
     ],
 )
-def test_protocol_control_that_is_too_short(type_id: int, payload: str) -> None:
-    pair = ConnectionPair().connected()
+def test_protocol_control_that_is_too_short(pair: ConnectionPair, type_id: int, payload: str) -> None:
     pair.client.send_message(Message(type_id, 0, 0, bytes.fromhex(payload)))
     with pytest.raises(RemoteProtocolError):
         pair.run()
@@ -201,18 +186,14 @@ def test_protocol_control_that_is_too_short(type_id: int, payload: str) -> None:
 @pytest.mark.parametrize(
     "payload", ["", "00", "0006", "0006000000", "0007", "000300000001", "001b" + "00" * 41], ids=len
 )
-def test_user_control_that_is_too_short(payload: str) -> None:
-    pair = ConnectionPair()
-    stream_id = pair.publishing()
-    pair.client.send_message(Message(4, 0, 0, bytes.fromhex(payload)))
-    pair.client.send_video(stream_id, 0, b"v")
-    pair.run()
-    assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(4, 0, bytes.fromhex(payload))]
-    assert len(pair.take_server(events.VideoReceived)) == 1
+def test_user_control_that_is_too_short(publisher: ConnectionPair, payload: str) -> None:
+    publisher.client.send_message(Message(4, 0, 0, bytes.fromhex(payload)))
+    publisher.client.send_video(1, 0, b"v")
+    assert publisher.take_server(events.UnknownMessage) == [events.UnknownMessage(4, 0, bytes.fromhex(payload))]
+    assert len(publisher.take_server(events.VideoReceived)) == 1
 
 
-def test_longer_control_messages_are_taken() -> None:
-    pair = ConnectionPair().connected()
+def test_longer_control_messages_are_taken(pair: ConnectionPair) -> None:
     pair.client.send_message(Message(5, 0, 0, bytes.fromhex("0000ffff 00")))
     pair.client.send_message(Message(4, 0, 0, bytes.fromhex("0006 00000001 0000")))
     pair.run()
@@ -249,40 +230,35 @@ class TestOneRead:
             (8, 99, b""),
         ],
     )
-    def test_small_messages_without_end(self, type_id: int, stream_id: int, payload: bytes) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        pair.client.data_to_send()
+    def test_small_messages_without_end(
+        self, publisher: ConnectionPair, type_id: int, stream_id: int, payload: bytes
+    ) -> None:
+        publisher.client.data_to_send()
         with pytest.raises(LimitExceeded):
-            pair.server.receive_data(self.repeat(type_id, stream_id, payload))
-        assert len(pair.server.data_to_send()) < 200_000
-        happened = [event for event in pair.server.events() if type(event) is not events.AudioReceived]
+            publisher.server.receive_data(self.repeat(type_id, stream_id, payload))
+        assert len(publisher.server.data_to_send()) < 200_000
+        happened = [event for event in publisher.server.events() if type(event) is not events.AudioReceived]
         assert len([event for event in happened if type(event) is not events.VideoReceived]) <= 1_000
 
-    def test_smallest_chunks_without_end(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
+    def test_smallest_chunks_without_end(self, publisher: ConnectionPair) -> None:
         opened = wire.set_chunk_size(1, 60_000) + b"".join(
             wire.type0(csid, 0, 9, 1, b"x", 200_000) for csid in (10, 11)
         )
         turn = wire.type3(10, b"x") + wire.type3(11, b"x")
         with pytest.raises(LimitExceeded):
-            pair.server.receive_data(opened + turn * (self.READ_BYTES // len(turn)))
+            publisher.server.receive_data(opened + turn * (self.READ_BYTES // len(turn)))
 
-    def test_values_are_counted(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_values_are_counted(self, pair: ConnectionPair) -> None:
         command = amf0.encode("_checkbw", 1.0, *[None] * 2_000)
         with pytest.raises(LimitExceeded):
             pair.server.receive_data(b"".join(wire.type0(3, 0, 20, 0, command) for _ in range(100)))
 
-    def test_what_encoders_send_at_once_is_taken(self) -> None:
+    def test_what_encoders_send_at_once_is_taken(self, publisher: ConnectionPair) -> None:
         """A read full of small media, timed data and acknowledgements."""
-        pair = ConnectionPair()
-        pair.publishing()
         sound, text, seen = wire.type0(4, 5, 8, 1, bytes(90)), amf0.encode("onTextData", "x" * 40), bytes(4)
         rest = wire.type0(5, 5, 18, 1, text) + wire.type0(2, 0, 3, 0, seen)
         data = (sound * 20 + rest) * (self.READ_BYTES // (20 * len(sound) + len(rest)))
-        found = pair.server.receive_data(data)
+        found = publisher.server.receive_data(data)
         assert len([event for event in found if isinstance(event, events.AudioReceived)]) == data.count(sound)
 
 
@@ -295,22 +271,18 @@ def test_user_control_before_connect_has_no_effect(event: int) -> None:
     assert server.data_to_send() == b""
 
 
-def test_chunk_size_of_either_side_may_change_at_any_time() -> None:
-    pair = ConnectionPair()
-    pair.publishing()
+def test_chunk_size_of_either_side_may_change_at_any_time(publisher: ConnectionPair) -> None:
     payload = Random(5).randbytes(10_000)
     for size in (1, 4096, 128, 60_000, 3):
-        pair.client.send_chunk_size(size)
-        pair.client.send_video(1, size, payload)
-        pair.server.send_chunk_size(size)
-        pair.server.send_message(Message(9, size, 1, payload))
-    pair.run()
-    assert [event.payload for event in pair.take_server(events.VideoReceived)] == [payload] * 5
-    assert [event.payload for event in pair.take_client(events.VideoReceived)] == [payload] * 5
+        publisher.client.send_chunk_size(size)
+        publisher.client.send_video(1, size, payload)
+        publisher.server.send_chunk_size(size)
+        publisher.server.send_message(Message(9, size, 1, payload))
+    assert [event.payload for event in publisher.take_server(events.VideoReceived)] == [payload] * 5
+    assert [event.payload for event in publisher.take_client(events.VideoReceived)] == [payload] * 5
 
 
-def test_a_closed_connection_drops_what_it_is_given() -> None:
-    pair = ConnectionPair().connected()
+def test_a_closed_connection_drops_what_it_is_given(pair: ConnectionPair) -> None:
     pair.client.send_message(Message(3, 0, 0, b""))
     with pytest.raises(RemoteProtocolError):
         pair.run()

@@ -397,12 +397,10 @@ def test_a_peer_that_keeps_to_the_rules_is_held_and_never_given_up(
 class TestConnections:
     """What both ends of a connection count."""
 
-    def test_the_handshake_does_not_count(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        assert (pair.server.window.sent, pair.client.window.sent) == (0, 0)
-        pair.connected()
-        assert pair.server.window.sent == len(pair.to_client) - HANDSHAKE_BYTES
+    def test_the_handshake_does_not_count(self, unconnected: ConnectionPair) -> None:
+        assert (unconnected.server.window.sent, unconnected.client.window.sent) == (0, 0)
+        unconnected.connected()
+        assert unconnected.server.window.sent == len(unconnected.to_client) - HANDSHAKE_BYTES
 
     def test_the_client_is_held_to_the_servers_bandwidth(self) -> None:
         pair = ConnectionPair(window_bytes=5000)
@@ -417,21 +415,17 @@ class TestConnections:
         pair.client.receive_data(pair.server.data_to_send())
         assert pair.client.window.may_send()
 
-    def test_a_limit_type_may_be_missing(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_a_limit_type_may_be_missing(self, pair: ConnectionPair) -> None:
         pair.client.send_message(Message(6, 0, 0, bytes.fromhex("00001000")))
         pair.run()
         assert pair.server.window.limit == 5_000_000
 
-    def test_control_messages_are_counted_by_what_they_cost(self) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        before = pair.server.control_messages
+    def test_control_messages_are_counted_by_what_they_cost(self, publisher: ConnectionPair) -> None:
+        before = publisher.server.control_messages
         for _ in range(3):
-            pair.client.send_ping(1)
-        pair.client.call("anything", "x" * 640)
-        pair.client.send_video(stream_id, 0, bytes(500))
-        pair.client.send_data(stream_id, 0, "onTextData", "x" * 500)
-        pair.run()
-        assert len(pair.take_server(events.VideoReceived)) == 1
-        assert pair.server.control_messages == before + 3 + 1 + 10
+            publisher.client.send_ping(1)
+        publisher.client.call("anything", "x" * 640)
+        publisher.client.send_video(1, 0, bytes(500))
+        publisher.client.send_data(1, 0, "onTextData", "x" * 500)
+        assert len(publisher.take_server(events.VideoReceived)) == 1
+        assert publisher.server.control_messages == before + 3 + 1 + 10

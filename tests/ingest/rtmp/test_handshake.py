@@ -95,11 +95,9 @@ def test_tls_is_recognised_by_its_second_byte() -> None:
         connection.receive_data(b"\x03")
 
 
-def test_what_follows_c2_is_processed_at_once() -> None:
-    pair = ConnectionPair()
-    pair.run()
-    pair.client.connect("live", "rtmp://127.0.0.1/live")
-    connect = pair.client.data_to_send()
+def test_what_follows_c2_is_processed_at_once(unconnected: ConnectionPair) -> None:
+    unconnected.client.connect("live", "rtmp://127.0.0.1/live")
+    connect = unconnected.client.data_to_send()
     found = server().receive_data(b"\x03" + C1 + C2 + connect)
     assert [type(event) for event in found] == [events.HandshakeCompleted, events.ConnectRequested]
 
@@ -282,8 +280,7 @@ class TestClient:
         completed = events.HandshakeCompleted(3, Proof.VERIFIED, True)
         assert pair.take_client(events.HandshakeCompleted) == pair.take_server(events.HandshakeCompleted) == [completed]
 
-    def test_the_simple_handshake_is_the_default(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_the_simple_handshake_is_the_default(self, pair: ConnectionPair) -> None:
         verdict = digests.verdict(bytes(pair.to_server), bytes(pair.to_client))
         assert verdict == digests.Verdict("", "", False, False)
         completed = events.HandshakeCompleted(3, Proof.NONE, True)

@@ -193,25 +193,20 @@ class TestConnection:
         pair = ConnectionPair().connected(objectEncoding=3)
         pair.client.send_message(encode_shared_object(CHAT))
         pair.client.send_message(encode_shared_object(CHAT, amf3=True))
-        pair.run()
         assert len(pair.take_server(events.SharedObjectReceived)) == 2
 
-    def test_they_are_not_answered(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_they_are_not_answered(self, pair: ConnectionPair) -> None:
         before = len(pair.to_client)
         pair.client.send_shared_object(CHAT)
         pair.run()
         assert len(pair.to_client) == before
 
     @pytest.mark.parametrize(("type_id", "payload"), [(19, b"so"), (16, b"\x00so"), (16, b"\x01")])
-    def test_bad_ones_end_no_stream(self, type_id: int, payload: bytes) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        pair.client.send_message(Message(type_id, 0, 0, payload))
-        pair.client.send_video(stream_id, 0, b"v")
-        pair.run()
-        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(type_id, 0, payload)]
-        assert len(pair.take_server(events.VideoReceived)) == 1
+    def test_bad_ones_end_no_stream(self, publisher: ConnectionPair, type_id: int, payload: bytes) -> None:
+        publisher.client.send_message(Message(type_id, 0, 0, payload))
+        publisher.client.send_video(1, 0, b"v")
+        assert publisher.take_server(events.UnknownMessage) == [events.UnknownMessage(type_id, 0, payload)]
+        assert len(publisher.take_server(events.VideoReceived)) == 1
 
     def test_too_much_ends_the_connection(self) -> None:
         pair = ConnectionPair(server_limits=Limits(shared_object_events=1)).connected()
@@ -220,12 +215,10 @@ class TestConnection:
             pair.run()
 
     @pytest.mark.parametrize("type_id", [16, 19])
-    def test_not_before_connect(self, type_id: int) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(Message(type_id, 0, 0, b""))
+    def test_not_before_connect(self, unconnected: ConnectionPair, type_id: int) -> None:
+        unconnected.client.send_message(Message(type_id, 0, 0, b""))
         with pytest.raises(RemoteProtocolError):
-            pair.run()
+            unconnected.run()
 
     def test_neither_end_sends_one_before_it_is_connected(self) -> None:
         for connection in (ServerConnection(nonce=SERVER_NONCE), ConnectionPair().client):

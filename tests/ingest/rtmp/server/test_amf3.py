@@ -72,10 +72,8 @@ class TestCommands:
         pair.create_stream()
         assert command_types(pair.to_server) == [20, 20]
 
-    def test_a_client_that_did_not_ask_is_sent_amf0(self) -> None:
-        pair = ConnectionPair().connected()
-        pair.create_stream()
-        assert command_types(pair.to_client) == [20, 20]
+    def test_a_client_that_did_not_ask_is_sent_amf0(self, idle: ConnectionPair) -> None:
+        assert command_types(idle.to_client) == [20, 20]
 
     def test_nor_does_a_server_change_it_unasked(self) -> None:
         def decide(server: ServerConnection, event: Any) -> None:
@@ -111,7 +109,6 @@ class TestCommands:
         transaction = pair.client.call("x")
         pair.client.data_to_send()
         pair.server.send_message(extended(Amf3("_result"), Amf3(int(transaction)), Amf3(None), Amf3(5)))
-        pair.run()
         assert pair.take_client(events.ResultReceived)[-1] == events.ResultReceived("x", transaction, True, [None, 5])
 
     def test_integers_as_arguments(self) -> None:
@@ -120,23 +117,18 @@ class TestCommands:
             assert pair.create_stream() == stream_id
         pair.client.send_message(extended("play", 0, None, "cam", Amf3(-1000), Amf3(5), Amf3(0), stream_id=1))
         pair.client.send_message(extended("deleteStream", 0, None, Amf3(1), stream_id=2))
-        pair.run()
         (play,) = pair.take_server(events.PlayRequested)
         assert (play.start, play.duration, play.reset) == (-1.0, 5, False)
         assert pair.take_server(events.StreamDeleted) == [events.StreamDeleted(1)]
 
-    def test_properties_of_connect_in_amf3(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(extended("connect", 1, Amf3({"app": "live", "objectEncoding": 3})))
-        pair.run()
-        (request,) = pair.take_server(events.ConnectRequested)
-        assert (request.app, request.object_encoding, pair.server.amf3) == ("live", 3, True)
+    def test_properties_of_connect_in_amf3(self, unconnected: ConnectionPair) -> None:
+        unconnected.client.send_message(extended("connect", 1, Amf3({"app": "live", "objectEncoding": 3})))
+        (request,) = unconnected.take_server(events.ConnectRequested)
+        assert (request.app, request.object_encoding, unconnected.server.amf3) == ("live", 3, True)
 
     def test_values_in_amf3(self) -> None:
         pair = connected()
         pair.client.call("x", {"a": 1}, "b", b"\x00")
-        pair.run()
         (call,) = pair.take_server(events.CallReceived)
         assert call.arguments == [{"a": 1}, "b", b"\x00"]
         assert type(call.arguments[0]["a"]) is int
@@ -144,7 +136,6 @@ class TestCommands:
     def test_values_that_cannot_be_read(self) -> None:
         pair = connected()
         pair.client.send_message(Message(17, 0, 0, b"\x00" + amf0.encode("x", 2.0, None) + b"\x11\x12"))
-        pair.run()
         assert [event.arguments for event in pair.take_server(events.CallReceived)] == [[]]
         assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(17, 0, b"\x11\x12")]
 
@@ -189,7 +180,6 @@ class TestData:
         assert b"\x11" in body
         for payload in (b"\x00" + body, body, b"\x00" + amf0.encode("@setDataFrame") + body):
             pair.client.send_message(Message(15, 0, 1, payload))
-        pair.run()
         assert [event.payload for event in pair.take_server(events.DataReceived)] == [body] * 3
 
     @pytest.mark.parametrize("type_id", [15, 18])
@@ -200,7 +190,6 @@ class TestData:
         pair = self.publishing(server_limits=Limits(data_message_bytes=len(bodies[0])))
         for values in texts:
             pair.client.send_message(extended("onMetaData", Amf3(values), stream_id=1, type_id=type_id))
-        pair.run()
         assert [event.payload for event in pair.take_server(events.DataReceived)] == bodies[:1]
         assert [event.type_id for event in pair.take_server(events.UnknownMessage)] == [type_id]
 
@@ -217,6 +206,5 @@ class TestData:
     def test_what_cannot_be_converted_is_reported(self, payload: bytes, type_id: int) -> None:
         pair = self.publishing()
         pair.client.send_message(Message(type_id, 0, 1, payload))
-        pair.run()
         assert pair.take_server(events.DataReceived) == []
         assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(type_id, 1, payload)]

@@ -117,12 +117,9 @@ class TestConnect:
         assert answer.payload == amf0.encode("_result", 1.0, self.PLAIN, info)
         assert pair.client.server_capabilities == NOTHING
 
-    def test_optional_arguments_are_handed_on(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.connect("live", "rtmp://127.0.0.1/live", "user", {"a": 1.0}, None)
-        pair.run()
-        (request,) = pair.take_server(events.ConnectRequested)
+    def test_optional_arguments_are_handed_on(self, unconnected: ConnectionPair) -> None:
+        unconnected.client.connect("live", "rtmp://127.0.0.1/live", "user", {"a": 1.0}, None)
+        (request,) = unconnected.take_server(events.ConnectRequested)
         assert request.arguments == ["user", {"a": 1.0}, None]
 
     def test_properties_and_info_are_added(self) -> None:
@@ -175,12 +172,10 @@ class TestConnect:
         assert (result.procedure, result.succeeded) == ("connect", False)
         assert pair.server.receive_data(b"\xff" * 50) == []
 
-    def test_its_transaction_id_is_answered_as_sent(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(command("connect", 7.0, {"app": "live"}))
-        pair.run()
-        assert commands(pair)[0][1][1] == 7.0
+    def test_its_transaction_id_is_answered_as_sent(self, unconnected: ConnectionPair) -> None:
+        unconnected.client.send_message(command("connect", 7.0, {"app": "live"}))
+        unconnected.run()
+        assert commands(unconnected)[0][1][1] == 7.0
 
     @pytest.mark.parametrize(
         "values",
@@ -192,25 +187,19 @@ class TestConnect:
             ("connect", 1.0, {"app": 5.0}),
         ],
     )
-    def test_with_parts_missing(self, values: tuple[Any, ...]) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(command(*values))
-        pair.run()
-        (request,) = pair.take_server(events.ConnectRequested)
+    def test_with_parts_missing(self, unconnected: ConnectionPair, values: tuple[Any, ...]) -> None:
+        unconnected.client.send_message(command(*values))
+        (request,) = unconnected.take_server(events.ConnectRequested)
         assert (request.app, request.tc_url, request.flash_ver) == ("", "", "")
 
-    def test_a_second_connect_is_refused_and_the_connection_goes_on(self) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        refused = answers(pair, lambda: pair.client.send_message(command("connect", 9.0, {"app": "other"})))
+    def test_a_second_connect_is_refused_and_the_connection_goes_on(self, publisher: ConnectionPair) -> None:
+        refused = answers(publisher, lambda: publisher.client.send_message(command("connect", 9.0, {"app": "other"})))
         description = "This connection is connected already."
         info = {"level": "error", "code": "NetConnection.Connect.Rejected", "description": description}
         assert refused == [(0, ["_error", 9.0, None, info])]
-        assert len(pair.take_server(events.ConnectRequested)) == 1
-        pair.client.send_video(stream_id, 0, b"v")
-        pair.run()
-        assert pair.take_server(events.VideoReceived) == [events.VideoReceived(stream_id, 0, b"v")]
+        assert len(publisher.take_server(events.ConnectRequested)) == 1
+        publisher.client.send_video(1, 0, b"v")
+        assert publisher.take_server(events.VideoReceived) == [events.VideoReceived(1, 0, b"v")]
 
     @pytest.mark.parametrize(
         "message",
@@ -223,12 +212,10 @@ class TestConnect:
         ],
         ids=["audio", "video", "data", "aggregate", "unknown"],
     )
-    def test_nothing_else_may_come_before_it(self, message: Message) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(message)
+    def test_nothing_else_may_come_before_it(self, unconnected: ConnectionPair, message: Message) -> None:
+        unconnected.client.send_message(message)
         with pytest.raises(RemoteProtocolError):
-            pair.run()
+            unconnected.run()
 
     @pytest.mark.parametrize(
         ("message", "is_answered"),
@@ -243,26 +230,24 @@ class TestConnect:
         ],
         ids=["createStream", "no transaction", "publish", "publish unasked", "call", "a result", "a status"],
     )
-    def test_a_command_before_it_is_refused_and_it_may_still_come(self, message: Message, is_answered: bool) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        refused = answers(pair, lambda: pair.client.send_message(message))
+    def test_a_command_before_it_is_refused_and_it_may_still_come(
+        self, unconnected: ConnectionPair, message: Message, is_answered: bool
+    ) -> None:
+        refused = answers(unconnected, lambda: unconnected.client.send_message(message))
         description = "This connection has to connect first."
         info = {"level": "error", "code": "NetConnection.Call.Failed", "description": description}
         transaction = amf0.decode_all(message.payload)[1]
         assert refused == ([(0, ["_error", transaction, None, info])] if is_answered else [])
-        assert pair.take_server(events.StreamCreated, events.PublishRequested, events.CallReceived) == []
-        assert pair.connected().server.phase is Phase.CONNECTED
-        assert pair.create_stream() == 1
+        assert unconnected.take_server(events.StreamCreated, events.PublishRequested, events.CallReceived) == []
+        assert unconnected.connected().server.phase is Phase.CONNECTED
+        assert unconnected.create_stream() == 1
 
-    def test_control_messages_may(self) -> None:
+    def test_control_messages_may(self, unconnected: ConnectionPair) -> None:
         """OBS sends Set Chunk Size first."""
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_chunk_size(4096)
-        pair.client.send_window(2_500_000)
-        pair.client.send_user_control(UserControl.SET_BUFFER_LENGTH, 0, 300)
-        assert pair.connected().server.phase is Phase.CONNECTED
+        unconnected.client.send_chunk_size(4096)
+        unconnected.client.send_window(2_500_000)
+        unconnected.client.send_user_control(UserControl.SET_BUFFER_LENGTH, 0, 300)
+        assert unconnected.connected().server.phase is Phase.CONNECTED
 
 
 class TestPausing:

@@ -23,13 +23,11 @@ class TestPlay:
         pair.run()
         return pair
 
-    def test_the_answer(self) -> None:
-        pair = ConnectionPair().connected()
-        pair.create_stream()
-        before = len(sent(pair))
-        pair.client.play(1, SECRET, reset=True)
-        pair.run()
-        begin, reset, start, access = sent(pair)[before:]
+    def test_the_answer(self, idle: ConnectionPair) -> None:
+        before = len(sent(idle))
+        idle.client.play(1, SECRET, reset=True)
+        idle.run()
+        begin, reset, start, access = sent(idle)[before:]
         assert (begin.type_id, begin.stream_id, begin.payload) == (4, 0, b"\x00\x00\x00\x00\x00\x01")
         assert [amf0.decode_all(message.payload)[3]["code"] for message in (reset, start)] == [
             "NetStream.Play.Reset",
@@ -38,7 +36,7 @@ class TestPlay:
         assert [message.stream_id for message in (reset, start, access)] == [1, 1, 1]
         assert access.type_id == 18
         assert amf0.decode_all(access.payload) == ["|RtmpSampleAccess", True, True]
-        assert SECRET.encode() not in pair.to_client
+        assert SECRET.encode() not in idle.to_client
 
     @pytest.mark.parametrize(
         ("arguments", "start", "duration", "reset"),
@@ -71,10 +69,8 @@ class TestPlay:
         pair = ConnectionPair(decide=decide_all_but(events.PlayRequested)).connected()
         pair.create_stream()
         pair.client.play(1, "x")
-        pair.run()
         (request,) = pair.take_server(events.PlayRequested)
         pair.server.reject_play(request.request_id, "NetStream.Play.StreamNotFound", "Not here.")
-        pair.run()
         (status,) = pair.take_client(events.StatusReceived)
         assert (status.stream_id, status.level, status.code) == (1, "error", "NetStream.Play.StreamNotFound")
 
@@ -96,7 +92,6 @@ class TestPlay:
     def test_a_new_play_replaces_the_old_one(self) -> None:
         pair = self.playing("x")
         pair.client.play(1, "y")
-        pair.run()
         assert pair.take_server(events.PlayStopped) == [events.PlayStopped(1, "play")]
         assert [request.name for request in pair.take_server(events.PlayRequested)] == ["x", "y"]
 
@@ -105,15 +100,11 @@ class TestPlay:
         assert answers(pair, lambda: pair.client.notify("play", False, stream_id=1)) == []
         assert pair.take_server(events.PlayStopped) == [events.PlayStopped(1, "play")]
 
-    def test_a_stream_does_one_thing_at_a_time(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        pair.client.play(1, "x")
-        pair.run()
-        assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Play.Failed"
-        pair.client.send_video(1, 0, b"v")
-        pair.run()
-        assert len(pair.take_server(events.VideoReceived)) == 1
+    def test_a_stream_does_one_thing_at_a_time(self, publisher: ConnectionPair) -> None:
+        publisher.client.play(1, "x")
+        assert publisher.take_client(events.StatusReceived)[-1].code == "NetStream.Play.Failed"
+        publisher.client.send_video(1, 0, b"v")
+        assert len(publisher.take_server(events.VideoReceived)) == 1
 
     def test_a_player_cannot_send_media(self) -> None:
         pair = self.playing("x")
@@ -125,7 +116,6 @@ class TestPlay:
     def test_buffer_length(self) -> None:
         pair = self.playing("x")
         pair.client.set_buffer_length(1, 36_000_000)
-        pair.run()
         assert pair.take_server(events.BufferLengthSet) == [events.BufferLengthSet(1, 36_000_000)]
 
 
@@ -289,7 +279,6 @@ class TestPlay2:
         assert (request.transition, request.follows, request.reset) == (transition or "switch", False, False)
         assert not pair.take_server(events.PlayStopped)
         pair.server.accept_switch(request.request_id, "Switching.")
-        pair.run()
         (status,) = [status for status in pair.take_client(events.StatusReceived) if "Transition" in status.code]
         assert (status.level, status.code) == ("status", "NetStream.Play.Transition")
         assert status.info["reason"] == "NetStream.Transition.Success"
@@ -428,11 +417,9 @@ class TestWhileItPlays:
         ask(pair, procedure, *arguments)
         assert pair.take_server(events.PauseRequested) == [events.PauseRequested(1, 0.0, paused, at_ms)]
 
-    def test_a_publisher_may_pause(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        ask(pair, "pause", True, 0.0)
-        assert pair.take_server(events.PauseRequested) == [events.PauseRequested(1, 0.0, True, 0.0)]
+    def test_a_publisher_may_pause(self, publisher: ConnectionPair) -> None:
+        ask(publisher, "pause", True, 0.0)
+        assert publisher.take_server(events.PauseRequested) == [events.PauseRequested(1, 0.0, True, 0.0)]
 
     def test_there_is_nothing_to_pause(self) -> None:
         pair = connection()
@@ -479,5 +466,4 @@ class TestWhileItPlays:
         asked = (events.PauseRequested, events.ReceiveRequested, events.SeekRequested)
         assert not pair.take_server(*asked)
         pair.server.accept_play(requests(pair)[-1].request_id, "Playing.")
-        pair.run()
         assert [type(event) for event in pair.take_server(*asked)] == list(asked)

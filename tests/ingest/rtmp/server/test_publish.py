@@ -27,22 +27,17 @@ class TestLongNames:
     @pytest.mark.parametrize(
         ("procedure", "code"), [("publish", "NetStream.Publish.BadName"), ("play", "NetStream.Play.Failed")]
     )
-    def test_are_refused(self, procedure: str, code: str, kind: str) -> None:
+    def test_are_refused(self, idle: ConnectionPair, procedure: str, code: str, kind: str) -> None:
         within, over = NAMES[kind]
-        pair = ConnectionPair().connected()
-        stream_id = pair.create_stream()
-        getattr(pair.client, procedure)(stream_id, over)
-        pair.run()
-        (status,) = pair.take_client(events.StatusReceived)
-        assert (status.stream_id, status.level, status.code) == (stream_id, "error", code)
-        assert pair.take_server(events.PublishRequested, events.PlayRequested) == []
-        getattr(pair.client, procedure)(stream_id, within)
-        pair.run()
-        (request,) = pair.take_server(events.PublishRequested, events.PlayRequested)
+        getattr(idle.client, procedure)(1, over)
+        (status,) = idle.take_client(events.StatusReceived)
+        assert (status.stream_id, status.level, status.code) == (1, "error", code)
+        assert idle.take_server(events.PublishRequested, events.PlayRequested) == []
+        getattr(idle.client, procedure)(1, within)
+        (request,) = idle.take_server(events.PublishRequested, events.PlayRequested)
         assert request.name == within
 
-    def test_are_not_remembered_by_fc_publish(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_are_not_remembered_by_fc_publish(self, pair: ConnectionPair) -> None:
         before = held_bytes(pair.server)
         for number in range(32):
             pair.client.fc_publish(f"\N{GRINNING FACE}{number:05}" + "a" * 65_000)
@@ -52,13 +47,11 @@ class TestLongNames:
 
 
 class TestPublish:
-    def test_the_answer(self) -> None:
-        pair = ConnectionPair().connected()
-        pair.create_stream()
-        before = len(sent(pair))
-        pair.client.publish(1, f"cam?key={SECRET}")
-        pair.run()
-        begin, status = sent(pair)[before:]
+    def test_the_answer(self, idle: ConnectionPair) -> None:
+        before = len(sent(idle))
+        idle.client.publish(1, f"cam?key={SECRET}")
+        idle.run()
+        begin, status = sent(idle)[before:]
         assert (begin.type_id, begin.stream_id, begin.payload) == (4, 0, b"\x00\x00\x00\x00\x00\x01")
         assert status.stream_id == 1
         assert amf0.decode_all(status.payload) == [
@@ -67,11 +60,10 @@ class TestPublish:
             None,
             {"level": "status", "code": "NetStream.Publish.Start", "description": "Publishing."},
         ]
-        (request,) = pair.take_server(events.PublishRequested)
+        (request,) = idle.take_server(events.PublishRequested)
         assert (request.stream_id, request.name, request.publish_type) == (1, f"cam?key={SECRET}", "live")
 
-    def test_status_goes_out_on_its_own_chunk_stream(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_status_goes_out_on_its_own_chunk_stream(self, pair: ConnectionPair) -> None:
         at = len(pair.to_client)
         pair.create_stream()
         assert pair.to_client[at] == 3
@@ -94,12 +86,9 @@ class TestPublish:
             (["", "live"], "live"),
         ],
     )
-    def test_publish_types(self, arguments: list[Any], publish_type: str) -> None:
-        pair = ConnectionPair().connected()
-        pair.create_stream()
-        pair.client.notify("publish", *arguments, stream_id=1)
-        pair.run()
-        (request,) = pair.take_server(events.PublishRequested)
+    def test_publish_types(self, idle: ConnectionPair, arguments: list[Any], publish_type: str) -> None:
+        idle.client.notify("publish", *arguments, stream_id=1)
+        (request,) = idle.take_server(events.PublishRequested)
         assert (request.name, request.publish_type) == (arguments[0], publish_type)
 
     def test_refused(self) -> None:
@@ -116,19 +105,15 @@ class TestPublish:
         # The same stream may try again.
         pair.decide = accept
         pair.client.publish(1, "cam")
-        pair.run()
         assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Start"
 
-    def test_media_arrives(self) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        client = pair.client
-        client.send_metadata(stream_id, 0, {"width": 1280.0})
-        client.send_audio(stream_id, 1, b"\xaf\x00\x12\x10")
-        client.send_video(stream_id, 0xFFFFFFFF, b"\x17\x01" + bytes(100_000))
-        client.send_audio(stream_id, 3, b"")
-        pair.run()
-        assert pair.take_server(events.AudioReceived, events.VideoReceived, events.DataReceived) == [
+    def test_media_arrives(self, publisher: ConnectionPair) -> None:
+        client = publisher.client
+        client.send_metadata(1, 0, {"width": 1280.0})
+        client.send_audio(1, 1, b"\xaf\x00\x12\x10")
+        client.send_video(1, 0xFFFFFFFF, b"\x17\x01" + bytes(100_000))
+        client.send_audio(1, 3, b"")
+        assert publisher.take_server(events.AudioReceived, events.VideoReceived, events.DataReceived) == [
             events.DataReceived(
                 1, 0, "onMetaData", [{"width": 1280.0}], amf0.encode("onMetaData", {"width": 1280.0}), kept=True
             ),
@@ -148,7 +133,6 @@ class TestPublish:
         pair.client.delete_stream(2)
         pair.client.send_video(2, 9, b"v")
         pair.client.send_video(3, 9, b"v")
-        pair.run()
         assert [(event.stream_id, event.timestamp) for event in pair.take_server(events.VideoReceived)] == [
             (3, 3),
             (1, 1),
@@ -157,38 +141,26 @@ class TestPublish:
         ]
         assert pair.take_server(events.PublishStopped) == [events.PublishStopped(2, "deleteStream")]
 
-    def test_a_stream_that_is_not_there_or_busy(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
+    def test_a_stream_that_is_not_there_or_busy(self, publisher: ConnectionPair) -> None:
         for stream_id in (1, 2, 77):
-            pair.client.publish(stream_id, SECRET)
-            pair.run()
-            status = pair.take_client(events.StatusReceived)[-1]
+            publisher.client.publish(stream_id, SECRET)
+            status = publisher.take_client(events.StatusReceived)[-1]
             assert (status.stream_id, status.code) == (stream_id, "NetStream.Publish.Failed")
-        assert len(pair.take_server(events.PublishRequested)) == 1
+        assert len(publisher.take_server(events.PublishRequested)) == 1
 
-    def test_on_message_stream_0_the_only_stream_is_meant(self) -> None:
-        pair = ConnectionPair().connected()
-        pair.create_stream()
-        pair.client.publish(0, "cam")
-        pair.run()
-        assert pair.take_server(events.PublishRequested)[0].stream_id == 1
-        assert pair.take_client(events.StatusReceived)[-1].stream_id == 1
+    def test_on_message_stream_0_the_only_stream_is_meant(self, idle: ConnectionPair) -> None:
+        idle.client.publish(0, "cam")
+        assert idle.take_server(events.PublishRequested)[0].stream_id == 1
+        assert idle.take_client(events.StatusReceived)[-1].stream_id == 1
 
-    def test_publish_false_ends_it(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        pair.client.notify("publish", False, stream_id=1)
-        pair.run()
-        assert pair.take_server(events.PublishStopped) == [events.PublishStopped(1, "publish")]
+    def test_publish_false_ends_it(self, publisher: ConnectionPair) -> None:
+        publisher.client.notify("publish", False, stream_id=1)
+        assert publisher.take_server(events.PublishStopped) == [events.PublishStopped(1, "publish")]
 
     @pytest.mark.parametrize("name", [None, 5.0, {}, ["x"], True])
-    def test_a_name_that_is_no_text(self, name: Any) -> None:
-        pair = ConnectionPair().connected()
-        pair.create_stream()
-        pair.client.notify("publish", name, stream_id=1)
-        pair.run()
-        assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Failed"
+    def test_a_name_that_is_no_text(self, idle: ConnectionPair, name: Any) -> None:
+        idle.client.notify("publish", name, stream_id=1)
+        assert idle.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Failed"
 
 
 class TestAdmission:
@@ -230,29 +202,23 @@ class TestAdmission:
         with pytest.raises(LimitExceeded):
             pair.server.receive_data(b"".join(wire.type0(csid, 0, 3, 0, bytes(4)) for csid in range(10, 30)))
 
-    def test_a_publisher_has_room_also_after_its_stream_ended(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        self.fill(pair.server, 20, 700_000)
-        pair.server.stop_stream(1)
-        pair.server.receive_data(wire.type0(50, 0, 9, 1, bytes(60_000), 700_000))
+    def test_a_publisher_has_room_also_after_its_stream_ended(self, publisher: ConnectionPair) -> None:
+        self.fill(publisher.server, 20, 700_000)
+        publisher.server.stop_stream(1)
+        publisher.server.receive_data(wire.type0(50, 0, 9, 1, bytes(60_000), 700_000))
 
-    def test_media_right_behind_publish_may_be_long(self) -> None:
+    def test_media_right_behind_publish_may_be_long(self, idle: ConnectionPair) -> None:
         """Clients that don't wait for the answer."""
-        pair = ConnectionPair().connected()
-        pair.create_stream()
-        pair.client.publish(1, "cam")
-        pair.client.send_video(1, 0, bytes(1_000_000))
-        pair.run()
-        assert [len(event.payload) for event in pair.take_server(events.VideoReceived)] == [1_000_000]
+        idle.client.publish(1, "cam")
+        idle.client.send_video(1, 0, bytes(1_000_000))
+        assert [len(event.payload) for event in idle.take_server(events.VideoReceived)] == [1_000_000]
 
 
 class TestFcPublish:
     def notices(self, pair: ConnectionPair) -> list[list[Any]]:
         return [values for _, values in commands(pair) if values[0] in ("onFCPublish", "onFCUnpublish", "onStatus")]
 
-    def test_on_fc_publish_comes_with_the_decision_and_the_public_name(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_on_fc_publish_comes_with_the_decision_and_the_public_name(self, pair: ConnectionPair) -> None:
         pair.client.fc_publish(f"cam?key={SECRET}")
         pair.create_stream()
         assert self.notices(pair) == []
@@ -273,7 +239,6 @@ class TestFcPublish:
         pair.client.fc_publish(SECRET)
         pair.create_stream()
         pair.client.publish(1, SECRET)
-        pair.run()
         (request,) = pair.take_server(events.PublishRequested)
         pair.server.reject_publish(request.request_id, "NetStream.Publish.Denied", "No.")
         pair.run()
@@ -293,7 +258,6 @@ class TestFcPublish:
         pair = ConnectionPair(server_limits=Limits(message_streams=2)).connected()
         for name in ("cam0", "cam1", "cam0", "cam", "n" * 1025):
             pair.client.fc_publish(name)
-        pair.run()
         results = pair.take_client(events.ResultReceived)[1:]
         assert [result.succeeded for result in results] == [True, True, True, False, False]
         assert [result.values[-1]["description"] for result in results[3:]] == [
@@ -311,54 +275,42 @@ class TestData:
         "payload",
         [b"", b"\xff\xff", amf0.encode(1.0), amf0.encode("@setDataFrame"), amf0.encode("onMetaData") + b"\x11\x12"],
     )
-    def test_what_cannot_be_read_is_no_reason_to_end_a_stream(self, payload: bytes) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        pair.client.send_message(Message(18, 0, 1, payload))
-        pair.client.send_video(1, 0, b"v")
-        pair.run()
-        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(18, 1, payload)]
-        assert len(pair.take_server(events.VideoReceived)) == 1
+    def test_what_cannot_be_read_is_no_reason_to_end_a_stream(self, publisher: ConnectionPair, payload: bytes) -> None:
+        publisher.client.send_message(Message(18, 0, 1, payload))
+        publisher.client.send_video(1, 0, b"v")
+        assert publisher.take_server(events.UnknownMessage) == [events.UnknownMessage(18, 1, payload)]
+        assert len(publisher.take_server(events.VideoReceived)) == 1
 
     @pytest.mark.parametrize("kept", [False, True])
     @pytest.mark.parametrize("stray", [b"\x00\x00\x09", b"\xff", b"\x03\x00\x01a", b"\x11\x12"], ids=bytes.hex)
-    def test_stray_bytes_behind_the_values_are_taken_off(self, stray: bytes, kept: bool) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
+    def test_stray_bytes_behind_the_values_are_taken_off(
+        self, publisher: ConnectionPair, stray: bytes, kept: bool
+    ) -> None:
         body = amf0.encode("onMetaData", {"width": 1280.0})
         said = amf0.encode("@setDataFrame") if kept else b""
-        pair.client.send_message(Message(18, 0, 1, said + body + stray))
-        pair.run()
-        assert pair.take_server(events.DataReceived) == [
+        publisher.client.send_message(Message(18, 0, 1, said + body + stray))
+        assert publisher.take_server(events.DataReceived) == [
             events.DataReceived(1, 0, "onMetaData", [{"width": 1280.0}], body, kept=kept)
         ]
-        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(18, 1, stray)]
+        assert publisher.take_server(events.UnknownMessage) == [events.UnknownMessage(18, 1, stray)]
 
-    def test_stray_bytes_behind_values_in_amf3_are_taken_off(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
+    def test_stray_bytes_behind_values_in_amf3_are_taken_off(self, publisher: ConnectionPair) -> None:
         body = amf0.encode("onMetaData", amf0.Amf3({"width": 1280.0}))
-        pair.client.send_message(Message(15, 0, 1, b"\x00" + body + b"\x11\x12"))
-        pair.run()
-        assert pair.take_server(events.DataReceived) == [
+        publisher.client.send_message(Message(15, 0, 1, b"\x00" + body + b"\x11\x12"))
+        assert publisher.take_server(events.DataReceived) == [
             events.DataReceived(1, 0, "onMetaData", [{"width": 1280.0}], amf0.encode("onMetaData", {"width": 1280.0}))
         ]
-        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(15, 1, b"\x11\x12")]
+        assert publisher.take_server(events.UnknownMessage) == [events.UnknownMessage(15, 1, b"\x11\x12")]
 
-    def test_limits_hold_in_it(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        pair.client.send_message(Message(18, 0, 1, amf0.encode("x") + b"\x0a\x00\x00\x00\x01" * 100))
+    def test_limits_hold_in_it(self, publisher: ConnectionPair) -> None:
+        publisher.client.send_message(Message(18, 0, 1, amf0.encode("x") + b"\x0a\x00\x00\x00\x01" * 100))
         with pytest.raises(LimitExceeded):
-            pair.run()
+            publisher.run()
 
-    def test_a_name_alone(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        pair.client.send_data(1, 7, "onCuePoint")
-        pair.client.send_data(1, 8, "@clearDataFrame", "onMetaData")
-        pair.run()
-        assert pair.take_server(events.DataReceived) == [
+    def test_a_name_alone(self, publisher: ConnectionPair) -> None:
+        publisher.client.send_data(1, 7, "onCuePoint")
+        publisher.client.send_data(1, 8, "@clearDataFrame", "onMetaData")
+        assert publisher.take_server(events.DataReceived) == [
             events.DataReceived(1, 7, "onCuePoint", [], amf0.encode("onCuePoint")),
             events.DataReceived(1, 8, "@clearDataFrame", ["onMetaData"], amf0.encode("@clearDataFrame", "onMetaData")),
         ]

@@ -50,7 +50,6 @@ class TestUnpublish:
         assert [values[3]["code"] for _, values in found] == ["NetStream.Unpublish.Success"]
         assert self.ended(pair) == [events.PublishStopped(1, "closeStream")]
         pair.client.publish(1, "cam")
-        pair.run()
         assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Start"
 
     @pytest.mark.parametrize(
@@ -82,7 +81,6 @@ class TestUnpublish:
         pair.client.publish(stream_id, "cam")
         pair.run()
         pair.client.notify(procedure, "cam", stream_id=0)
-        pair.run()
         assert pair.take_server(events.PublishStopped)[1:] == [events.PublishStopped(stream_id, procedure)]
 
     @pytest.mark.parametrize(
@@ -96,16 +94,13 @@ class TestUnpublish:
             pair.client.publish(pair.create_stream(), other)
         pair.run()
         pair.client.notify("FCUnpublish", name, stream_id=0)
-        pair.run()
         assert [event.stream_id for event in pair.take_server(events.PublishStopped)] == ended
 
     @pytest.mark.parametrize("key", [7.0, -1.0, 0.5, float("nan"), float("inf"), 1e300])
-    def test_ids_that_are_not_there(self, key: float) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        pair.client.notify("deleteStream", key, stream_id=1)
-        pair.run()
-        assert self.ended(pair) == []
+    def test_ids_that_are_not_there(self, publisher: ConnectionPair, key: float) -> None:
+        publisher.client.notify("deleteStream", key, stream_id=1)
+        publisher.run()
+        assert self.ended(publisher) == []
 
     def test_media_that_comes_later_is_counted_and_ignored(self) -> None:
         pair = ConnectionPair(server_limits=Limits(ignored_messages=3))
@@ -151,15 +146,12 @@ class TestUnpublish:
             pair.run()
         assert len(pair.take_server(events.PublishStopped)) == 5
 
-    def test_stopped_by_our_side(self) -> None:
-        pair = ConnectionPair()
-        pair.publishing()
-        pair.server.send_status(1, "error", "NetStream.Publish.Denied", "Kicked.")
-        pair.server.stop_stream(1)
-        pair.client.send_video(1, 0, b"v")
-        pair.run()
-        assert pair.take_server(events.VideoReceived, events.PublishStopped) == []
-        assert pair.server.ignored_messages == 1
-        assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Denied"
+    def test_stopped_by_our_side(self, publisher: ConnectionPair) -> None:
+        publisher.server.send_status(1, "error", "NetStream.Publish.Denied", "Kicked.")
+        publisher.server.stop_stream(1)
+        publisher.client.send_video(1, 0, b"v")
+        assert publisher.take_server(events.VideoReceived, events.PublishStopped) == []
+        assert publisher.server.ignored_messages == 1
+        assert publisher.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Denied"
         with pytest.raises(LocalProtocolError):
-            pair.server.stop_stream(2)
+            publisher.server.stop_stream(2)

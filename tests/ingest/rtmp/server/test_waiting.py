@@ -93,7 +93,6 @@ class TestOthers:
         assert answers(pair, lambda: pair.client.call("_checkbw"))[0][1][0] == "_result"
         assert answers(pair, lambda: pair.client.call("FCPublish", "x"))[0][1][0] == "_result"
         pair.client.call("anything")
-        pair.run()
         assert [event.procedure for event in pair.take_server(events.CallReceived)] == ["anything"]
         other = pair.create_stream()
         pair.client.publish(other, "other")
@@ -174,10 +173,8 @@ class TestItsOwn:
         pair.run()
         pair.refuse()
         pair.client.send_video(live, 0, b"live")
-        pair.run()
         assert pair.take_server(events.VideoReceived) == [events.VideoReceived(live, 0, b"live")]
         pair.client.publish(stream_id, "again")
-        pair.run()
         assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Start"
 
     def test_aggregates_wait_in_their_parts(self) -> None:
