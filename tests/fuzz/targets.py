@@ -28,6 +28,7 @@ from tests.fuzz.target import LIMITS, Target, pieces
 from tests.ingest.flv.files import HEADER, KEY, VIDEO, shape
 from tests.ingest.rtmp.held import held_bytes, reader_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
+from tests.ingest.rtmp.replay import read_chunks
 
 
 def read_tags(given: Iterable[bytes]) -> tuple[list[Tag], int, bool, str]:
@@ -92,26 +93,13 @@ def goes_on(data: bytes, index: FlvIndex) -> None:
 # --- Chunk stream ---
 
 
-def read_chunks(given: Iterable[bytes]) -> tuple[list[Any], str]:
-    """The messages, and the error that ended it, if one did."""
-    reader = ChunkReader(LIMITS)
-    found: list[Any] = []
-    try:
-        for piece in given:
-            reader.feed(piece)
-            try:
-                while messages := reader.read():
-                    found += messages
-            finally:
-                reader.keep()
-            assert held_bytes(reader) <= reader_bytes(LIMITS)
-    except RemoteProtocolError as error:
-        return found, str(error)
-    return found, ""
+def reader_is_within(reader: ChunkReader) -> None:
+    assert held_bytes(reader) <= reader_bytes(LIMITS)
 
 
 def chunks(data: bytes) -> None:
-    assert read_chunks([data]) == read_chunks(pieces(data))
+    whole, cut = (read_chunks(given, LIMITS, reader_is_within) for given in ([data], pieces(data)))
+    assert whole == cut
 
 
 # --- AMF ---

@@ -1,5 +1,4 @@
-"""Bytes of a peer played to one end of a connection, in pieces, and all that came of it; also to one that has got so far as
-to publish or play."""
+"""Bytes of a peer played to one end of a connection, in pieces, and all that came of it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -9,8 +8,10 @@ from random import Random
 from typing import Any
 
 from ingest.rtmp import ClientConnection, Limits, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.chunks.reader import ChunkReader
 from ingest.rtmp.connection import Connection
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair, accept
+from tests.ingest.rtmp.wire import Raw
 from tests.rtmpdecode import HANDSHAKE_BYTES, decode_stream
 
 ACKNOWLEDGEMENT = 3
@@ -32,8 +33,8 @@ def whole(data: bytes) -> Iterator[bytes]:
     yield data
 
 
-def single_bytes(data: bytes) -> Iterator[bytes]:
-    return (data[at : at + 1] for at in range(len(data)))
+def in_pieces(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
 
 
 def random_pieces(data: bytes, seed: str | int) -> Iterator[bytes]:
@@ -78,6 +79,27 @@ def play(
         replay.events += connection.events()
         replay.sent += connection.data_to_send()
     return replay
+
+
+def read_chunks(
+    pieces: Iterable[bytes], limits: Limits | None = None, look: Callable[[ChunkReader], None] | None = None
+) -> tuple[list[Raw], str]:
+    """Of the chunk layer alone: the messages, and the error that ended it, if one did."""
+    reader = ChunkReader(limits or Limits())
+    found: list[Raw] = []
+    try:
+        for piece in pieces:
+            reader.feed(piece)
+            try:
+                while messages := reader.read():
+                    found += messages
+            finally:
+                reader.keep()
+            if look:
+                look(reader)
+    except RemoteProtocolError as error:
+        return found, str(error)
+    return found, ""
 
 
 def serve(pieces: Iterable[bytes], limits: Limits | None = None) -> Replay:

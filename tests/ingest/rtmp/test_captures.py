@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import Limits, RemoteProtocolError, amf0, events
-from ingest.rtmp.chunks.reader import ChunkReader
-from tests.ingest.rtmp.replay import Replay, follow, random_pieces, serve, single_bytes, whole
+from ingest.rtmp import RemoteProtocolError, amf0, events
+from tests.ingest.rtmp.replay import Replay, follow, in_pieces, random_pieces, read_chunks, serve, whole
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES, parts_of
 
@@ -18,17 +17,6 @@ SET_CHUNK_SIZE, ABORT, AUDIO, VIDEO, DATA, COMMAND_AMF3, COMMAND, AGGREGATE = 1,
 
 
 # --- Chunks to messages, either direction ---
-
-
-def messages_of(pieces: Iterator[bytes]) -> list[tuple[int, int, int, bytes]]:
-    reader = ChunkReader(Limits())
-    found = []
-    for piece in pieces:
-        reader.feed(piece)
-        while messages := reader.read():
-            found += messages
-        reader.keep()
-    return found
 
 
 DIRECTIONS = [(name, direction) for name in NAMES for direction in ("up", "down")]
@@ -47,9 +35,9 @@ def test_all_messages_are_those_of_the_independent_decoder(name: str, direction:
     # The reader keeps to itself what concerns chunks alone.
     expected = [message for message in expected if message[0] not in (SET_CHUNK_SIZE, ABORT)]
     chunks = data[HANDSHAKE_BYTES:]
-    assert messages_of(whole(chunks)) == expected
+    assert read_chunks([chunks]) == (expected, "")
     for seed in range(3):
-        assert messages_of(random_pieces(chunks, f"{name}{seed}")) == expected
+        assert read_chunks(random_pieces(chunks, f"{name}{seed}")) == (expected, "")
 
 
 @pytest.mark.parametrize("player", ["ffmpeg5", "gst-rtmp2src", "rtmpdump"])
@@ -120,8 +108,8 @@ def test_the_split_makes_no_difference(name: str) -> None:
     data = from_client(name)
     at_once = replay(whole(data))
     for seed in ("a", "b", "c"):
-        in_pieces = replay(random_pieces(data, name + seed))
-        assert (in_pieces.events, in_pieces.sent) == (at_once.events, at_once.sent)
+        cut = replay(random_pieces(data, name + seed))
+        assert (cut.events, cut.sent) == (at_once.events, at_once.sent)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +125,8 @@ def test_the_split_makes_no_difference(name: str) -> None:
 )
 def test_byte_at_a_time(name: str) -> None:
     data = from_client(name)
-    at_once, in_pieces = replay(whole(data)), replay(single_bytes(data))
-    assert (in_pieces.events, in_pieces.sent) == (at_once.events, at_once.sent)
+    at_once, by_byte = replay(whole(data)), replay(in_pieces(data, 1))
+    assert (by_byte.events, by_byte.sent) == (at_once.events, at_once.sent)
 
 
 def test_a_shared_read_buffer_may_be_used_again() -> None:

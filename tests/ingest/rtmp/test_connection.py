@@ -1,5 +1,4 @@
-"""What both ends do alike: acknowledgements, windows, pings, chunk sizes, the tables of states and status codes; and that
-only protocol errors escape."""
+"""What both ends do alike: acknowledgements, pings, chunk sizes, states; and that only protocol errors escape."""
 
 import struct
 from itertools import pairwise

@@ -1,5 +1,4 @@
-"""The handshake, simple and with digests (judged by an independent checker and by what other programs recorded), and what
-comes to the port that is not RTMP."""
+"""The handshake, simple and with digests, which an independent checker and recordings of other programs judge."""
 
 from pathlib import Path
 from random import Random

@@ -125,6 +125,15 @@ class Sender:
         return basic(3, self.csid) + (self.extended if self.repeats else b"") + data
 
 
+def chunked(message: Sent, csid: int = 3, chunk_size: int = 128) -> bytes:
+    """The message in chunks, the first under a header that says all."""
+    sender = Sender(csid)
+    data = sender.begin(message, 0, chunk_size)
+    while sender.rest:
+        data += sender.proceed(chunk_size)
+    return data
+
+
 Raw = tuple[int, int, int, bytes]
 
 timestamps = st.one_of(

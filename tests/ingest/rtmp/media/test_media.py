@@ -1,4 +1,4 @@
-"""Headers of audio and video messages in both forms, speakers of channels, and colour: read, written, cut and faulty."""
+"""Headers of audio and video messages in both forms, speakers and colour: read, written, cut and faulty."""
 
 from dataclasses import replace
 from typing import Any
@@ -41,50 +41,40 @@ from ingest.rtmp.media.multichannel import (
 )
 from tests.ingest.rtmp.media.vectors import AUDIO, FAULTY_AUDIO, FAULTY_VIDEO, VIDEO
 
-
-@pytest.mark.parametrize(("name", "message", "payload"), VIDEO, ids=[row[0] for row in VIDEO])
-def test_video(name: str, message: Any, payload: bytes) -> None:
-    assert read_video(payload) == message
-    assert write_video(message) == payload
-
-
-@pytest.mark.parametrize(("name", "message", "payload"), AUDIO, ids=[row[0] for row in AUDIO])
-def test_audio(name: str, message: Any, payload: bytes) -> None:
-    assert read_audio(payload) == message
-    assert write_audio(message) == payload
+KINDS: dict[str, tuple[Any, Any, Any]] = {
+    "video": (read_video, write_video, video_tag),
+    "audio": (read_audio, write_audio, audio_tag),
+}
+"""The reader, the writer and the look-up of the media path."""
+VECTORS = [*(("video", *row) for row in VIDEO), *(("audio", *row) for row in AUDIO)]
+FAULTY = [*(("video", *row) for row in FAULTY_VIDEO), *(("audio", *row) for row in FAULTY_AUDIO)]
 
 
-@pytest.mark.parametrize(("text", "fault", "tracks"), FAULTY_VIDEO)
-def test_faulty_video(text: str, fault: str, tracks: int) -> None:
-    found = read_video(bytes.fromhex(text))
-    assert found
-    assert found.fault == fault
-    assert len(getattr(found, "tracks", ())) == tracks
+@pytest.mark.parametrize(("kind", "name", "message", "payload"), VECTORS, ids=[row[1] for row in VECTORS])
+def test_vectors(kind: str, name: str, message: Any, payload: bytes) -> None:
+    read, write, _ = KINDS[kind]
+    assert read(payload) == message
+    assert write(message) == payload
+    for size in range(1, len(payload)):
+        found = read(payload[:size])
+        assert found != message, "a cut message is faulty or has a shorter body"
+        known = getattr(message, "tracks", ())
+        for index, track in enumerate(getattr(found, "tracks", ())):
+            assert known[index].body.startswith(track.body)
+            assert (track.fourcc, track.track_id) == (known[index].fourcc, known[index].track_id)
 
 
-@pytest.mark.parametrize(("text", "fault", "tracks"), FAULTY_AUDIO)
-def test_faulty_audio(text: str, fault: str, tracks: int) -> None:
-    found = read_audio(bytes.fromhex(text))
-    assert found
-    assert found.fault == fault
-    assert len(getattr(found, "tracks", ())) == tracks
+@pytest.mark.parametrize(("kind", "text", "fault", "tracks"), FAULTY)
+def test_faulty(kind: str, text: str, fault: str, tracks: int) -> None:
+    read, _, tag = KINDS[kind]
+    found = read(bytes.fromhex(text))
+    assert (found.fault, len(getattr(found, "tracks", ()))) == (fault, tracks)
+    assert tag(bytes.fromhex(text)).is_faulty, "the media path finds the same"
 
 
 def test_an_empty_message_is_silence() -> None:
     assert read_audio(b"") is None
     assert read_video(b"") is None
-
-
-@pytest.mark.parametrize(("read", "vectors"), [(read_video, VIDEO), (read_audio, AUDIO)])
-def test_a_cut_message_is_faulty_or_has_a_shorter_body(read: Any, vectors: list[tuple[str, Any, bytes]]) -> None:
-    for _, whole, payload in vectors:
-        for size in range(1, len(payload)):
-            found = read(payload[:size])
-            assert found != whole
-            known = getattr(whole, "tracks", ())
-            for index, track in enumerate(getattr(found, "tracks", ())):
-                assert known[index].body.startswith(track.body)
-                assert (track.fourcc, track.track_id) == (known[index].fourcc, known[index].track_id)
 
 
 def test_limits() -> None:
@@ -241,16 +231,6 @@ def test_the_media_path_follows_all_extensions(data: list[bytes], fourcc: bytes,
 prefixes = st.sampled_from([b"", b"\x90", b"\x91hvc1", b"\x96\x11hvc1", b"\x96\x21", b"\x97\x02\0\0\1\x06", b"\xd0"])
 
 
-@pytest.mark.parametrize("text", [row[0] for row in FAULTY_VIDEO])
-def test_the_media_path_finds_the_same_faulty_video(text: str) -> None:
-    assert video_tag(bytes.fromhex(text)).is_faulty == bool(read_video(bytes.fromhex(text)).fault)  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("text", [row[0] for row in FAULTY_AUDIO])
-def test_the_media_path_finds_the_same_faulty_audio(text: str) -> None:
-    assert audio_tag(bytes.fromhex(text)).is_faulty == bool(read_audio(bytes.fromhex(text)).fault)  # type: ignore[union-attr]
-
-
 @given(prefixes, st.binary(max_size=60))
 def test_no_payload_is_too_strange(prefix: bytes, rest: bytes) -> None:
     """And the look-up of the media path sees the same in it, where it sees anything."""
@@ -327,27 +307,14 @@ def body(value: Any, name: Any = "colorInfo") -> bytes:
 
 
 def test_hdr10() -> None:
+    names = ("bitDepth", "colorPrimaries", "transferCharacteristics", "matrixCoefficients")
+    places = [f"{colour}{axis}" for colour in ("red", "green", "blue", "whitePoint") for axis in "XY"]
+    mastering = [0.708, 0.292, 0.17, 0.797, 0.131, 0.046, 0.3127, 0.329, 1000.0, 0.005]
     assert read_metadata(write_colour(HDR10)) == {
         "colorInfo": {
-            "colorConfig": {
-                "bitDepth": 10.0,
-                "colorPrimaries": 9.0,
-                "transferCharacteristics": 16.0,
-                "matrixCoefficients": 9.0,
-            },
+            "colorConfig": dict(zip(names, [10.0, 9.0, 16.0, 9.0], strict=True)),
             "hdrCll": {"maxFall": 400.0, "maxCLL": 1000.0},
-            "hdrMdcv": {
-                "redX": 0.708,
-                "redY": 0.292,
-                "greenX": 0.17,
-                "greenY": 0.797,
-                "blueX": 0.131,
-                "blueY": 0.046,
-                "whitePointX": 0.3127,
-                "whitePointY": 0.329,
-                "maxLuminance": 1000.0,
-                "minLuminance": 0.005,
-            },
+            "hdrMdcv": dict(zip([*places, "maxLuminance", "minLuminance"], mastering, strict=True)),
         }
     }
     assert read_colour(write_colour(HDR10)) == HDR10
@@ -402,7 +369,7 @@ def test_amf3_says_the_same() -> None:
         amf0.encode("colorInfo"),
         body({})[:-1],
         b"\x11" * 4,
-        b"\x03" * 99,
+        b"\3" * 99,
     ],
 )
 def test_no_colour(text: bytes) -> None:

@@ -44,12 +44,23 @@ def key(text: str) -> bytes:
     return len(text).to_bytes(2, "big") + text.encode()
 
 
-def o(*members: tuple[str, bytes]) -> bytes:
-    return b"\x03" + b"".join(key(name) + value for name, value in members) + h("000009")
+def o(members: dict[str, Any]) -> bytes:
+    return b"\x03" + b"".join(key(name) + value(content) for name, content in members.items()) + h("000009")
 
 
-def ecma(*members: tuple[str, bytes]) -> bytes:
-    return b"\x08" + len(members).to_bytes(4, "big") + o(*members)[1:]
+def value(content: Any) -> bytes:
+    match content:
+        case None:
+            return NULL
+        case bool():
+            return TRUE if content else FALSE
+        case str():
+            return t(content)
+        case EcmaArray():
+            return b"\x08" + len(content).to_bytes(4, "big") + o(content)[1:]
+        case dict():
+            return o(content)
+    return n(content)
 
 
 CONTROL: list[Vector] = [
@@ -71,9 +82,7 @@ CONTROL: list[Vector] = [
     Vector("7.1.7 PingResponse", 4, (Event.PING_RESPONSE, 0xDEADBEEF), h("0007 deadbeef")),
     Vector("SWF verification: request", 4, (Event.SWF_VERIFY_REQUEST,), h("001a")),
     Vector(
-        "SWF verification: response",
-        4,
-        (Event.SWF_VERIFY_RESPONSE, 0x0101, 1000, 1000, b"#" * 32),
+        *("SWF verification: response", 4, (Event.SWF_VERIFY_RESPONSE, 0x0101, 1000, 1000, b"#" * 32)),
         h("001b 0101 000003e8 000003e8") + b"#" * 32,
     ),
     Vector("buffer empty", 4, (Event.BUFFER_EMPTY, 1), h("001f 00000001")),
@@ -97,195 +106,102 @@ PROPERTY_VALUES = [
 ]
 
 
-def command(name: str, content: Command, *fields: bytes) -> Vector:
-    return Vector(name, 20, content, b"".join(fields))
+def command(name: str, procedure: str, transaction: int, command_object: Any = None, *arguments: Any) -> Vector:
+    fields = (procedure, transaction, command_object, *arguments)
+    content = Command(procedure, transaction, command_object, list(arguments))
+    return Vector(name, 20, content, b"".join(map(value, fields)))
 
 
 def status(section: str, level: str, code: str) -> Vector:
     """onStatus: transaction id 0, no command object, level, code and description."""
-    info = {"level": level, "code": code, "description": "words"}
-    fields = o(("level", t(level)), ("code", t(code)), ("description", t("words")))
-    return command(f"{section} {code}", Command("onStatus", 0, None, [info]), t("onStatus"), n(0), NULL, fields)
+    return command(f"{section} {code}", "onStatus", 0, None, {"level": level, "code": code, "description": "words"})
 
+
+EXAMPLES = {
+    "app": "testapp",
+    "flashver": "FMSc/1.0",
+    "swfUrl": "file://C:/FlvPlayer.swf",
+    "tcUrl": "rtmp://localhost:1935/testapp/instance1",
+    "fpad": True,
+    "audioCodecs": 4.0,
+    "videoCodecs": 4.0,
+    "videoFunction": 1.0,
+    "pageUrl": "http://somehost/sample.html",
+    "objectEncoding": 3.0,
+}
+SUCCEEDED = {"level": "status", "code": "NetConnection.Connect.Success"}
+REJECTED = {"level": "error", "code": "NetConnection.Connect.Rejected"}
+OPTIONS = {"streamName": "high", "oldStreamName": "low", "start": -2.0, "len": -1.0, "transition": "switch"}
 
 COMMANDS: list[Vector] = [
     command(
         "7.2.1.1 connect: all properties, with the table's examples, and an optional argument",
-        Command(
-            "connect",
-            1,
-            {
-                "app": "testapp",
-                "flashver": "FMSc/1.0",
-                "swfUrl": "file://C:/FlvPlayer.swf",
-                "tcUrl": "rtmp://localhost:1935/testapp/instance1",
-                "fpad": True,
-                "audioCodecs": 4.0,
-                "videoCodecs": 4.0,
-                "videoFunction": 1.0,
-                "pageUrl": "http://somehost/sample.html",
-                "objectEncoding": 3.0,
-            },
-            [{"user": "optional"}],
-        ),
-        t("connect"),
-        n(1),
-        o(
-            ("app", t("testapp")),
-            ("flashver", t("FMSc/1.0")),
-            ("swfUrl", t("file://C:/FlvPlayer.swf")),
-            ("tcUrl", t("rtmp://localhost:1935/testapp/instance1")),
-            ("fpad", TRUE),
-            ("audioCodecs", n(4)),
-            ("videoCodecs", n(4)),
-            ("videoFunction", n(1)),
-            ("pageUrl", t("http://somehost/sample.html")),
-            ("objectEncoding", n(3)),
-        ),
-        o(("user", t("optional"))),
+        *("connect", 1, EXAMPLES, {"user": "optional"}),
     ),
     *(
-        command(
-            f"7.2.1.1 connect: {property_name} {value_name}",
-            Command("connect", 1, {property_name: float(value)}),
-            t("connect"),
-            n(1),
-            o((property_name, n(value))),
-        )
-        for property_name, value_name, value in PROPERTY_VALUES
+        command(f"7.2.1.1 connect: {property_name} {value_name}", "connect", 1, {property_name: float(number)})
+        for property_name, value_name, number in PROPERTY_VALUES
     ),
-    command(
-        "7.2.1.1 connect: the response",
-        Command("_result", 1, {"fmsver": "FMS/3,0"}, [{"level": "status", "code": "NetConnection.Connect.Success"}]),
-        t("_result"),
-        n(1),
-        o(("fmsver", t("FMS/3,0"))),
-        o(("level", t("status")), ("code", t("NetConnection.Connect.Success"))),
-    ),
-    command(
-        "7.2.1.1 connect: the response of an error",
-        Command("_error", 1, None, [{"level": "error", "code": "NetConnection.Connect.Rejected"}]),
-        t("_error"),
-        n(1),
-        NULL,
-        o(("level", t("error")), ("code", t("NetConnection.Connect.Rejected"))),
-    ),
-    command("7.2.1.2 call", Command("add", 7, None, [1.0, 2.0]), t("add"), n(7), NULL, n(1), n(2)),
-    command(
-        "7.2.1.2 call: with a command object and no answer wanted",
-        Command("note", 0, {"a": True}, ["text"]),
-        t("note"),
-        n(0),
-        o(("a", TRUE)),
-        t("text"),
-    ),
-    command("7.2.1.2 call: the response", Command("_result", 7, None, [3.0]), t("_result"), n(7), NULL, n(3)),
-    command("7.2 a response by a method's name", Command("verifyClient", 2, None), t("verifyClient"), n(2), NULL),
-    command("7.2.1 close", Command("close", 0, None), t("close"), n(0), NULL),
-    command("7.2.1.3 createStream", Command("createStream", 4, None), t("createStream"), n(4), NULL),
-    command("7.2.1.3 createStream: the response", Command("_result", 4, None, [1.0]), t("_result"), n(4), NULL, n(1)),
-    command(
-        "7.2.1.3 createStream: the response of an error",
-        Command("_error", 4, None, [{"level": "error"}]),
-        t("_error"),
-        n(4),
-        NULL,
-        o(("level", t("error"))),
-    ),
+    command("7.2.1.1 connect: the response", "_result", 1, {"fmsver": "FMS/3,0"}, SUCCEEDED),
+    command("7.2.1.1 connect: the response of an error", "_error", 1, None, REJECTED),
+    command("7.2.1.2 call", "add", 7, None, 1.0, 2.0),
+    command("7.2.1.2 call: with a command object and no answer wanted", "note", 0, {"a": True}, "text"),
+    command("7.2.1.2 call: the response", "_result", 7, None, 3.0),
+    command("7.2 a response by a method's name", "verifyClient", 2),
+    command("7.2.1 close", "close", 0),
+    command("7.2.1.3 createStream", "createStream", 4),
+    command("7.2.1.3 createStream: the response", "_result", 4, None, 1.0),
+    command("7.2.1.3 createStream: the response of an error", "_error", 4, None, {"level": "error"}),
     status("7.2.2 onStatus, a warning:", "warning", "NetStream.Play.InsufficientBW"),
-    command("7.2.2.1 play", Command("play", 0, None, ["sample"]), t("play"), n(0), NULL, t("sample")),
+    command("7.2.2.1 play", "play", 0, None, "sample"),
     *(
         command(
             f"7.2.2.1 play: {name} from {start} for {duration}, reset {reset}",
-            Command("play", 0, None, [name, start, duration, reset]),
-            t("play"),
-            n(0),
-            NULL,
-            t(name),
-            n(start),
-            n(duration),
-            reset_field,
+            *("play", 0, None, name, start, duration, reset),
         )
-        for name, start, duration, reset, reset_field in (
-            ("sample", -2.0, -1.0, True, TRUE),
-            ("mp3:sample", -1.0, -1.0, False, FALSE),
-            ("mp4:sample.m4v", 0.0, 0.0, True, TRUE),
-            ("sample", 10.5, 30.0, 1.0, n(1)),
+        for name, start, duration, reset in (
+            ("sample", -2.0, -1.0, True),
+            ("mp3:sample", -1.0, -1.0, False),
+            ("mp4:sample.m4v", 0.0, 0.0, True),
+            ("sample", 10.5, 30.0, 1.0),
         )
     ),
     status("7.2.2.1 play:", "status", "NetStream.Play.Reset"),
     status("7.2.2.1 play:", "status", "NetStream.Play.Start"),
     status("7.2.2.1 play:", "error", "NetStream.Play.StreamNotFound"),
-    command(
-        "7.2.2.2 play2: the properties of NetStreamPlayOptions",
-        Command(
-            "play2",
-            0,
-            None,
-            [{"streamName": "high", "oldStreamName": "low", "start": -2.0, "len": -1.0, "transition": "switch"}],
-        ),
-        t("play2"),
-        n(0),
-        NULL,
-        o(
-            ("streamName", t("high")),
-            ("oldStreamName", t("low")),
-            ("start", n(-2)),
-            ("len", n(-1)),
-            ("transition", t("switch")),
-        ),
-    ),
-    command("7.2.2.3 deleteStream", Command("deleteStream", 0, None, [1.0]), t("deleteStream"), n(0), NULL, n(1)),
-    command("7.2.2 closeStream", Command("closeStream", 0, None), t("closeStream"), n(0), NULL),
-    command("7.2.2.4 receiveAudio", Command("receiveAudio", 0, None, [False]), t("receiveAudio"), n(0), NULL, FALSE),
-    command("7.2.2.5 receiveVideo", Command("receiveVideo", 0, None, [True]), t("receiveVideo"), n(0), NULL, TRUE),
-    *(
-        command(
-            f"7.2.2.6 publish: {kind}",
-            Command("publish", 0, None, ["cam", kind]),
-            t("publish"),
-            n(0),
-            NULL,
-            t("cam"),
-            t(kind),
-        )
-        for kind in ("live", "record", "append")
-    ),
+    command("7.2.2.2 play2: the properties of NetStreamPlayOptions", "play2", 0, None, OPTIONS),
+    command("7.2.2.3 deleteStream", "deleteStream", 0, None, 1.0),
+    command("7.2.2 closeStream", "closeStream", 0),
+    command("7.2.2.4 receiveAudio", "receiveAudio", 0, None, False),
+    command("7.2.2.5 receiveVideo", "receiveVideo", 0, None, True),
+    *(command(f"7.2.2.6 publish: {kind}", "publish", 0, None, "cam", kind) for kind in ("live", "record", "append")),
     status("7.2.2.6 publish:", "status", "NetStream.Publish.Start"),
-    command("7.2.2.7 seek", Command("seek", 0, None, [1500.0]), t("seek"), n(0), NULL, n(1500)),
+    command("7.2.2.7 seek", "seek", 0, None, 1500.0),
     status("7.2.2.7 seek:", "status", "NetStream.Seek.Notify"),
-    command("7.2.2.8 pause", Command("pause", 0, None, [True, 1500.0]), t("pause"), n(0), NULL, TRUE, n(1500)),
-    command("7.2.2.8 pause: on", Command("pause", 0, None, [False, 1500.0]), t("pause"), n(0), NULL, FALSE, n(1500)),
+    command("7.2.2.8 pause", "pause", 0, None, True, 1500.0),
+    command("7.2.2.8 pause: on", "pause", 0, None, False, 1500.0),
     status("7.2.2.8 pause:", "status", "NetStream.Pause.Notify"),
     status("7.2.2.8 pause:", "status", "NetStream.Unpause.Notify"),
     Vector(
-        "7.1.1 a command in AMF3",
-        17,
-        Command("add", 7, None, [1.0, ["x"]]),
+        *("7.1.1 a command in AMF3", 17, Command("add", 7, None, [1.0, ["x"]])),
         AMF3 + t("add") + n(7) + NULL + n(1) + h("11 09 03 01 06 03 78"),
     ),
 ]
 
 METADATA = {"duration": 0.0, "width": 1280.0}
-METADATA_FIELDS = (("duration", n(0)), ("width", n(1280)))
 
 DATA: list[Vector] = [
-    Vector("7.1.2 metadata", 18, ["onMetaData", METADATA], t("onMetaData") + o(*METADATA_FIELDS)),
-    Vector(
-        "7.1.2 metadata in an ECMA array",
-        18,
-        ["onMetaData", EcmaArray(METADATA)],
-        t("onMetaData") + ecma(*METADATA_FIELDS),
+    *(
+        Vector(name, 18, values, b"".join(map(value, values)))
+        for name, values in (
+            ("7.1.2 metadata", ["onMetaData", METADATA]),
+            ("7.1.2 metadata in an ECMA array", ["onMetaData", EcmaArray(METADATA)]),
+            ("|RtmpSampleAccess", ["|RtmpSampleAccess", True, True]),
+            ("@clearDataFrame", ["@clearDataFrame", "onMetaData"]),
+            ("onXMPData (FLV 10.1, E.6)", ["onXMPData", {"liveXML": "<x:xmpmeta/>"}]),
+            ("a handler without values", ["onFI"]),
+        )
     ),
-    Vector("|RtmpSampleAccess", 18, ["|RtmpSampleAccess", True, True], t("|RtmpSampleAccess") + TRUE + TRUE),
-    Vector("@clearDataFrame", 18, ["@clearDataFrame", "onMetaData"], t("@clearDataFrame") + t("onMetaData")),
-    Vector(
-        "onXMPData (FLV 10.1, E.6)",
-        18,
-        ["onXMPData", {"liveXML": "<x:xmpmeta/>"}],
-        t("onXMPData") + o(("liveXML", t("<x:xmpmeta/>"))),
-    ),
-    Vector("a handler without values", 18, ["onFI"], t("onFI")),
     Vector("undefined", 18, ["onTextData", UNDEFINED], t("onTextData") + UNDEF),
     Vector("7.1.2 data in AMF3", 15, ["onText", 1.0], AMF3 + t("onText") + n(1)),
     Vector("7.1.2 data in AMF3: a value", 15, ["onText", ["x"]], AMF3 + t("onText") + h("11 09 03 01 06 03 78")),
@@ -304,10 +220,8 @@ ONE_WAY: list[Vector] = [
     ),
     Vector("a command in AMF3 without the format byte", 17, Command("hello", 2), t("hello") + n(2) + NULL),
     Vector(
-        "@setDataFrame is taken off",
-        18,
-        ["onMetaData", METADATA],
-        t("@setDataFrame") + t("onMetaData") + o(*METADATA_FIELDS),
+        *("@setDataFrame is taken off", 18, ["onMetaData", METADATA]),
+        t("@setDataFrame") + t("onMetaData") + o(METADATA),
     ),
     Vector("data in AMF3 without the format byte", 15, ["onText", 1.0], t("onText") + n(1)),
 ]
@@ -319,7 +233,7 @@ REFUSED: list[tuple[str, int, bytes]] = [
     ("an event without its value", 4, h("0000 000000")),
     ("a buffer length without its length", 4, h("0003 00000001 000000")),
     ("a command without a name", 20, n(1)),
-    ("a command by an object", 20, o()),
+    ("a command by an object", 20, o({})),
     ("a command cut in its name", 20, t("connect")[:5]),
     ("a command in AMF3 without a name", 17, AMF3),
     ("data without a name", 18, n(1)),
