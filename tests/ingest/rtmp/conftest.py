@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.ingest.rtmp.pair import ConnectionPair
+from ingest.rtmp import ServerConnection, events
+from tests.ingest.rtmp.pair import ConnectionPair, Sink, deciding
 
 
 @pytest.fixture
@@ -30,5 +31,22 @@ def idle(pair: ConnectionPair) -> ConnectionPair:
 def publisher() -> ConnectionPair:
     """The client publishes on message stream 1."""
     pair = ConnectionPair()
+    pair.publishing()
+    return pair
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+@pytest.fixture
+def fed(sink: Sink) -> ConnectionPair:
+    """The client publishes on message stream 1, whose audio and video the sink is given."""
+
+    def publish(server: ServerConnection, event: events.PublishRequested) -> None:
+        server.accept_publish(event.request_id, "Publishing.", public_name="cam", sink=sink)
+
+    pair = ConnectionPair(decide=deciding(events.PublishRequested, publish))
     pair.publishing()
     return pair

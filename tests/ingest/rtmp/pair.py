@@ -4,7 +4,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from ingest.rtmp import ClientConnection, Limits, ServerConnection, events
+import pytest
+
+from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.chunks.run_reader import Run
 from ingest.rtmp.handshake import Scheme
 
@@ -23,6 +25,15 @@ def accept(server: ServerConnection, event: Any) -> None:
             server.accept_publish(event.request_id, "Publishing.", public_name=event.name.split("?")[0])
         case events.PlayRequested():
             server.accept_play(event.request_id, "Playing.")
+
+
+def deciding(kind: type, decide: Decide = lambda server, event: None) -> Decide:
+    """`decide` answers requests of this kind, by default not at all; all others are accepted."""
+
+    def either(server: ServerConnection, event: Any) -> None:
+        (decide if isinstance(event, kind) else accept)(server, event)
+
+    return either
 
 
 class ConnectionPair:
@@ -83,6 +94,13 @@ class ConnectionPair:
         self.client.publish(stream_id, name)
         self.run()
         return stream_id
+
+    def ended_by(self, error: type[RemoteProtocolError], *messages: Message, match: str | None = None) -> None:
+        """What was sent, and these messages of the client, end the connection."""
+        for message in messages:
+            self.client.send_message(message)
+        with pytest.raises(error, match=match):
+            self.run()
 
     def take_server(self, *types: type) -> list[Any]:
         """The server's events of these types, once all that was sent has come."""

@@ -177,9 +177,7 @@ class TestUserControl:
     ],
 )
 def test_protocol_control_that_is_too_short(pair: ConnectionPair, type_id: int, payload: str) -> None:
-    pair.client.send_message(Message(type_id, 0, 0, bytes.fromhex(payload)))
-    with pytest.raises(RemoteProtocolError):
-        pair.run()
+    pair.ended_by(RemoteProtocolError, Message(type_id, 0, 0, bytes.fromhex(payload)))
 
 
 @pytest.mark.parametrize(
@@ -282,9 +280,7 @@ def test_chunk_size_of_either_side_may_change_at_any_time(publisher: ConnectionP
 
 
 def test_a_closed_connection_drops_what_it_is_given(pair: ConnectionPair) -> None:
-    pair.client.send_message(Message(3, 0, 0, b""))
-    with pytest.raises(RemoteProtocolError):
-        pair.run()
+    pair.ended_by(RemoteProtocolError, Message(3, 0, 0, b""))
     assert pair.server.receive_data(b"anything") == []
     assert pair.server.events() == []
 

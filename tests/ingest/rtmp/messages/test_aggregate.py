@@ -163,8 +163,7 @@ class TestConnection:
 
     def test_not_before_connect(self, unconnected: ConnectionPair) -> None:
         unconnected.client.send_aggregate(1, *SENT)
-        with pytest.raises(RemoteProtocolError):
-            unconnected.run()
+        unconnected.ended_by(RemoteProtocolError)
 
     def test_in_any_pieces(self) -> None:
         pair = ConnectionPair(slice_bytes=1)
@@ -178,9 +177,7 @@ class TestConnection:
         pair = ConnectionPair(server_limits=Limits(messages_per_read=100))
         stream_id = pair.publishing()
         part = tag(type_id, 0, amf0.encode("onTextData") if type_id == DATA else b"")
-        pair.client.send_message(Message(AGGREGATE, 0, stream_id, part * 100_000))
-        with pytest.raises(LimitExceeded):
-            pair.run()
+        pair.ended_by(LimitExceeded, Message(AGGREGATE, 0, stream_id, part * 100_000))
         assert len(pair.server.events()) <= 100 * 16
 
     def test_data_within_them_count_as_data(self) -> None:
@@ -190,8 +187,7 @@ class TestConnection:
         pair.run()
         assert len(arrived(pair.server_events)) == 200
         pair.client.send_aggregate(stream_id, *[Part(DATA, 0, amf0.encode("onTextData"))] * 200)
-        with pytest.raises(LimitExceeded):
-            pair.run()
+        pair.ended_by(LimitExceeded)
 
     def test_small_aggregates_without_end(self, publisher: ConnectionPair) -> None:
         publisher.client.data_to_send()
@@ -204,8 +200,7 @@ class TestConnection:
         publisher.client.send_chunk_size(0xFFFFFF)
         for _ in range(4):
             publisher.client.send_aggregate(1, *[Part(AUDIO, 0, b"")] * 5000)
-        with pytest.raises(LimitExceeded):
-            publisher.run()
+        publisher.ended_by(LimitExceeded)
         assert len(publisher.server.events()) <= 16_000
 
     def test_memory_that_a_hostile_one_takes(self, publisher: ConnectionPair) -> None:

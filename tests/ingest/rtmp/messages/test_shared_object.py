@@ -211,14 +211,11 @@ class TestConnection:
     def test_too_much_ends_the_connection(self) -> None:
         pair = ConnectionPair(server_limits=Limits(shared_object_events=1)).connected()
         pair.client.send_shared_object(CHAT)
-        with pytest.raises(LimitExceeded):
-            pair.run()
+        pair.ended_by(LimitExceeded)
 
     @pytest.mark.parametrize("type_id", [16, 19])
     def test_not_before_connect(self, unconnected: ConnectionPair, type_id: int) -> None:
-        unconnected.client.send_message(Message(type_id, 0, 0, b""))
-        with pytest.raises(RemoteProtocolError):
-            unconnected.run()
+        unconnected.ended_by(RemoteProtocolError, Message(type_id, 0, 0, b""))
 
     def test_neither_end_sends_one_before_it_is_connected(self) -> None:
         for connection in (ServerConnection(nonce=SERVER_NONCE), ConnectionPair().client):

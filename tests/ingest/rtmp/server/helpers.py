@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ingest.rtmp import Message, ServerConnection, amf0
-from tests.ingest.rtmp.pair import ConnectionPair, Decide, accept
+from tests.ingest.rtmp.pair import ConnectionPair
 from tests.rtmpdecode import Decoded, decode_stream
 
 SECRET = "rk_topsecretkey"
@@ -38,16 +38,6 @@ def command(*values: Any, stream_id: int = 0, type_id: int = 20) -> Message:
 
 def wait(server: ServerConnection, event: Any) -> None:
     """Decides nothing."""
-
-
-def decide_all_but(kind: type) -> Decide:
-    """Accepts, and leaves requests of this kind undecided."""
-
-    def decide(server: ServerConnection, event: Any) -> None:
-        if not isinstance(event, kind):
-            accept(server, event)
-
-    return decide
 
 
 def take(server: ServerConnection, data: bytes | None = None) -> list[Any]:

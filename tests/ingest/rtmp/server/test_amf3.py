@@ -8,7 +8,7 @@ import pytest
 
 from ingest.rtmp import Limits, Message, ServerConnection, amf0, events
 from ingest.rtmp.amf0 import Amf3
-from tests.ingest.rtmp.pair import ConnectionPair
+from tests.ingest.rtmp.pair import ConnectionPair, Decide, deciding
 from tests.ingest.rtmp.server.helpers import answers, sent
 from tests.rtmpdecode import Decoded, decode_stream
 
@@ -17,6 +17,10 @@ COMMANDS = (17, 20)
 
 def connected(**options: Any) -> ConnectionPair:
     return ConnectionPair(**options).connected(objectEncoding=3)
+
+
+def accepting(info: dict[str, Any]) -> Decide:
+    return deciding(events.ConnectRequested, lambda server, event: server.accept_connect(event.request_id, info=info))
 
 
 def command_types(data: bytearray) -> list[int]:
@@ -40,35 +44,22 @@ class TestCommands:
         assert (status.stream_id, status.code) == (1, "NetStream.Publish.Start")
 
     def test_on_the_wire(self) -> None:
-        """The protocol's own texts and numbers in AMF0, the objects in AMF3."""
+        """The protocol's own texts and numbers in AMF0, the objects in AMF3; another reader reads the same."""
         pair = connected()
         pair.server.send_status(1, "error", "c", "d", ex={"n": 1.0})
         pair.run()
-        assert sent(pair)[-1] == Decoded(
-            17,
-            0,
-            1,
-            bytes.fromhex("00 02 0008 6f6e537461747573 00 0000000000000000 05")
-            + bytes.fromhex("11 0a 0b 01 0b 6c6576656c 06 0b 6572726f72 09 636f6465 06 03 63")
-            + bytes.fromhex("17 6465736372697074696f6e 06 03 64 05 6578 0a 01 03 6e 05 3ff0000000000000 01 01"),
+        payload = bytes.fromhex(
+            "00 02 0008 6f6e537461747573 00 0000000000000000 05"
+            "11 0a 0b 01 0b 6c6576656c 06 0b 6572726f72 09 636f6465 06 03 63"
+            "17 6465736372697074696f6e 06 03 64 05 6578 0a 01 03 6e 05 3ff0000000000000 01 01"
         )
-
-    def test_another_reader_reads_the_same(self) -> None:
-        pair = connected()
-        pair.server.send_status(1, "error", "c", "d", ex={"n": [1.0]})
-        pair.run()
-        payload = sent(pair)[-1].payload
-        assert payload[0] == 0
-        info = {"level": "error", "code": "c", "description": "d", "ex": {"n": [1.0]}}
+        assert sent(pair)[-1] == Decoded(17, 0, 1, payload)
+        info = {"level": "error", "code": "c", "description": "d", "ex": {"n": 1.0}}
         assert list(pyamf.decode(payload[1:], encoding=pyamf.AMF0)) == ["onStatus", 0.0, None, info]
 
     @pytest.mark.parametrize("info", [{"objectEncoding": 0}, {"objectEncoding": None}])
     def test_the_client_keeps_to_amf0_with_a_server_that_knows_no_other(self, info: dict[str, Any]) -> None:
-        def decide(server: ServerConnection, event: Any) -> None:
-            if isinstance(event, events.ConnectRequested):
-                server.accept_connect(event.request_id, info=info)
-
-        pair = connected(decide=decide)
+        pair = connected(decide=accepting(info))
         pair.create_stream()
         assert command_types(pair.to_server) == [20, 20]
 
@@ -76,20 +67,16 @@ class TestCommands:
         assert command_types(idle.to_client) == [20, 20]
 
     def test_nor_does_a_server_change_it_unasked(self) -> None:
-        def decide(server: ServerConnection, event: Any) -> None:
-            if isinstance(event, events.ConnectRequested):
-                server.accept_connect(event.request_id, info={"objectEncoding": 3})
-
-        pair = ConnectionPair(decide=decide).connected()
+        pair = ConnectionPair(decide=accepting({"objectEncoding": 3})).connected()
         pair.create_stream()
         assert command_types(pair.to_server) == [20, 20]
 
     def test_a_refused_connect_is_answered_in_amf0(self) -> None:
-        def decide(server: ServerConnection, event: Any) -> None:
-            if isinstance(event, events.ConnectRequested):
-                server.reject_connect(event.request_id, "NetConnection.Connect.Rejected", "No.")
+        def refuse(server: ServerConnection, event: events.ConnectRequested) -> None:
+            server.reject_connect(event.request_id, "NetConnection.Connect.Rejected", "No.")
 
-        assert command_types(connected(decide=decide).to_client) == [20]
+        pair = connected(decide=deciding(events.ConnectRequested, refuse))
+        assert command_types(pair.to_client) == [20]
 
     def test_either_type_is_taken_with_and_without_the_format_byte(self) -> None:
         pair = connected()

@@ -5,15 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import (
-    LimitExceeded,
-    Limits,
-    LocalProtocolError,
-    Message,
-    RemoteProtocolError,
-    amf0,
-    events,
-)
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, RemoteProtocolError, amf0, events
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.server.helpers import SECRET, answers, command
 
@@ -22,23 +14,15 @@ class TestSmallCommands:
     @pytest.mark.parametrize(
         "procedure", ["releaseStream", "FCPublish", "_checkbw", "FCUnpublish", "FCUnsubscribe", "_onbwcheck"]
     )
-    @pytest.mark.parametrize("created", [False, True])
-    def test_are_answered_when_they_want_it(self, pair: ConnectionPair, procedure: str, created: bool) -> None:
-        if created:
+    @pytest.mark.parametrize("stream_id", [0, 1])
+    def test_are_answered_when_they_want_it(self, pair: ConnectionPair, procedure: str, stream_id: int) -> None:
+        if stream_id:
             pair.create_stream()
         assert answers(pair, lambda: pair.client.notify(procedure, SECRET)) == []
-        transaction = 0.0
-
-        def call() -> None:
-            nonlocal transaction
-            transaction = pair.client.call(procedure, SECRET)
-
-        assert answers(pair, call) == [(0, ["_result", transaction, None, amf0.UNDEFINED])]
+        ((_, answer),) = answers(pair, lambda: pair.client.call(procedure, SECRET, stream_id=stream_id))
+        assert answer == ["_result", 2.0 + stream_id, None, amf0.UNDEFINED]
         assert SECRET.encode() not in pair.to_client
         assert pair.take_server(events.CallReceived) == []
-
-    def test_on_a_message_stream_too(self, idle: ConnectionPair) -> None:
-        assert answers(idle, lambda: idle.client.call("releaseStream", "x", stream_id=1))[0][1][0] == "_result"
 
     def test_a_subscriber_is_told_by_on_fc_subscribe(self, pair: ConnectionPair) -> None:
         info = {"level": "status", "code": "NetStream.Play.Start", "description": "Subscribed."}
@@ -50,9 +34,10 @@ class TestSmallCommands:
 
     def test_the_length_of_a_stream_is_asked(self, pair: ConnectionPair) -> None:
         """And the connection goes on meanwhile."""
+        assert answers(pair, lambda: pair.client.notify("getStreamLength", "y")) == []
         assert answers(pair, lambda: pair.client.call("getStreamLength", "x")) == []
         (asked,) = pair.take_server(events.LengthRequested)
-        assert asked.name == "x"
+        assert asked.name == "x", "of the other nobody wants to know"
         pair.create_stream()
         length = answers(pair, lambda: pair.server.answer_call(asked.request_id, 7.5))
         assert length == [(0, ["_result", 2.0, None, 7.5])]
@@ -62,10 +47,6 @@ class TestSmallCommands:
         found = answers(pair, lambda: pair.client.call("getStreamLength", name))
         assert found == [(0, ["_result", 2.0, None, 0.0])]
 
-    def test_nobody_wants_the_length(self, pair: ConnectionPair) -> None:
-        assert answers(pair, lambda: pair.client.notify("getStreamLength", "x")) == []
-        assert pair.take_server(events.LengthRequested) == []
-
     def test_create_stream_is_answered_even_without_a_transaction(self, pair: ConnectionPair) -> None:
         assert answers(pair, lambda: pair.client.notify("createStream")) == [(0, ["_result", 0.0, None, 1.0])]
         assert pair.create_stream() == 2
@@ -73,6 +54,10 @@ class TestSmallCommands:
 
 
 FAILED = {"level": "error", "code": "NetConnection.Call.Failed"}
+
+
+NAMELESS = (b"", b"\x05", amf0.encode(1.0), amf0.encode(None, 1.0), b"\x02\x00", b"\x11\x01")
+"""Commands without a name."""
 
 
 class TestCalls:
@@ -90,17 +75,10 @@ class TestCalls:
         for number in range(3):
             pair.client.call("count", number)
         ids = [event.request_id for event in pair.take_server(events.CallReceived)]
-
-        def answer() -> None:
-            for request_id in reversed(ids):
-                pair.server.answer_call(request_id, request_id)
-            pair.client.publish(pair.create_stream(), "cam")
-
-        assert [values[:2] for _, values in answers(pair, answer)[:3]] == [
-            ["_result", 4.0],
-            ["_result", 3.0],
-            ["_result", 2.0],
-        ]
+        for request_id in reversed(ids):
+            pair.server.answer_call(request_id, request_id)
+        found = pair.take_client(events.ResultReceived)[1:]
+        assert [(event.transaction, event.values[1]) for event in found] == [(4.0, 3.0), (3.0, 2.0), (2.0, 1.0)]
 
     def test_fail_with_a_code(self, pair: ConnectionPair) -> None:
         pair.client.call("x")
@@ -182,22 +160,11 @@ class TestCalls:
     def test_answers_are_never_answered(self, pair: ConnectionPair, name: str) -> None:
         assert answers(pair, lambda: pair.client.send_message(command(name, 5.0, None, {}))) == []
 
-    @pytest.mark.parametrize(
-        "payload", [b"", b"\x05", amf0.encode(1.0), amf0.encode(None, 1.0), b"\x02\x00", b"\x11\x01"]
-    )
-    def test_a_command_without_a_name(self, payload: bytes) -> None:
-        """It ends nothing that is live; before connect it tells of another protocol."""
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(Message(20, 0, 0, payload))
-        with pytest.raises(RemoteProtocolError):
-            pair.run()
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        pair.client.send_message(Message(20, 0, 0, payload))
-        pair.client.send_video(stream_id, 0, b"v")
-        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(20, 0, payload)]
-        assert len(pair.take_server(events.VideoReceived)) == 1
+    @pytest.mark.parametrize("payload", NAMELESS)
+    def test_a_command_without_a_name_before_connect_tells_of_another_protocol(
+        self, unconnected: ConnectionPair, payload: bytes
+    ) -> None:
+        unconnected.ended_by(RemoteProtocolError, Message(20, 0, 0, payload))
 
     STRAY = (b"\x00\x00\x09", b"\xff", b"\x02\x00", b"\x03\x00\x01a", b"\x11\x12")
 
@@ -223,17 +190,15 @@ class TestCalls:
             events.CallReceived(0, 0, "nothing", 0.0, None, []),
         ]
 
-    def test_a_connect_may_have_stray_bytes_but_not_unreadable_properties(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(Message(20, 0, 0, amf0.encode("connect", 1.0, {"app": "live"}) + b"\xff"))
-        (request,) = pair.take_server(events.ConnectRequested)
+    def test_a_connect_may_have_stray_bytes_but_not_unreadable_properties(self, unconnected: ConnectionPair) -> None:
+        body = amf0.encode("connect", 1.0, {"app": "live"})
+        unconnected.client.send_message(Message(20, 0, 0, body + b"\xff"))
+        (request,) = unconnected.take_server(events.ConnectRequested)
         assert request.app == "live"
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(Message(20, 0, 0, amf0.encode("connect", 1.0, {"app": "live"})[:-1]))
-        with pytest.raises(RemoteProtocolError, match="properties"):
-            pair.run()
+        other = ConnectionPair()
+        other.run()
+        other.client.send_message(Message(20, 0, 0, body[:-1]))
+        other.ended_by(RemoteProtocolError, match="properties")
 
     @pytest.mark.parametrize("values", [("createStream",), ("createStream", None), ("createStream", "x", None)])
     def test_parts_may_be_missing(self, pair: ConnectionPair, values: tuple[Any, ...]) -> None:
@@ -247,20 +212,17 @@ class TestCalls:
             pair.run()
         for _ in range(11):
             pair.client.call("_checkbw")
-        with pytest.raises(LimitExceeded):
-            pair.run()
+        pair.ended_by(LimitExceeded)
 
     def test_too_long(self, pair: ConnectionPair) -> None:
         pair.client.call("x", "a" * 65_536)
-        with pytest.raises(LimitExceeded):
-            pair.run()
+        pair.ended_by(LimitExceeded)
 
     def test_too_many_values(self, pair: ConnectionPair) -> None:
         pair.client.call("x", *[None] * 2_000)
         pair.run()
         pair.client.call("x", *[None] * 2_100)
-        with pytest.raises(LimitExceeded):
-            pair.run()
+        pair.ended_by(LimitExceeded)
 
     def test_a_stream_too_many_is_refused_and_the_others_go_on(self) -> None:
         pair = ConnectionPair(server_limits=Limits(message_streams=3)).connected()
@@ -309,15 +271,26 @@ def test_unknown_messages_are_reported(publisher: ConnectionPair, type_id: int, 
     assert publisher.take_client(events.UnknownMessage) == [events.UnknownMessage(type_id, stream_id, b"?")]
 
 
-def test_messages_that_cannot_be_read_are_reported(pair: ConnectionPair) -> None:
-    for message in (
-        Message(22, 0, 1, b"abc"),
-        Message(19, 0, 0, b"so"),
-        Message(4, 0, 0, b"\x00\x1c" + bytes(42)),
-    ):
-        pair.client.send_message(message)
-    found = [(event.type_id, event.stream_id) for event in pair.take_server(events.UnknownMessage)]
-    assert found == [(22, 1), (19, 0), (4, 0)]
+UNREADABLE = [
+    *(Message(20, 0, 0, payload) for payload in NAMELESS),
+    *(Message(18, 0, 1, payload) for payload in (b"", b"\xff\xff", amf0.encode(1.0), amf0.encode("@setDataFrame"))),
+    Message(18, 0, 1, amf0.encode("onMetaData") + b"\x11\x12"),
+    *(Message(19, 0, 0, b"so"), Message(16, 0, 0, b"\x00so"), Message(16, 0, 0, b"\x01"), Message(22, 0, 1, b"abc")),
+    *(  # User control: too short, or unknown.
+        Message(4, 0, 0, bytes.fromhex(payload))
+        for payload in ("", "00", "0006", "0006000000", "0007", "000300000001", "001b" + "00" * 41)
+        + ("0005", "001a01", "001c" + "00" * 42, "00ff00000001", "0000 00000001")
+    ),
+]
+
+
+@pytest.mark.parametrize("message", UNREADABLE, ids=lambda message: f"{message.type_id} {message.payload.hex()}")
+def test_what_cannot_be_read_is_reported_and_ends_no_stream(publisher: ConnectionPair, message: Message) -> None:
+    publisher.client.send_message(message)
+    publisher.client.send_video(1, 0, b"v")
+    unknown = events.UnknownMessage(message.type_id, message.stream_id, message.payload)
+    assert publisher.take_server(events.UnknownMessage) == [unknown]
+    assert len(publisher.take_server(events.VideoReceived)) == 1
 
 
 def test_a_status_of_ours_is_sent_and_reported(pair: ConnectionPair) -> None:
