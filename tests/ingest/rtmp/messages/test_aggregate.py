@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, RemoteProtocolError, amf0, events
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, amf0, events
 from ingest.rtmp.messages.aggregate import Part, decode_aggregate, encode_aggregate
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.pair import ConnectionPair, Sink
@@ -104,34 +104,25 @@ def expected(shift: int = 0) -> list[tuple[type, int, int, bytes]]:
 
 
 class TestConnection:
-    def test_a_publisher_sends_them(self) -> None:
-        pair = ConnectionPair()
+    @pytest.mark.parametrize("slice_bytes", [0, 1])
+    def test_a_publisher_sends_them(self, slice_bytes: int) -> None:
+        pair = ConnectionPair(slice_bytes=slice_bytes)
         pair.client.send_aggregate(pair.publishing(), *SENT)
         pair.run()
         assert arrived(pair.server_events) == expected()
         assert pair.server.ignored_messages == 0
 
-    def test_a_player_is_sent_them(self, pair: ConnectionPair) -> None:
-        pair.client.play(pair.create_stream(), "cam")
-        pair.run()
+    def test_a_player_is_sent_them(self, idle: ConnectionPair) -> None:
+        idle.client.play(1, "cam")
+        idle.run()
         message = encode_aggregate(1, SENT)
-        pair.server.send_message(Message(AGGREGATE, message.timestamp + 1000, 1, message.payload))
-        pair.run()
-        assert arrived(pair.client_events) == expected(shift=1000)
+        idle.server.send_message(Message(AGGREGATE, message.timestamp + 1000, 1, message.payload))
+        idle.run()
+        assert arrived(idle.client_events) == expected(shift=1000)
 
-    def test_media_go_to_the_sink(self) -> None:
-        sink = Sink()
-
-        def decide(server: Any, event: Any) -> None:
-            match event:
-                case events.ConnectRequested():
-                    server.accept_connect(event.request_id)
-                case events.PublishRequested():
-                    server.accept_publish(event.request_id, "", public_name="cam", sink=sink)
-
-        pair = ConnectionPair(decide=decide)
-        pair.client.send_aggregate(pair.publishing(), *SENT[1:])
-        pair.run()
+    def test_media_go_to_the_sink(self, fed: ConnectionPair, sink: Sink) -> None:
+        fed.client.send_aggregate(1, *SENT[1:])
+        fed.run()
         assert sink.taken == [("audio", 90, b"a"), ("video", 100, b"v"), ("audio", 110, b"b")]
 
     def test_what_has_no_place_in_one_is_reported(self, publisher: ConnectionPair) -> None:
@@ -160,16 +151,6 @@ class TestConnection:
         pair.run()
         assert arrived(pair.server_events) == []
         assert pair.server.ignored_messages == len(SENT)
-
-    def test_not_before_connect(self, unconnected: ConnectionPair) -> None:
-        unconnected.client.send_aggregate(1, *SENT)
-        unconnected.ended_by(RemoteProtocolError)
-
-    def test_in_any_pieces(self) -> None:
-        pair = ConnectionPair(slice_bytes=1)
-        pair.client.send_aggregate(pair.publishing(), *SENT)
-        pair.run()
-        assert arrived(pair.server_events) == expected()
 
     @pytest.mark.parametrize("type_id", [AUDIO, DATA, 77])
     def test_small_messages_without_end(self, type_id: int) -> None:
