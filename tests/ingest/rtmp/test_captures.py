@@ -19,16 +19,12 @@ SET_CHUNK_SIZE, ABORT, AUDIO, VIDEO, DATA, COMMAND_AMF3, COMMAND, AGGREGATE = 1,
 # --- Chunks to messages, either direction ---
 
 
-DIRECTIONS = [(name, direction) for name in NAMES for direction in ("up", "down")]
-
-
-def bytes_of(name: str, direction: str) -> bytes:
-    return from_client(name) if direction == "up" else from_server(name)
-
-
-@pytest.mark.parametrize(("name", "direction"), DIRECTIONS)
-def test_all_messages_are_those_of_the_independent_decoder(name: str, direction: str) -> None:
-    data = bytes_of(name, direction)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("direction", "bytes_of"), [("up", from_client), ("down", from_server)], ids=["up", "down"])
+def test_all_messages_are_those_of_the_independent_decoder(
+    name: str, direction: str, bytes_of: Callable[[str], bytes]
+) -> None:
+    data = bytes_of(name)
     expected = [(each.type_id, each.timestamp, each.stream_id, each.payload) for each in decoded(data)]
     counted = next(recording for recording in RECORDINGS if recording["name"] == name)[direction]
     assert {str(type_id): count for type_id, count in Counter(kind for kind, *_ in expected).items()} == counted
@@ -112,17 +108,10 @@ def test_the_split_makes_no_difference(name: str) -> None:
         assert (cut.events, cut.sent) == (at_once.events, at_once.sent)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "ffmpeg-publish-srvchunk128",
-        "ffmpeg5-publish-extts",
-        "gst-rtmp2sink-publish",
-        "gst-rtmpsink-publish",
-        "obs-publish",
-        "rtmpdump-play-acks",
-    ],
-)
+BY_BYTE = ["ffmpeg-publish-srvchunk128", "ffmpeg5-publish-extts", "gst-rtmp2sink-publish", "gst-rtmpsink-publish"]
+
+
+@pytest.mark.parametrize("name", [*BY_BYTE, "obs-publish", "rtmpdump-play-acks"])
 def test_byte_at_a_time(name: str) -> None:
     data = from_client(name)
     at_once, by_byte = replay(whole(data)), replay(in_pieces(data, 1))

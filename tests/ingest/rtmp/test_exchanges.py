@@ -11,10 +11,10 @@ import pytest
 from ingest.rtmp import ServerConnection, UserControl, amf0, events
 from ingest.rtmp.messages.message import MessageType
 from ingest.rtmp.messages.shared_object import Change, Clear, SendMessage, SharedObject, Success, Use, UseSuccess
-from tests.ingest.rtmp.messages.vectors import NULL, TRUE, h, key, n, o, t
+from tests.ingest.rtmp.messages.vectors import NULL, TRUE, key, n, o, t
 from tests.ingest.rtmp.pair import SERVER_NONCE, accept
 from tests.ingest.rtmp.replay import in_pieces, play
-from tests.ingest.rtmp.wire import Sent, chunked
+from tests.ingest.rtmp.wire import Sent, chunked, h
 from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, decode_stream
 
 SERVER_HELLO = [

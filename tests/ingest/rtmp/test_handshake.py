@@ -1,6 +1,5 @@
 """The handshake, simple and with digests, which an independent checker and recordings of other programs judge."""
 
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,59 +10,49 @@ from ingest.rtmp import ClientConnection, LocalProtocolError, Phase, RemoteProto
 from ingest.rtmp.handshake import Proof, Scheme
 from tests import digests
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair
+from tests.recordings import CAPTURES, NAMES, from_client
 
 C1 = bytes.fromhex("01020304 00000000") + Random(3).randbytes(1528)
 C2 = bytes(1536)
 
 
-def server(epoch_ms: int = 0) -> ServerConnection:
-    return ServerConnection(nonce=SERVER_NONCE, epoch_ms=epoch_ms)
+@pytest.fixture
+def server() -> ServerConnection:
+    return ServerConnection(nonce=SERVER_NONCE)
 
 
 def phase(connection: ServerConnection) -> Phase:
     return connection.phase
 
 
-def test_the_server_answers_once_c1_is_whole() -> None:
-    connection = server()
-    assert connection.receive_data(b"\x03" + C1[:-1]) == []
-    assert connection.data_to_send() == b""
-    assert connection.receive_data(C1[-1:]) == []
-    answer = connection.data_to_send()
+def test_the_server_answers_once_c1_is_whole(server: ServerConnection) -> None:
+    assert server.receive_data(b"\x03" + C1[:-1]) == []
+    assert server.data_to_send() == b""
+    assert server.receive_data(C1[-1:]) == []
+    answer = server.data_to_send()
     assert answer == b"\x03" + bytes(8) + SERVER_NONCE + C1
-    assert phase(connection) is Phase.HANDSHAKE
-    assert connection.receive_data(C2) == [events.HandshakeCompleted(3)]
-    assert phase(connection) is Phase.CONNECTING
-    assert connection.data_to_send() == b""
+    assert phase(server) is Phase.HANDSHAKE
+    assert server.receive_data(C2) == [events.HandshakeCompleted(3)]
+    assert phase(server) is Phase.CONNECTING
+    assert server.data_to_send() == b""
 
 
 def test_s1_and_s2_carry_the_epoch() -> None:
-    connection = server(epoch_ms=0x0A0B0C0D)
-    connection.receive_data(b"\x03" + C1)
-    answer = connection.data_to_send()
+    answer = answer_to(b"\x03" + C1, epoch_ms=0x0A0B0C0D)
     assert answer[1:9] == bytes.fromhex("0a0b0c0d 00000000")
     assert answer[1537:1545] == C1[:4] + bytes.fromhex("0a0b0c0d")
     assert answer[1545:] == C1[8:]
 
 
 @pytest.mark.parametrize("c2", [bytes(1536), b"\xff" * 1536, Random(4).randbytes(1536)], ids=["zero", "ones", "random"])
-def test_c2_is_never_judged(c2: bytes) -> None:
-    connection = server()
-    assert connection.receive_data(b"\x03" + C1 + c2) == [events.HandshakeCompleted(3)]
+def test_c2_is_never_judged(server: ServerConnection, c2: bytes) -> None:
+    assert server.receive_data(b"\x03" + C1 + c2) == [events.HandshakeCompleted(3)]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 4, 6, 8, 9, 31])
-def test_other_versions_are_answered_with_3(version: int) -> None:
-    connection = server()
-    assert connection.receive_data(bytes([version]) + C1 + C2) == [events.HandshakeCompleted(version)]
-    assert connection.data_to_send()[0] == 3
-
-
-def test_a_c1_with_a_version_and_no_digest_is_echoed() -> None:
-    c1 = C1[:4] + bytes.fromhex("09007c02") + C1[8:]
-    connection = server()
-    connection.receive_data(b"\x03" + c1)
-    assert connection.data_to_send() == b"\x03" + bytes(8) + SERVER_NONCE + c1[:4] + bytes(4) + c1[8:]
+def test_other_versions_are_answered_with_3(server: ServerConnection, version: int) -> None:
+    assert server.receive_data(bytes([version]) + C1 + C2) == [events.HandshakeCompleted(version)]
+    assert server.data_to_send()[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -78,43 +67,31 @@ def test_a_c1_with_a_version_and_no_digest_is_echoed() -> None:
         (b" ", "text"),
     ],
 )
-def test_other_protocols_are_refused_at_once(first: bytes, words: str) -> None:
-    connection = server()
+def test_other_protocols_are_refused_at_once(server: ServerConnection, first: bytes, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
-        connection.receive_data(first)
-    assert phase(connection) is Phase.CLOSED
-    assert connection.data_to_send() == b""
-    assert connection.receive_data(b"more") == []
+        server.receive_data(first)
+    assert phase(server) is Phase.CLOSED
+    assert server.data_to_send() == b""
+    assert server.receive_data(b"more") == []
 
 
-def test_tls_is_recognised_by_its_second_byte() -> None:
-    connection = server()
-    assert connection.receive_data(b"\x16") == []
+def test_tls_is_recognised_by_its_second_byte(server: ServerConnection) -> None:
+    assert server.receive_data(b"\x16") == []
     with pytest.raises(RemoteProtocolError, match="TLS"):
-        connection.receive_data(b"\x03")
+        server.receive_data(b"\x03")
 
 
-def test_what_follows_c2_is_processed_at_once(unconnected: ConnectionPair) -> None:
+def test_what_follows_c2_is_processed_at_once(server: ServerConnection, unconnected: ConnectionPair) -> None:
     unconnected.client.connect("live", "rtmp://127.0.0.1/live")
-    connect = unconnected.client.data_to_send()
-    found = server().receive_data(b"\x03" + C1 + C2 + connect)
+    found = server.receive_data(b"\x03" + C1 + C2 + unconnected.client.data_to_send())
     assert [type(event) for event in found] == [events.HandshakeCompleted, events.ConnectRequested]
 
 
-def test_byte_by_byte() -> None:
-    connection = server()
-    data = b"\x03" + C1 + C2
-    found = [event for at in range(len(data)) for event in connection.receive_data(data[at : at + 1])]
-    assert found == [events.HandshakeCompleted(3)]
-    assert connection.bytes_received == len(data)
-
-
-def test_garbage_after_the_handshake() -> None:
-    connection = server()
-    connection.receive_data(b"\x03" + C1 + C2)
+def test_garbage_after_the_handshake(server: ServerConnection) -> None:
+    server.receive_data(b"\x03" + C1 + C2)
     with pytest.raises(RemoteProtocolError):
-        connection.receive_data(b"\xff" * 100)
-    assert phase(connection) is Phase.CLOSED
+        server.receive_data(b"\xff" * 100)
+    assert phase(server) is Phase.CLOSED
 
 
 class TestSimpleClient:
@@ -142,19 +119,14 @@ def test_the_nonce_has_1528_bytes(size: int) -> None:
         ServerConnection(nonce=bytes(size))
 
 
-CAPTURES = Path(__file__).parents[2] / "captures"
-
 SCHEMA0, SCHEMA1 = digests.BASES
 SCHEMES = {Scheme.KEY_FIRST: SCHEMA0, Scheme.DIGEST_FIRST: SCHEMA1}
 
 PLACES = [b"\x00\x00\x00\x00", b"\xff\xff\xd9\x00", b"\xff\xff\xda\x00", b"\xff\xff\xff\xff", b"\x00\x00\x00\x01"]
 """First place, last one, around once (728), the largest sum, the second place."""
 
-RECORDED = {
-    path.name.split(".c2s")[0]: path
-    for path in sorted(CAPTURES.glob("*.c2s.bin"))
-    if path.name.startswith(("ffmpeg", "rtmpdump-play-digest"))
-}
+RECORDED = [name for name in NAMES if name.startswith(("ffmpeg", "rtmpdump-play-digest"))]
+FFMPEG = from_client("ffmpeg-play")
 
 
 def c1_with_digest(base: int, place: bytes, version: bytes = b"\x09\x00\x7c\x02") -> bytes:
@@ -198,43 +170,52 @@ class TestDigest:
         c1 = c1_with_digest(8, PLACES[0], version=bytes(4))
         assert answer_to(b"\x03" + c1) == b"\x03" + bytes(8) + SERVER_NONCE + c1
 
-    def test_nothing_is_answered_before_all_of_c1_is_there(self) -> None:
-        connection = ServerConnection(nonce=SERVER_NONCE)
+    def test_nothing_is_answered_before_all_of_c1_is_there(self, server: ServerConnection) -> None:
         data = b"\x03" + c1_with_digest(8, PLACES[0])
         for at in range(len(data)):
-            assert connection.data_to_send() == b""
-            connection.receive_data(data[at : at + 1])
-        assert connection.data_to_send() == answer_to(data)
+            assert server.data_to_send() == b""
+            server.receive_data(data[at : at + 1])
+        assert server.data_to_send() == answer_to(data)
 
     @pytest.mark.parametrize("name", RECORDED)
-    def test_recorded_clients_are_answered_with_what_they_verify(self, name: str) -> None:
-        data = RECORDED[name].read_bytes()
-        connection = ServerConnection(nonce=SERVER_NONCE)
-        found = connection.receive_data(data[:3073])
+    def test_recorded_clients_are_answered_with_what_they_verify(self, server: ServerConnection, name: str) -> None:
+        data = from_client(name)
         has_digest = data[5:9] != bytes(4)
         # Their C2 answers the S1 of another server.
-        assert found == [events.HandshakeCompleted(3, Proof.VERIFIED if has_digest else Proof.NONE, False)]
+        completed = events.HandshakeCompleted(3, Proof.VERIFIED if has_digest else Proof.NONE, False)
+        assert server.receive_data(data[:3073]) == [completed]
         schema = SCHEMA1 if has_digest else ""
-        verdict = digests.verdict(data, connection.data_to_send())
+        verdict = digests.verdict(data, server.data_to_send())
         assert verdict == digests.Verdict(schema, schema, has_digest, False)
 
     def test_most_recordings_have_a_digest(self) -> None:
-        assert sum(path.read_bytes()[5:9] != bytes(4) for path in RECORDED.values()) > 35
+        assert sum(from_client(name)[5:9] != bytes(4) for name in RECORDED) > 35
 
     @pytest.mark.parametrize(("c1", "proof"), [(0, Proof.VERIFIED), (1, Proof.WRONG), (None, Proof.NONE)])
-    def test_what_came_of_the_digest_is_told(self, c1: int | None, proof: Proof) -> None:
+    def test_what_came_of_the_digest_is_told(self, server: ServerConnection, c1: int | None, proof: Proof) -> None:
         part = bytearray(c1_with_digest(772, PLACES[3], bytes(4) if c1 is None else b"\x01\x00\x00\x00"))
         part[99] ^= c1 or 0
-        connection = ServerConnection(nonce=SERVER_NONCE)
-        assert connection.receive_data(b"\x03" + part + bytes(1536)) == [events.HandshakeCompleted(3, proof)]
+        assert server.receive_data(b"\x03" + part + bytes(1536)) == [events.HandshakeCompleted(3, proof)]
 
 
 class TestEcho:
     """Whether C2 shows that it was sent after S1 had come, so that the time between them is a round trip."""
 
-    def ends(self, c1: bytes, c2_of: str) -> list[events.Event]:
+    @pytest.mark.parametrize("proof", [Proof.VERIFIED, Proof.NONE])
+    @pytest.mark.parametrize(
+        ("c2_of", "echoed"),
+        [
+            ("copy", True),
+            ("own time2", True),
+            ("signed", True),
+            ("signed for another", False),
+            ("own time", False),
+            ("zero", False),
+        ],
+    )
+    def test_c2(self, proof: Proof, c2_of: str, echoed: bool) -> None:
         connection = ServerConnection(nonce=SERVER_NONCE, epoch_ms=77)
-        connection.receive_data(b"\x03" + c1)
+        connection.receive_data(b"\x03" + (c1_with_digest(8, PLACES[0]) if proof is Proof.VERIFIED else bytes(1536)))
         s1 = connection.data_to_send()[1:1537]
         _, at = digests.find(s1, digests.SERVER)
         c2 = {
@@ -245,86 +226,53 @@ class TestEcho:
             "own time": b"\x00\x00\x00\x78" + s1[4:],
             "zero": bytes(1536),
         }[c2_of]
-        return list(connection.receive_data(c2))
-
-    @pytest.mark.parametrize(
-        ("c2", "echoed"),
-        [
-            ("copy", True),
-            ("own time2", True),
-            ("signed", True),
-            ("signed for another", False),
-            ("own time", False),
-            ("zero", False),
-        ],
-    )
-    def test_after_a_digest(self, c2: str, echoed: bool) -> None:
-        c1 = c1_with_digest(8, PLACES[0])
-        assert self.ends(c1, c2) == [events.HandshakeCompleted(3, Proof.VERIFIED, echoed)]
-
-    @pytest.mark.parametrize(
-        ("c2", "echoed"), [("copy", True), ("own time2", True), ("signed for another", False), ("zero", False)]
-    )
-    def test_after_the_simple_handshake(self, c2: str, echoed: bool) -> None:
-        assert self.ends(bytes(1536), c2) == [events.HandshakeCompleted(3, Proof.NONE, echoed)]
+        told = echoed and (proof is Proof.VERIFIED or c2_of != "signed")  # After the simple handshake none is signed.
+        assert connection.receive_data(c2) == [events.HandshakeCompleted(3, proof, told)]
 
 
 class TestClient:
-    @pytest.mark.parametrize("scheme", SCHEMES)
-    def test_both_ends_verify_each_other(self, scheme: Scheme) -> None:
+    @pytest.mark.parametrize("scheme", [None, *SCHEMES])
+    def test_both_ends_verify_each_other(self, scheme: Scheme | None) -> None:
+        """Without a scheme, the default, it is the simple handshake."""
         pair = ConnectionPair(digest=scheme).connected()
-        schema = SCHEMES[scheme]
+        schema = SCHEMES[scheme] if scheme else ""
         verdict = digests.verdict(bytes(pair.to_server), bytes(pair.to_client))
-        assert verdict == digests.Verdict(schema, schema, True, True)
-        completed = events.HandshakeCompleted(3, Proof.VERIFIED, True)
+        assert verdict == digests.Verdict(schema, schema, bool(scheme), bool(scheme))
+        completed = events.HandshakeCompleted(3, Proof.VERIFIED if scheme else Proof.NONE, True)
         assert pair.take_client(events.HandshakeCompleted) == pair.take_server(events.HandshakeCompleted) == [completed]
 
-    def test_the_simple_handshake_is_the_default(self, pair: ConnectionPair) -> None:
-        verdict = digests.verdict(bytes(pair.to_server), bytes(pair.to_client))
-        assert verdict == digests.Verdict("", "", False, False)
-        completed = events.HandshakeCompleted(3, Proof.NONE, True)
-        assert pair.take_client(events.HandshakeCompleted) == pair.take_server(events.HandshakeCompleted) == [completed]
+    @pytest.fixture
+    def client(self) -> ClientConnection:
+        """In the place of FFmpeg's player, whose random bytes are always the same, and which sends what that sends."""
+        client = ClientConnection(nonce=FFMPEG[9:1537], digest=Scheme.DIGEST_FIRST)
+        assert client.data_to_send() == FFMPEG[:1537]
+        return client
 
-    def ffmpeg(self) -> tuple[ClientConnection, bytes]:
-        """Our client in the place of FFmpeg's player, whose random bytes are always the same; and what FFmpeg sent."""
-        recorded = RECORDED["ffmpeg-play"].read_bytes()
-        client = ClientConnection(nonce=recorded[9:1537], digest=Scheme.DIGEST_FIRST)
-        return client, recorded
-
-    def test_it_sends_what_ffmpeg_sends(self) -> None:
-        client, recorded = self.ffmpeg()
-        assert client.data_to_send() == recorded[:1537]
-
-    def test_it_verifies_what_nginx_answered_and_signs_its_c2(self) -> None:
-        client, recorded = self.ffmpeg()
-        client.data_to_send()
+    def test_it_verifies_what_nginx_answered_and_signs_its_c2(self, client: ClientConnection) -> None:
         answer = (CAPTURES / "ffmpeg-play.s012.bin").read_bytes()
         assert client.receive_data(answer) == [events.HandshakeCompleted(3, Proof.VERIFIED, True)]
-        sent = recorded[:1537] + client.data_to_send()
+        sent = FFMPEG[:1537] + client.data_to_send()
         assert digests.verdict(sent, answer) == digests.Verdict(SCHEMA1, SCHEMA1, True, True)
 
     @pytest.mark.parametrize(("broken", "c2_signed"), [(100, False), (2000, True), (3000, True)])
-    def test_a_wrong_digest_of_the_servers_is_told_and_ends_nothing(self, broken: int, c2_signed: bool) -> None:
+    def test_a_wrong_digest_of_the_servers_is_told_and_ends_nothing(
+        self, client: ClientConnection, broken: int, c2_signed: bool
+    ) -> None:
         """In S1, whose C2 is the echo then; in S2, which comes too late for that."""
-        client, recorded = self.ffmpeg()
-        client.data_to_send()
         damaged = bytearray((CAPTURES / "ffmpeg-play.s012.bin").read_bytes())
         damaged[broken] ^= 1
         answer = bytes(damaged)
-        (completed,) = client.receive_data(answer)
-        assert completed == events.HandshakeCompleted(3, Proof.WRONG, echoed=not c2_signed)
+        assert client.receive_data(answer) == [events.HandshakeCompleted(3, Proof.WRONG, echoed=not c2_signed)]
         c2 = client.data_to_send()
         if c2_signed:
-            assert digests.verdict(recorded[:1537] + c2, answer).c2_signed
+            assert digests.verdict(FFMPEG[:1537] + c2, answer).c2_signed
         else:
             assert (c2[:4], c2[8:]) == (answer[1:5], answer[9:1537])
         client.connect("live", "rtmp://127.0.0.1/live")
 
-    def test_a_server_that_echoes_a_signed_c1(self) -> None:
-        client, recorded = self.ffmpeg()
-        client.data_to_send()
+    def test_a_server_that_echoes_a_signed_c1(self, client: ClientConnection) -> None:
         s1 = bytes(8) + SERVER_NONCE
-        assert client.receive_data(b"\x03" + s1 + recorded[1:1537]) == [events.HandshakeCompleted(3, Proof.NONE, True)]
+        assert client.receive_data(b"\x03" + s1 + FFMPEG[1:1537]) == [events.HandshakeCompleted(3, Proof.NONE, True)]
         assert client.data_to_send() == s1
 
     def test_who_asks_for_no_digest_checks_none(self) -> None:
@@ -334,8 +282,7 @@ class TestClient:
         assert client.receive_data(b"\x03" + s1 + sent[1:]) == [events.HandshakeCompleted(3, Proof.NONE, True)]
         assert client.data_to_send() == s1[:4] + bytes(4) + s1[8:]
 
-    def test_what_rtmpdump_was_answered_is_no_answer_to_ffmpeg(self) -> None:
-        client, _ = self.ffmpeg()
+    def test_what_rtmpdump_was_answered_is_no_answer_to_ffmpeg(self, client: ClientConnection) -> None:
         answer = (CAPTURES / "rtmpdump-play-digest.s012.bin").read_bytes()
         assert client.receive_data(answer) == [events.HandshakeCompleted(3, Proof.WRONG, False)]
 

@@ -38,6 +38,7 @@ from ingest.rtmp.amf3 import Array, Dictionary, Externalizable, Object, Xml
 from tests.ingest.rtmp.amf0.strategies import names as any_names
 from tests.ingest.rtmp.amf0.vectors import BOTH_WAYS
 from tests.ingest.rtmp.amf3.strategies import integers, names, numbers, texts
+from tests.ingest.rtmp.wire import ids
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of defusedxml and utcfromtimestamp, in it.
 
@@ -197,7 +198,7 @@ class TestAmf0:
         assert self.ours(self.read(amf0.encode(*message))) == message
         assert amf0.decode_all(self.write(*map(to_theirs, message))) == message
 
-    @pytest.mark.parametrize("vector", SIMPLE, ids=[vector[0] for vector in SIMPLE])
+    @pytest.mark.parametrize("vector", SIMPLE, ids=ids(SIMPLE))
     def test_our_vectors_are_its_own(self, vector: tuple[str, Any, bytes]) -> None:
         _, value, data = vector
         assert self.ours(self.read(data)[0]) == value

@@ -1,11 +1,22 @@
 """Chunks built by hand, field by field, with none of the project's code: what the tests of the chunk layer are fed; and
 hypothesis strategies for what a sender may put on the wire: any messages, by any headers, interleaved anyhow."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import strategies as st
 
 EXTENDED = 0xFFFFFF
+
+
+def h(text: str) -> bytes:
+    return bytes.fromhex(text)
+
+
+def ids(rows: Iterable[Any]) -> list[str]:
+    """Of a table's rows, which have their name first."""
+    return [row[0] for row in rows]
 
 
 def basic(kind: int, csid: int, *, long_form: bool = False) -> bytes:

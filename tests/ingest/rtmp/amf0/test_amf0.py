@@ -10,10 +10,7 @@ from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtoco
 from ingest.rtmp.amf0 import UNSUPPORTED, Amf3, Date, EcmaArray, Reference, TypedObject
 from tests.ingest.rtmp.amf0.strategies import same, values
 from tests.ingest.rtmp.amf0.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Vector
-
-
-def ids(vectors: list[Any]) -> list[str]:
-    return [vector[0] for vector in vectors]
+from tests.ingest.rtmp.wire import ids
 
 
 @pytest.mark.parametrize("vector", BOTH_WAYS + ONE_WAY, ids=ids(BOTH_WAYS + ONE_WAY))

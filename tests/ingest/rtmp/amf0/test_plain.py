@@ -10,6 +10,7 @@ from ingest.rtmp import LimitExceeded, Limits, RemoteProtocolError, amf0, amf3
 from ingest.rtmp.amf0 import UNDEFINED, UNSUPPORTED, Amf3, Date, EcmaArray, Plain, Reference, TypedObject, XmlDocument
 from ingest.rtmp.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
 from tests.ingest.rtmp.amf3.strategies import same, values
+from tests.ingest.rtmp.wire import ids
 
 PROXY = "flex.messaging.io.ObjectProxy"
 COLLECTION = "flex.messaging.io.ArrayCollection"
@@ -81,7 +82,7 @@ ROWS: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "expected"), ROWS, ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(("name", "value", "expected"), ROWS, ids=ids(ROWS))
 def test_rows(name: str, value: Any, expected: Any) -> None:
     plain = Plain().convert(value)
     assert same(plain, expected), plain

@@ -3,12 +3,9 @@
 from typing import Any
 
 from ingest.rtmp.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
+from tests.ingest.rtmp.wire import h
 
 Vector = tuple[str, Any, bytes]
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 BOTH_WAYS: list[Vector] = [

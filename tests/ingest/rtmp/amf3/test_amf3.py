@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError, amf0, amf3
 from ingest.rtmp.amf3 import Date, Dictionary, Externalizable, Items, Object, Reference, Vector, Xml
 from tests.ingest.rtmp.amf3.strategies import same, values
-from tests.ingest.rtmp.amf3.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Case, h
+from tests.ingest.rtmp.amf3.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Case
 from tests.ingest.rtmp.amplified import u29
+from tests.ingest.rtmp.wire import h, ids
 
 VECTORS = BOTH_WAYS + ONE_WAY
-
-
-def ids(vectors: list[Any]) -> list[str]:
-    return [vector[0] for vector in vectors]
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=ids(VECTORS))

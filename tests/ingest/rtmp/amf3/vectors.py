@@ -15,12 +15,9 @@ from ingest.rtmp.amf3 import (
     Xml,
     XmlDocument,
 )
+from tests.ingest.rtmp.wire import h
 
 Case = tuple[str, Any, bytes]
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 def t(text: str) -> bytes:

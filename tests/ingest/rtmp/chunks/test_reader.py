@@ -9,7 +9,7 @@ from ingest.rtmp.chunks.reader import ChunkReader
 from ingest.rtmp.limits import limits_for
 from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Raw
 from tests.ingest.rtmp.replay import cut, in_pieces, read_chunks
-from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, conversations, set_chunk_size, type0, type3
+from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, conversations, ids, set_chunk_size, type0, type3
 from tests.ingest.rtmp.wire import sizes as pieces
 from tests.rtmpdecode import decode_stream
 
@@ -37,13 +37,13 @@ def read(data: bytes, limits: Limits | None = None, size: int = 0) -> list[Raw]:
 VECTORS = [*BOTH_WAYS, *ONE_WAY]
 
 
-@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=[vector[0] for vector in VECTORS])
+@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=ids(VECTORS))
 @pytest.mark.parametrize("size", [0, 1, 3, 130])
 def test_vectors(name: str, messages: list[Raw], data: bytes, size: int) -> None:
     assert read(data, size=size) == messages
 
 
-@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=[vector[0] for vector in VECTORS])
+@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=ids(VECTORS))
 def test_another_decoder_reads_the_vectors_alike(name: str, messages: list[Raw], data: bytes) -> None:
     found = [
         (m.type_id, m.timestamp, m.stream_id, m.payload) for m in decode_stream(data, 0) if m.type_id not in (1, 2)
@@ -51,7 +51,7 @@ def test_another_decoder_reads_the_vectors_alike(name: str, messages: list[Raw],
     assert found == messages
 
 
-@pytest.mark.parametrize(("name", "data"), REFUSED, ids=[vector[0] for vector in REFUSED])
+@pytest.mark.parametrize(("name", "data"), REFUSED, ids=ids(REFUSED))
 @pytest.mark.parametrize("size", [0, 1])
 def test_bad_input(name: str, data: bytes, size: int) -> None:
     with pytest.raises(RemoteProtocolError):
@@ -81,7 +81,7 @@ OVER: list[tuple[str, Limits, bytes, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "limits", "within", "over"), OVER, ids=[row[0] for row in OVER])
+@pytest.mark.parametrize(("name", "limits", "within", "over"), OVER, ids=ids(OVER))
 def test_limits(name: str, limits: Limits, within: bytes, over: bytes) -> None:
     reader = ChunkReader(limits)
     read_all(reader, within)
@@ -172,7 +172,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     assert read_chunks([data]) == read_chunks(in_pieces(data, 1))
 
 
-@pytest.mark.parametrize(("name", "data"), REFUSED, ids=[vector[0] for vector in REFUSED])
+@pytest.mark.parametrize(("name", "data"), REFUSED, ids=ids(REFUSED))
 def test_what_comes_before_a_fault_is_read(name: str, data: bytes) -> None:
     before = type0(40, 7, AUDIO, 1, b"sound") + type0(41, 8, VIDEO, 1, b"picture")
     found, error = read_chunks([before + data])

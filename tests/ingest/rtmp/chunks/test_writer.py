@@ -8,7 +8,7 @@ from ingest.rtmp import LocalProtocolError, Message, encode_message
 from ingest.rtmp.chunks import basic_header
 from ingest.rtmp.chunks.writer import ChunkWriter
 from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, Raw
-from tests.ingest.rtmp.wire import Sent, set_chunk_size, type0, type1, type2, type3
+from tests.ingest.rtmp.wire import Sent, ids, set_chunk_size, type0, type1, type2, type3
 from tests.rtmpdecode import decode_stream
 
 AUDIO, VIDEO = 8, 9
@@ -41,7 +41,7 @@ ALONE: list[tuple[str, Message, int, int, bytes]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "message", "csid", "chunk_size", "data"), ALONE, ids=[row[0] for row in ALONE])
+@pytest.mark.parametrize(("name", "message", "csid", "chunk_size", "data"), ALONE, ids=ids(ALONE))
 def test_encode_message(name: str, message: Message, csid: int, chunk_size: int, data: bytes) -> None:
     assert encode_message(message, chunk_stream_id=csid, chunk_size=chunk_size) == data
 
@@ -103,13 +103,13 @@ COMPRESSED: list[tuple[str, list[Message], bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "messages", "data"), COMPRESSED, ids=[row[0] for row in COMPRESSED])
+@pytest.mark.parametrize(("name", "messages", "data"), COMPRESSED, ids=ids(COMPRESSED))
 def test_header_compression(name: str, messages: list[Message], data: bytes) -> None:
     writer = ChunkWriter(compress=True)
     assert b"".join(writer.encode(message, 4) for message in messages) == data
 
 
-@pytest.mark.parametrize(("name", "messages", "data"), BOTH_WAYS, ids=[vector[0] for vector in BOTH_WAYS])
+@pytest.mark.parametrize(("name", "messages", "data"), BOTH_WAYS, ids=ids(BOTH_WAYS))
 def test_vectors(name: str, messages: list[Raw], data: bytes) -> None:
     first = data[0] & 63
     csid = first if first > 1 else 64 + int.from_bytes(data[1 : 2 + first], "little")

@@ -13,7 +13,8 @@ from ingest.rtmp import amf0
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.media import ExtendedVideo, read_audio, read_video
-from tests.ingest.rtmp.codecs.helpers import VECTORS, h, header_by_ffmpeg, vector, video
+from tests.ingest.rtmp.codecs.helpers import VECTORS, header_by_ffmpeg, vector, video
+from tests.ingest.rtmp.wire import h
 from tests.rtmpdecode import Decoded, decode_stream
 
 VIDEO = [vector for vector in VECTORS if vector["kind"] == "video"]

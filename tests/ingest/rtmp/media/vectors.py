@@ -3,14 +3,11 @@
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo, Track
 from ingest.rtmp.media.kinds import AudioPacket, FrameType, MultitrackType, VideoPacket
 from ingest.rtmp.media.modex import ModEx
+from tests.ingest.rtmp.wire import h
 
 ONE, MANY, CODECS = MultitrackType.ONE_TRACK, MultitrackType.MANY_TRACKS, MultitrackType.MANY_TRACKS_MANY_CODECS
 KEY, INTER, DISPOSABLE = FrameType.KEYFRAME, FrameType.INTER, FrameType.DISPOSABLE
 V, A = VideoPacket, AudioPacket
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 VIDEO: list[tuple[str, LegacyVideo | ExtendedVideo, bytes]] = [

@@ -18,15 +18,12 @@ from ingest.rtmp.messages.shared_object import (
     Use,
     UseSuccess,
 )
+from tests.ingest.rtmp.wire import h
 
 Case = tuple[str, SharedObject, bool, bytes]
 
 HEAD = "0001 73  00000007 00000000 00000000"
 """The object 's' in version 7."""
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 def case(name: str, body: str, *happened: SharedObjectEvent, amf3: bool = False) -> Case:

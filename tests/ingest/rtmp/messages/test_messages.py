@@ -13,7 +13,7 @@ from ingest.rtmp.messages.data import Data, decode_data, encode_data
 from ingest.rtmp.messages.user_control import UserControl, read_event, read_values, user_control
 from tests.ingest.rtmp.messages.vectors import COMMANDS, CONTROL, DATA, ONE_WAY, REFUSED, Vector
 from tests.ingest.rtmp.replay import in_pieces, read_chunks
-from tests.ingest.rtmp.wire import Sent, chunked
+from tests.ingest.rtmp.wire import Sent, chunked, ids
 
 LIMITS = Limits()
 BOTH_WAYS = [*CONTROL, *COMMANDS, *DATA]
@@ -48,10 +48,6 @@ FAMILIES = {
     18: Family(read_data, lambda content: encode_data(0, 0, *content)),
     20: Family(lambda payload: decode_command(payload, LIMITS), encode_command),
 }
-
-
-def ids(vectors: list[Any]) -> list[str]:
-    return [vector[0] for vector in vectors]
 
 
 @pytest.mark.parametrize("vector", BOTH_WAYS + ONE_WAY, ids=ids(BOTH_WAYS + ONE_WAY))

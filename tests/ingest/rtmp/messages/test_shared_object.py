@@ -35,13 +35,10 @@ from ingest.rtmp.messages.shared_object import (
 from tests.ingest.rtmp.amf0.strategies import same
 from tests.ingest.rtmp.amf0.strategies import values as amf0_values
 from tests.ingest.rtmp.amf3.strategies import values as amf3_values
-from tests.ingest.rtmp.messages.shared_objects import BOTH_WAYS, HEAD, ONE_WAY, REFUSED, Case, h
+from tests.ingest.rtmp.messages.shared_objects import BOTH_WAYS, HEAD, ONE_WAY, REFUSED, Case
 from tests.ingest.rtmp.pair import SERVER_NONCE, ConnectionPair
+from tests.ingest.rtmp.wire import h, ids
 from tests.rtmpdecode import decode_stream
-
-
-def ids(rows: list[Any]) -> list[str]:
-    return [row[0] for row in rows]
 
 
 @pytest.mark.parametrize("vector", BOTH_WAYS + ONE_WAY, ids=ids(BOTH_WAYS + ONE_WAY))

@@ -11,6 +11,7 @@ from ingest.rtmp.amf0 import UNDEFINED, EcmaArray
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.control import BandwidthLimit
 from ingest.rtmp.messages.user_control import UserControl as Event
+from tests.ingest.rtmp.wire import h
 
 
 class Vector(NamedTuple):
@@ -19,10 +20,6 @@ class Vector(NamedTuple):
     content: Any
     """A number; for Set Peer Bandwidth size and limit; an event and its values; a Command; name and values of data."""
     payload: bytes
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 # AMF0, by its specification.
