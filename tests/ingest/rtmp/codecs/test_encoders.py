@@ -2,7 +2,6 @@
 whatever a peer sends: nothing is raised, and no figure is impossible."""
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +14,11 @@ from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.media import ExtendedVideo, read_audio, read_video
 from tests.ingest.rtmp.codecs.helpers import VECTORS, header_by_ffmpeg, vector, video
 from tests.ingest.rtmp.wire import h
-from tests.rtmpdecode import Decoded, decode_stream
+from tests.recordings import decoded, from_client
+from tests.rtmpdecode import Decoded
 
 VIDEO = [vector for vector in VECTORS if vector["kind"] == "video"]
 AUDIO = [vector for vector in VECTORS if vector["kind"] == "audio"]
-CAPTURES = Path(__file__).parents[3] / "captures"
 
 LEVELS = {"H.264": (10, 1), "H.265": (30, 3), "H.266": (16, 3)}
 """What FFmpeg's number counts a major and a minor version of a level as."""
@@ -45,18 +44,18 @@ def ids(vectors: list[dict[str, Any]]) -> list[str]:
     return [vector["name"] for vector in vectors]
 
 
+def configs(vector: dict[str, Any]) -> list[Any]:
+    """What header and frame tell, as far as there are."""
+    read, tell = (read_video, video_config) if vector["kind"] == "video" else (read_audio, audio_config)
+    messages: list[Any] = [read(bytes.fromhex(vector[part])) for part in ("header", "frame") if part in vector]
+    assert not any(message.fault for message in messages)
+    return [tell(message) for message in messages]
+
+
 def video_of(vector: dict[str, Any]) -> VideoConfig:
     """From the header, and what that leaves open from the first frame: as the live stream puts it together."""
-    configs = []
-    for part in ("header", "frame"):
-        if part in vector:
-            message = read_video(bytes.fromhex(vector[part]))
-            assert message
-            assert not message.fault
-            found = video_config(message)
-            assert found
-            configs.append(found)
-    merged, *rest = configs
+    merged: VideoConfig
+    merged, *rest = configs(vector)
     for later in rest:
         for field in VideoConfig.__slots__:
             if getattr(merged, field) is None:
@@ -66,14 +65,8 @@ def video_of(vector: dict[str, Any]) -> VideoConfig:
 
 def audio_of(vector: dict[str, Any]) -> AudioConfig:
     """From the header where it tells anything, or else from a frame."""
-    found = None
-    for part in ("header", "frame"):
-        if part in vector and (found is None or found.sample_rate is None):
-            message = read_audio(bytes.fromhex(vector[part]))
-            assert message
-            assert not message.fault
-            found = audio_config(message)
-    assert found
+    first, *rest = configs(vector)
+    found: AudioConfig = rest[0] if rest and (first is None or first.sample_rate is None) else first
     return found
 
 
@@ -177,7 +170,7 @@ RECORDED = {
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_sessions(name: str) -> None:
     """Every message of a whole session is read without a fault, and the headers tell what the metadata claim."""
-    messages = decode_stream((CAPTURES / f"{name}.c2s.bin").read_bytes())
+    messages = decoded(from_client(name))
     videos = [found for each in messages if each.type_id == 9 if (found := read_video(each.payload))]
     sounds = [heard for each in messages if each.type_id == 8 if (heard := read_audio(each.payload))]
     assert len(videos) > 5
@@ -207,7 +200,7 @@ def claims(messages: list[Decoded]) -> dict[str, Any]:
 
 
 def test_each_track_of_a_recorded_session_is_told_apart() -> None:
-    messages = decode_stream((CAPTURES / "ffmpeg9-publish-multitrack.c2s.bin").read_bytes())
+    messages = decoded(from_client("ffmpeg9-publish-multitrack"))
     sizes = set()
     for message in messages:
         found = read_video(message.payload) if message.type_id == 9 else None

@@ -32,8 +32,8 @@ from ingest.rtmp.messages.shared_object import (
     decode_shared_object,
     encode_shared_object,
 )
-from tests.ingest.rtmp.amf0.strategies import same
 from tests.ingest.rtmp.amf0.strategies import values as amf0_values
+from tests.ingest.rtmp.amf3.strategies import same
 from tests.ingest.rtmp.amf3.strategies import values as amf3_values
 from tests.ingest.rtmp.messages.shared_objects import BOTH_WAYS, HEAD, ONE_WAY, REFUSED, Case
 from tests.ingest.rtmp.pair import SERVER_NONCE, ConnectionPair
