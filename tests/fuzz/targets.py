@@ -26,7 +26,7 @@ from ingest.rtmp.messages.shared_object import decode_shared_object, encode_shar
 from tests.fuzz import connections, seeds
 from tests.fuzz.target import LIMITS, Target, pieces
 from tests.ingest.flv.files import HEADER, KEY, VIDEO, shape
-from tests.ingest.rtmp.held import held_bytes, reader_bytes
+from tests.ingest.rtmp.memory import held_bytes, reader_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
 from tests.ingest.rtmp.replay import read_chunks
 

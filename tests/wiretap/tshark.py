@@ -111,11 +111,7 @@ PROTOCOL = "Real Time Messaging Protocol ("
 WARNING = 0x600000
 """The severities of Wireshark: chat 0x200000, note 0x400000, warning 0x600000, error 0x800000."""
 
-OPTIONS = {
-    "rtmpt.max_packet_size": "16777215",
-    "ip.check_checksum": "TRUE",
-    "tcp.check_checksum": "TRUE",
-}
+OPTIONS = {"rtmpt.max_packet_size": "16777215", "ip.check_checksum": "TRUE", "tcp.check_checksum": "TRUE"}
 FIELDS = ("tcp.stream", "tcp.srcport", "rtmpt", "_ws.malformed", "_ws.expert.severity", "_ws.expert.message")
 SEVERAL = "\x01"
 """Between several values of a field in one packet."""

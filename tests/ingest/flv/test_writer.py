@@ -257,10 +257,7 @@ def test_a_finished_file_is_not_looked_through(tags: Tags) -> None:
 
 @pytest.mark.parametrize(
     "tags",
-    [
-        [*media(30), *media(30, start=2**32 - 10_000)],
-        [*media(60), (8, 5, b"\xaf\x01late")],
-    ],
+    [[*media(30), *media(30, start=2**32 - 10_000)], [*media(60), (8, 5, b"\xaf\x01late")]],
     ids=["begins again", "ends before it began"],
 )
 def test_what_the_index_can_not_tell_is_looked_through(tags: Tags) -> None:

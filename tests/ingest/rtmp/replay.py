@@ -12,7 +12,7 @@ from ingest.rtmp.chunks.reader import ChunkReader
 from ingest.rtmp.connection import Connection
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair, accept
 from tests.ingest.rtmp.wire import Raw
-from tests.rtmpdecode import HANDSHAKE_BYTES, decode_stream
+from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, decode_stream
 
 ACKNOWLEDGEMENT = 3
 SIZES = (1, 2, 3, 11, 127, 128, 129, 1448, 4096, 65536)
@@ -122,6 +122,15 @@ def play_a_stream(client: ClientConnection, event: Any) -> None:
             given = values[-1]
             fits = isinstance(given, float) and isfinite(given) and 0 <= given < 2**32
             client.play(int(given) if fits else 1, "cam")
+
+
+def raw(messages: Iterable[Decoded], *types: int) -> list[Raw]:
+    """As the chunk reader gives them; all, or those of these types."""
+    return [
+        (each.type_id, each.timestamp, each.stream_id, each.payload)
+        for each in messages
+        if not types or each.type_id in types
+    ]
 
 
 def answers(replay: Replay) -> list[Any]:

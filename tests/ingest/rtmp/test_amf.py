@@ -16,7 +16,7 @@ from tests.ingest.rtmp.amf0 import vectors as amf0_vectors
 from tests.ingest.rtmp.amf3 import strategies as amf3_values
 from tests.ingest.rtmp.amf3 import vectors as amf3_vectors
 from tests.ingest.rtmp.amf3.strategies import same
-from tests.ingest.rtmp.amplified import u29
+from tests.ingest.rtmp.memory import u29
 from tests.ingest.rtmp.wire import h
 
 EMPTY: tuple[Any, ...] = ([], {})

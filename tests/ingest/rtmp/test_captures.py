@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import RemoteProtocolError, amf0, events
-from tests.ingest.rtmp.replay import Replay, follow, in_pieces, random_pieces, read_chunks, serve, whole
+from tests.ingest.rtmp.replay import Replay, follow, in_pieces, random_pieces, raw, read_chunks, serve, whole
+from tests.ingest.rtmp.wire import Raw
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES, parts_of
 
@@ -25,7 +26,7 @@ def test_all_messages_are_those_of_the_independent_decoder(
     name: str, direction: str, bytes_of: Callable[[str], bytes]
 ) -> None:
     data = bytes_of(name)
-    expected = [(each.type_id, each.timestamp, each.stream_id, each.payload) for each in decoded(data)]
+    expected = raw(decoded(data))
     counted = next(recording for recording in RECORDINGS if recording["name"] == name)[direction]
     assert {str(type_id): count for type_id, count in Counter(kind for kind, *_ in expected).items()} == counted
     # The reader keeps to itself what concerns chunks alone.
@@ -47,7 +48,7 @@ def test_servers_that_leave_out_the_extended_timestamp_are_read_as_those_that_re
 
 
 def media_alone(messages: list[Any]) -> list[tuple[int, int, bytes]]:
-    return [(each.type_id, each.timestamp, each.payload) for each in messages if each.type_id in (AUDIO, VIDEO)]
+    return [(kind, timestamp, payload) for kind, timestamp, _, payload in raw(messages, AUDIO, VIDEO)]
 
 
 # --- The server's end ---
@@ -61,7 +62,7 @@ def replay(pieces: Iterator[bytes]) -> Replay:
     return played
 
 
-def media_of(happened: list[Any]) -> list[tuple[int, int, int, bytes]]:
+def media_of(happened: list[Any]) -> list[Raw]:
     types = {events.AudioReceived: AUDIO, events.VideoReceived: VIDEO, events.DataReceived: DATA}
     return [
         (types[type(event)], event.timestamp, event.stream_id, event.payload)
@@ -70,14 +71,10 @@ def media_of(happened: list[Any]) -> list[tuple[int, int, int, bytes]]:
     ]
 
 
-def expected_media(data: bytes) -> list[tuple[int, int, int, bytes]]:
+def expected_media(data: bytes) -> list[Raw]:
     """By the independent decoder. These clients all send metadata as `@setDataFrame`, which is not relayed."""
     prefix = b"\x02\x00\x0d@setDataFrame"
-    return [
-        (message.type_id, message.timestamp, message.stream_id, message.payload.removeprefix(prefix))
-        for message in decoded(data)
-        if message.type_id in (AUDIO, VIDEO, DATA)
-    ]
+    return [(*head, payload.removeprefix(prefix)) for *head, payload in raw(decoded(data), AUDIO, VIDEO, DATA)]  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=NAMES)
@@ -242,11 +239,10 @@ def follow_as(name: str, split: Callable[[bytes], Iterator[bytes]]) -> Replay:
     return follow((piece for part in parts for piece in split(part)), react=react)
 
 
-def expected_of_server(data: bytes) -> list[tuple[int, int, int, bytes]]:
+def expected_of_server(data: bytes) -> list[Raw]:
     """Those within aggregates too."""
-    types = (AUDIO, VIDEO, DATA)
     found = (part for each in decoded(data) for part in (parts_of(each) if each.type_id == AGGREGATE else [each]))
-    return [(each.type_id, each.timestamp, each.stream_id, each.payload) for each in found if each.type_id in types]
+    return raw(found, AUDIO, VIDEO, DATA)
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=NAMES)

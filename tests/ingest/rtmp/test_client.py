@@ -16,7 +16,7 @@ from ingest.rtmp import (
 )
 from ingest.rtmp.capabilities import NOTHING, AudioCodecs, Capabilities, CapsEx, FourCcInfo
 from ingest.rtmp.status import RECONNECT_REQUEST
-from tests.ingest.rtmp.held import held_bytes
+from tests.ingest.rtmp.memory import held_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, ConnectionPair
 from tests.rtmpdecode import decode_stream
 

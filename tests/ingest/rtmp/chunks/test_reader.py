@@ -8,7 +8,7 @@ from ingest.rtmp import LimitExceeded, Limits, Message, RemoteProtocolError, enc
 from ingest.rtmp.chunks.reader import ChunkReader
 from ingest.rtmp.limits import limits_for
 from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Raw
-from tests.ingest.rtmp.replay import cut, in_pieces, read_chunks
+from tests.ingest.rtmp.replay import cut, in_pieces, raw, read_chunks
 from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, conversations, ids, set_chunk_size, type0, type3
 from tests.ingest.rtmp.wire import sizes as pieces
 from tests.rtmpdecode import decode_stream
@@ -45,9 +45,7 @@ def test_vectors(name: str, messages: list[Raw], data: bytes, size: int) -> None
 
 @pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=ids(VECTORS))
 def test_another_decoder_reads_the_vectors_alike(name: str, messages: list[Raw], data: bytes) -> None:
-    found = [
-        (m.type_id, m.timestamp, m.stream_id, m.payload) for m in decode_stream(data, 0) if m.type_id not in (1, 2)
-    ]
+    found = [message for message in raw(decode_stream(data, 0)) if message[0] not in (1, 2)]
     assert found == messages
 
 

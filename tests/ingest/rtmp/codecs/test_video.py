@@ -1,11 +1,10 @@
-"""Video that encoders at hand don't send, by the tables of the specifications, and the reader of their bits."""
+"""Video that encoders at hand don't send, by the tables of the specifications."""
 
 from fractions import Fraction
 
 import pytest
 
 from ingest.rtmp.codecs import VideoConfig, video_config
-from ingest.rtmp.codecs.bits import BitReader, leb128
 from ingest.rtmp.media import read_video
 from tests.ingest.live.payloads import Bits, avc_header, sps
 from tests.ingest.rtmp.codecs.helpers import header_by_ffmpeg, vector, video
@@ -312,38 +311,3 @@ def test_others_have_a_name_alone(text: str) -> None:
 @pytest.mark.parametrize("text", ["1702000000", "5700", "92 68766331", "d4 68766331 02", "90 6876", "19 00"])
 def test_what_tells_nothing(text: str) -> None:
     assert video_config(read_video(h(text))) is None
-
-
-def test_bits() -> None:
-    reader = BitReader(h("a5 80 ff"))
-    assert (reader.bits(4), reader.flag(), reader.left) == (10, False, 19)
-    reader.align()
-    assert reader.left == 16
-    reader.align()
-    assert reader.bits(1) == 1
-    reader.skip(7)
-    assert reader.bits(8) == 255
-    for read in (reader.flag, reader.unsigned, lambda: reader.skip(1)):
-        with pytest.raises(ValueError, match="too early"):
-            read()
-
-
-@pytest.mark.parametrize(
-    ("number", "signed"), [(0, 0), (1, 1), (2, -1), (3, 2), (4, -2), (254, -127), (2**32 - 2, 1 - 2**31)]
-)
-def test_exponential_golomb(number: int, signed: int) -> None:
-    data = Bits().ue(number).to_bytes()
-    assert BitReader(data).unsigned() == number
-    assert BitReader(data).signed() == signed
-
-
-def test_numbers_without_end() -> None:
-    with pytest.raises(ValueError, match="more than 32 bits"):
-        BitReader(bytes(20)).unsigned()
-    with pytest.raises(ValueError, match="over 3"):
-        BitReader(Bits().ue(4).to_bytes()).at_most(3)
-    with pytest.raises(ValueError, match="more than 8 bytes"):
-        leb128(b"\x80" * 9, 0)
-    with pytest.raises(ValueError, match="too early"):
-        leb128(b"\x80", 0)
-    assert leb128(h("00 e58e26"), 1) == (624485, 4)

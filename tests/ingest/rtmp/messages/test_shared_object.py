@@ -35,31 +35,31 @@ from ingest.rtmp.messages.shared_object import (
 from tests.ingest.rtmp.amf0.strategies import values as amf0_values
 from tests.ingest.rtmp.amf3.strategies import same
 from tests.ingest.rtmp.amf3.strategies import values as amf3_values
-from tests.ingest.rtmp.messages.shared_objects import BOTH_WAYS, HEAD, ONE_WAY, REFUSED, Case
+from tests.ingest.rtmp.messages.vectors import HEAD, OBJECTS, OBJECTS_ONE_WAY, OBJECTS_REFUSED, Case
 from tests.ingest.rtmp.pair import SERVER_NONCE, ConnectionPair
 from tests.ingest.rtmp.wire import h, ids
 from tests.rtmpdecode import decode_stream
 
 
-@pytest.mark.parametrize("vector", BOTH_WAYS + ONE_WAY, ids=ids(BOTH_WAYS + ONE_WAY))
+@pytest.mark.parametrize("vector", OBJECTS + OBJECTS_ONE_WAY, ids=ids(OBJECTS + OBJECTS_ONE_WAY))
 def test_decode(vector: Case) -> None:
     _, content, amf3, payload = vector
     assert decode_shared_object(payload, Limits(), amf3=amf3) == content
 
 
-@pytest.mark.parametrize("vector", BOTH_WAYS, ids=ids(BOTH_WAYS))
+@pytest.mark.parametrize("vector", OBJECTS, ids=ids(OBJECTS))
 def test_encode(vector: Case) -> None:
     _, content, amf3, payload = vector
     assert encode_shared_object(content, amf3=amf3) == Message(16 if amf3 else 19, 0, 0, payload)
 
 
 def test_every_event_has_its_vector() -> None:
-    seen = {type(event) for _, content, _, _ in BOTH_WAYS for event in content.events}
+    seen = {type(event) for _, content, _, _ in OBJECTS for event in content.events}
     assert len(EVENTS) == 11
     assert seen == {kind for kind, _ in EVENTS.values()} | {OtherEvent}
 
 
-@pytest.mark.parametrize("vector", BOTH_WAYS, ids=ids(BOTH_WAYS))
+@pytest.mark.parametrize("vector", OBJECTS, ids=ids(OBJECTS))
 def test_a_cut_message_is_refused_or_has_fewer_events(vector: Case) -> None:
     _, content, amf3, payload = vector
     for end in range(len(payload)):
@@ -71,7 +71,7 @@ def test_a_cut_message_is_refused_or_has_fewer_events(vector: Case) -> None:
         assert len(found.events) < len(content.events)
 
 
-@pytest.mark.parametrize(("name", "amf3", "payload"), REFUSED, ids=ids(REFUSED))
+@pytest.mark.parametrize(("name", "amf3", "payload"), OBJECTS_REFUSED, ids=ids(OBJECTS_REFUSED))
 def test_refused(name: str, amf3: bool, payload: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         decode_shared_object(payload, Limits(), amf3=amf3)

@@ -8,8 +8,7 @@ import pytest
 
 from ingest.rtmp import Limits, Message, ServerConnection, amf0, events
 from ingest.rtmp.amf0 import Amf3
-from tests.ingest.rtmp.pair import ConnectionPair, Decide, deciding
-from tests.ingest.rtmp.server.helpers import answers, sent
+from tests.ingest.rtmp.pair import ConnectionPair, Decide, answers, deciding, sent
 from tests.rtmpdecode import Decoded, decode_stream
 
 COMMANDS = (17, 20)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, RemoteProtocolError, amf0, events
-from tests.ingest.rtmp.pair import ConnectionPair
-from tests.ingest.rtmp.server.helpers import SECRET, answers, command
+from tests.ingest.rtmp.pair import SECRET, ConnectionPair, answers, command
 
 
 class TestSmallCommands:

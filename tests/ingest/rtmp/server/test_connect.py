@@ -6,19 +6,21 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import (
-    LocalProtocolError,
-    Message,
-    Phase,
-    RemoteProtocolError,
-    UserControl,
-    amf0,
-    events,
-)
+from ingest.rtmp import LocalProtocolError, Message, Phase, RemoteProtocolError, UserControl, amf0, events
 from ingest.rtmp.capabilities import NOTHING, RELAY, read_capabilities
 from ingest.rtmp.messages.aggregate import Part, encode_aggregate
-from tests.ingest.rtmp.pair import ConnectionPair, Decide, deciding
-from tests.ingest.rtmp.server.helpers import SECRET, answers, command, commands, sent, take, wait
+from tests.ingest.rtmp.pair import (
+    SECRET,
+    ConnectionPair,
+    Decide,
+    answers,
+    command,
+    commands,
+    deciding,
+    sent,
+    take,
+    wait,
+)
 
 PLAIN = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
 SUCCESS: dict[str, Any] = {

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import Limits, LocalProtocolError, amf0, events
-from tests.ingest.rtmp.pair import ConnectionPair, accept, deciding
-from tests.ingest.rtmp.server.helpers import SECRET, answers, sent
+from tests.ingest.rtmp.pair import SECRET, ConnectionPair, accept, answers, deciding, sent
 
 OLD, NEW, LAST = "old", "new", "last"
 MISSING = "NetStream.Play.StreamNotFound"

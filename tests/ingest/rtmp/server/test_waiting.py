@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, Message, Phase, RemoteProtocolError, ServerConnection, amf0, events
 from ingest.rtmp.messages.aggregate import Part
-from tests.ingest.rtmp.held import held_bytes
-from tests.ingest.rtmp.pair import ConnectionPair, accept
-from tests.ingest.rtmp.server.helpers import answers
+from tests.ingest.rtmp.memory import held_bytes
+from tests.ingest.rtmp.pair import ConnectionPair, accept, answers
 
 PUBLIC = "cam"
 
