@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 
 from ingest.rtmp.codecs import VideoConfig, video_config
+from ingest.rtmp.codecs.bits import BitReader, leb128
 from ingest.rtmp.media import read_video
 from tests.ingest.live.payloads import Bits, avc_header, sps
 from tests.ingest.rtmp.codecs.helpers import header_by_ffmpeg, vector, video
@@ -311,3 +312,22 @@ def test_others_have_a_name_alone(text: str) -> None:
 @pytest.mark.parametrize("text", ["1702000000", "5700", "92 68766331", "d4 68766331 02", "90 6876", "19 00"])
 def test_what_tells_nothing(text: str) -> None:
     assert video_config(read_video(h(text))) is None
+
+
+# --- Bits ---
+
+
+def test_numbers_that_end_too_early_or_never() -> None:
+    reader = BitReader(h("a5"))
+    assert (reader.bits(4), reader.flag(), reader.left) == (10, False, 3)
+    for read, words in (
+        (lambda: reader.skip(4), "too early"),
+        (lambda: reader.bits(4), "too early"),
+        (BitReader(bytes(20)).unsigned, "more than 32 bits"),
+        (lambda: BitReader(Bits().ue(4).to_bytes()).at_most(3), "over 3"),
+        (lambda: leb128(b"\x80" * 9, 0), "more than 8 bytes"),
+        (lambda: leb128(b"\x80", 0), "too early"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read()
+    assert leb128(h("00 e58e26"), 1) == (624485, 4)
