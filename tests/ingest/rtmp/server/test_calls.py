@@ -270,16 +270,15 @@ def test_unknown_messages_are_reported(publisher: ConnectionPair, type_id: int, 
     assert publisher.take_client(events.UnknownMessage) == [events.UnknownMessage(type_id, stream_id, b"?")]
 
 
+TOO_SHORT = ("", "00", "0006", "0006000000", "0007", "000300000001", "001b" + "00" * 41)
+UNKNOWN = ("0005", "001a01", "001c" + "00" * 42, "00ff00000001", "0000 00000001")
+"""User control."""
 UNREADABLE = [
     *(Message(20, 0, 0, payload) for payload in NAMELESS),
     *(Message(18, 0, 1, payload) for payload in (b"", b"\xff\xff", amf0.encode(1.0), amf0.encode("@setDataFrame"))),
     Message(18, 0, 1, amf0.encode("onMetaData") + b"\x11\x12"),
     *(Message(19, 0, 0, b"so"), Message(16, 0, 0, b"\x00so"), Message(16, 0, 0, b"\x01"), Message(22, 0, 1, b"abc")),
-    *(  # User control: too short, or unknown.
-        Message(4, 0, 0, bytes.fromhex(payload))
-        for payload in ("", "00", "0006", "0006000000", "0007", "000300000001", "001b" + "00" * 41)
-        + ("0005", "001a01", "001c" + "00" * 42, "00ff00000001", "0000 00000001")
-    ),
+    *(Message(4, 0, 0, bytes.fromhex(payload)) for payload in (*TOO_SHORT, *UNKNOWN)),
 ]
 
 
