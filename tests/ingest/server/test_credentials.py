@@ -21,7 +21,7 @@ from ingest.server.credentials import (
     split_publish,
 )
 from ingest.server.scope import Caller, read_caller
-from tests.ingest.rtmp.amplified import AMF0, VALUES, connect
+from tests.ingest.rtmp.memory import AMF0, VALUES, connect
 from tests.ingest.rtmp.pair import SERVER_NONCE
 from tests.rtmpdecode import HANDSHAKE_BYTES
 

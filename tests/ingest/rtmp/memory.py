@@ -1,14 +1,71 @@
-"""Messages that are short on the wire and long once read: what stands for much is said once and referred to often.
+"""How much memory an object holds, and a connection may hold by its limits; and messages that are short on the wire and
+long once read: what stands for much is said once and referred to often.
 
-`VALUES` are values in AMF3, of some length in bytes, by what they make of it; `AMF0` the same in AMF0.
-"""
+`VALUES` are values in AMF3, of some length in bytes, by what they make of it; `AMF0` the same in AMF0."""
 
+import gc
+import sys
 from collections.abc import Callable, Iterator
+from enum import Enum
 from struct import pack
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ingest.rtmp import Message, amf0
+from ingest.rtmp import Limits, Message, amf0
 from ingest.rtmp.messages.aggregate import Part, encode_aggregate
+
+SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, Enum, Limits)
+"""What is there once for all connections."""
+
+
+def held_bytes(root: Any) -> int:
+    """Of the object and of all that it refers to, as Python counts it; nothing of it needs to be known by name."""
+    seen = {id(root)}
+    found = [root]
+    total = 0
+    while found:
+        each = found.pop()
+        total += sys.getsizeof(each)
+        for inner in gc.get_referents(each):
+            if id(inner) not in seen and not isinstance(inner, SHARED):
+                seen.add(id(inner))
+                found.append(inner)
+    return total
+
+
+EMPTY: int = 64 * 1024
+"""A connection with all that it needs and no message, with room to spare: it is about 5 KiB."""
+STREAM: int = 2 * 1024
+"""What is kept of a chunk stream or message stream besides payload and names."""
+GROWTH: float = 1.25
+"""A bytearray has an eighth in reserve, and some more when it is small."""
+CHARACTER: int = 4
+"""Bytes of each character of a text that was one byte each on the wire, but for one that makes all of them wide."""
+HEADER: int = 18
+
+
+def reader_bytes(limits: Limits) -> int:
+    """What a chunk reader may hold between reads: messages under way, and of one chunk all but its last byte."""
+    longest = max(
+        limits.media_message_bytes,
+        limits.command_message_bytes,
+        limits.data_message_bytes,
+        limits.control_message_bytes,
+        limits.other_message_bytes,
+    )
+    chunk = HEADER + longest
+    return EMPTY + limits.chunk_streams * STREAM + int(GROWTH * (limits.partial_bytes + chunk))
+
+
+def connection_bytes(limits: Limits) -> int:
+    """What a connection may hold whose events and output were taken: the reader's, names of streams that play or
+    publish, names that FCPublish announced, and what has come for streams that await a decision, with the message by
+    which that is too much.
+    """
+    streams = limits.message_streams * (STREAM + 2 * CHARACTER * limits.stream_name_bytes)
+    longest = max(limits.media_message_bytes, limits.command_message_bytes, limits.data_message_bytes)
+    return reader_bytes(limits) + streams + limits.held_bytes + longest
+
 
 WIDE = "\U0001f600".encode()
 """The longest character, of which one makes all of a text wide in memory."""

@@ -1,4 +1,4 @@
-"""Headers of audio and video messages, both forms: read, written, cut and faulty."""
+"""Headers of audio and video messages in both forms, and speakers: read, written, cut and faulty."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,52 +22,49 @@ from ingest.rtmp.media import (
 )
 from ingest.rtmp.media.kinds import AUDIO_FOURCC, VIDEO_FOURCC, MultitrackType, VideoPacket, codec_name
 from ingest.rtmp.media.modex import MAX_DATA_BYTES, ModEx, timestamp_offset
+from ingest.rtmp.media.multichannel import (
+    ChannelOrder,
+    MultichannelConfig,
+    Speaker,
+    read_multichannel,
+    write_multichannel,
+)
 from tests.ingest.rtmp.media.vectors import AUDIO, FAULTY_AUDIO, FAULTY_VIDEO, VIDEO
 
-
-@pytest.mark.parametrize(("name", "message", "payload"), VIDEO, ids=[row[0] for row in VIDEO])
-def test_video(name: str, message: Any, payload: bytes) -> None:
-    assert read_video(payload) == message
-    assert write_video(message) == payload
-
-
-@pytest.mark.parametrize(("name", "message", "payload"), AUDIO, ids=[row[0] for row in AUDIO])
-def test_audio(name: str, message: Any, payload: bytes) -> None:
-    assert read_audio(payload) == message
-    assert write_audio(message) == payload
+KINDS: dict[str, tuple[Any, Any, Any]] = {
+    "video": (read_video, write_video, video_tag),
+    "audio": (read_audio, write_audio, audio_tag),
+}
+"""The reader, the writer and the look-up of the media path."""
+VECTORS = [*(("video", *row) for row in VIDEO), *(("audio", *row) for row in AUDIO)]
+FAULTY = [*(("video", *row) for row in FAULTY_VIDEO), *(("audio", *row) for row in FAULTY_AUDIO)]
 
 
-@pytest.mark.parametrize(("text", "fault", "tracks"), FAULTY_VIDEO)
-def test_faulty_video(text: str, fault: str, tracks: int) -> None:
-    found = read_video(bytes.fromhex(text))
-    assert found
-    assert found.fault == fault
-    assert len(getattr(found, "tracks", ())) == tracks
+@pytest.mark.parametrize(("kind", "name", "message", "payload"), VECTORS, ids=[row[1] for row in VECTORS])
+def test_vectors(kind: str, name: str, message: Any, payload: bytes) -> None:
+    read, write, _ = KINDS[kind]
+    assert read(payload) == message
+    assert write(message) == payload
+    for size in range(1, len(payload)):
+        found = read(payload[:size])
+        assert found != message, "a cut message is faulty or has a shorter body"
+        known = getattr(message, "tracks", ())
+        for index, track in enumerate(getattr(found, "tracks", ())):
+            assert known[index].body.startswith(track.body)
+            assert (track.fourcc, track.track_id) == (known[index].fourcc, known[index].track_id)
 
 
-@pytest.mark.parametrize(("text", "fault", "tracks"), FAULTY_AUDIO)
-def test_faulty_audio(text: str, fault: str, tracks: int) -> None:
-    found = read_audio(bytes.fromhex(text))
-    assert found
-    assert found.fault == fault
-    assert len(getattr(found, "tracks", ())) == tracks
+@pytest.mark.parametrize(("kind", "text", "fault", "tracks"), FAULTY)
+def test_faulty(kind: str, text: str, fault: str, tracks: int) -> None:
+    read, _, tag = KINDS[kind]
+    found = read(bytes.fromhex(text))
+    assert (found.fault, len(getattr(found, "tracks", ()))) == (fault, tracks)
+    assert tag(bytes.fromhex(text)).is_faulty, "the media path finds the same"
 
 
 def test_an_empty_message_is_silence() -> None:
     assert read_audio(b"") is None
     assert read_video(b"") is None
-
-
-@pytest.mark.parametrize(("read", "vectors"), [(read_video, VIDEO), (read_audio, AUDIO)])
-def test_a_cut_message_is_faulty_or_has_a_shorter_body(read: Any, vectors: list[tuple[str, Any, bytes]]) -> None:
-    for _, whole, payload in vectors:
-        for size in range(1, len(payload)):
-            found = read(payload[:size])
-            assert found != whole
-            known = getattr(whole, "tracks", ())
-            for index, track in enumerate(getattr(found, "tracks", ())):
-                assert known[index].body.startswith(track.body)
-                assert (track.fourcc, track.track_id) == (known[index].fourcc, known[index].track_id)
 
 
 def test_limits() -> None:
@@ -224,16 +221,6 @@ def test_the_media_path_follows_all_extensions(data: list[bytes], fourcc: bytes,
 prefixes = st.sampled_from([b"", b"\x90", b"\x91hvc1", b"\x96\x11hvc1", b"\x96\x21", b"\x97\x02\0\0\1\x06", b"\xd0"])
 
 
-@pytest.mark.parametrize("text", [row[0] for row in FAULTY_VIDEO])
-def test_the_media_path_finds_the_same_faulty_video(text: str) -> None:
-    assert video_tag(bytes.fromhex(text)).is_faulty == bool(read_video(bytes.fromhex(text)).fault)  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("text", [row[0] for row in FAULTY_AUDIO])
-def test_the_media_path_finds_the_same_faulty_audio(text: str) -> None:
-    assert audio_tag(bytes.fromhex(text)).is_faulty == bool(read_audio(bytes.fromhex(text)).fault)  # type: ignore[union-attr]
-
-
 @given(prefixes, st.binary(max_size=60))
 def test_no_payload_is_too_strange(prefix: bytes, rest: bytes) -> None:
     """And the look-up of the media path sees the same in it, where it sees anything."""
@@ -253,3 +240,46 @@ def test_no_payload_is_too_strange(prefix: bytes, rest: bytes) -> None:
         assert video_tag(payload).is_frame == video.is_frame
     if isinstance(audio, LegacyAudio) and not audio.fault:
         assert audio_tag(payload).is_sequence_start == audio.is_sequence_start
+
+
+S = Speaker
+CHANNELS: list[tuple[str, MultichannelConfig, tuple[Speaker, ...]]] = [
+    ("00 06", MultichannelConfig(ChannelOrder.UNSPECIFIED, 6), ()),
+    ("01 01 00000004", MultichannelConfig(1, 1, (), 4), (S.FRONT_CENTER,)),
+    (
+        "01 06 0000060f",
+        MultichannelConfig(1, 6, (), 0x60F),
+        (S.FRONT_LEFT, S.FRONT_RIGHT, S.FRONT_CENTER, S.LOW_FREQUENCY_1, S.SIDE_LEFT, S.SIDE_RIGHT),
+    ),
+    ("01 01 00800000", MultichannelConfig(1, 1, (), 0x800000), (S.BOTTOM_FRONT_RIGHT,)),
+    (
+        "02 04 01 00 fe 2a",
+        MultichannelConfig(ChannelOrder.CUSTOM, 4, (1, 0, 0xFE, 0x2A)),
+        (S.FRONT_RIGHT, S.FRONT_LEFT, S.UNUSED, S.UNKNOWN),
+    ),
+    ("02 00", MultichannelConfig(2, 0), ()),
+    ("07 02", MultichannelConfig(7, 2), ()),
+]
+
+
+@pytest.mark.parametrize(("text", "config", "speakers"), CHANNELS)
+def test_layouts(text: str, config: MultichannelConfig, speakers: tuple[Speaker, ...]) -> None:
+    body = bytes.fromhex(text)
+    assert read_multichannel(body) == config
+    assert write_multichannel(config) == body
+    assert config.speakers == speakers
+    for size in range(len(body)):
+        assert read_multichannel(body[:size]) is None
+
+
+def test_a_custom_order_without_its_speakers_is_not_written() -> None:
+    with pytest.raises(ValueError, match="a speaker for each channel"):
+        write_multichannel(MultichannelConfig(ChannelOrder.CUSTOM, 2, (0,)))
+
+
+@given(st.binary(max_size=300))
+def test_any_body(body: bytes) -> None:
+    config = read_multichannel(body)
+    if config:
+        assert read_multichannel(write_multichannel(config)) == config
+        assert len(config.speakers) <= 255
