@@ -1,7 +1,8 @@
-"""The registry, and what a node tells each second."""
+"""The registry, what a node tells each second, and what is counted of a stream and of all: that only grows."""
 
 import json
 
+from ingest.contracts import MediaCounters
 from ingest.live import LiveSettings, QueueLimits, Registry, Tick, Told
 from tests.ingest.live.payloads import (
     AAC_HEADER,
@@ -239,3 +240,59 @@ def test_a_tick_goes_on_in_portions_while_streams_come_and_go() -> None:
     assert [(sample.session, sample.elapsed_ms) for sample in following] == [
         ("session-0", 100), ("session-1", 1000), ("session-2", 600), ("session-3", 600), ("session-late", 700)
     ]  # fmt: skip
+
+
+def tick_at(registry: Registry, now: float) -> Told:
+    made = Tick(registry, now)
+    assert made.go_on(now, START_WALL + now)
+    return made.told
+
+
+def counters(received_bytes: int, sent_bytes: int, frames: int, dropped_frames: int = 0) -> MediaCounters:
+    return {
+        "received_bytes": received_bytes,
+        "sent_bytes": sent_bytes,
+        "video_frames": frames,
+        "audio_frames": frames,
+        "dropped_frames": dropped_frames,
+    }
+
+
+def test_they_go_on_over_publishers_and_stay_with_the_node() -> None:
+    registry = make_registry(LiveSettings(absence_s=2.0))
+    stream = registry.get_or_create("live/demo", LABELS)
+    player = Player(stream)
+    found = []
+    for session, begins in (("one", 0.0), ("two", 10.0)):
+        stream.start(publisher(session), begins)
+        stream.video(0, keyframe(0, 100), begins + 0.1)
+        stream.audio(0, sound(0, 20), begins + 0.1)
+        player.read()
+        tick_at(registry, begins + 1.0)
+        stream.stop(session, begins + 2.0)
+        (shown,) = tick_at(registry, begins + 3.0).streams
+        found.append(shown["counters"])
+    # Each message has 12 bytes of header on its way to a player.
+    assert found == [counters(120, 144, 1), counters(240, 288, 2)]
+    stream.unsubscribe(player.subscriber)
+    for now in (20.0, 21.0, 23.0):
+        told = tick_at(registry, now)
+    assert (told.streams, told.counters) == ([], counters(240, 288, 2))
+    again = registry.get_or_create("live/demo", LABELS)
+    again.start(publisher("three"), 24.0)
+    again.audio(0, sound(0, 20), 24.5)
+    assert tick_at(registry, 25.0).counters == {**counters(260, 288, 2), "audio_frames": 3}
+
+
+def test_a_player_that_has_left_is_still_in_them() -> None:
+    registry = make_registry()
+    stream = registry.get_or_create("live/demo", LABELS)
+    stream.start(publisher(), 0.0)
+    slow = Player(stream, limits=QueueLimits(messages=2))
+    for number in range(6):
+        stream.video(40 * number, keyframe(number, 100), 0.04 * number)
+    lost = slow.subscriber.dropped_frames
+    assert lost > 0
+    stream.unsubscribe(slow.subscriber)
+    assert tick_at(registry, 1.0).streams[0]["counters"]["dropped_frames"] == lost
+    assert tick_at(registry, 2.0).counters["dropped_frames"] == lost

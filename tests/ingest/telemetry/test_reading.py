@@ -1,16 +1,22 @@
-"""What the writer wrote is read back: once, in order, decimated so that what stands out still does."""
+"""What the writer wrote is read back: once, in order, decimated so that what stands out still does; what a session's samples add
+up to where its node can't tell it any more; and what others find in the lake."""
 
+import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from django.conf import settings
 
 from ingest.telemetry import Rotation, TelemetryWriter, request_flush
-from ingest.telemetry.reading import read_session, read_stream
+from ingest.telemetry.lake import hour_folder
+from ingest.telemetry.reading import Sampled, read_session, read_stream, read_totals
 from ingest.telemetry.schema import SAMPLES
 from ingest.telemetry.spool import Spool, spool_folder
 from tests.ingest.telemetry.records import NOON, sample
@@ -197,3 +203,87 @@ def test_reading_stops_in_time_and_says_so(tmp_path: Path) -> None:
     assert series.problems == [
         "Reading took too long and was stopped: what was before 2026-03-29 13:00 UTC is missing, or part of it."
     ]
+
+
+DAY = 86_400 * SECOND
+
+
+def write_again(lake: Path, numbers: range, node: str = "node-a", **fields: object) -> None:
+    writer = TelemetryWriter(lake, node, rotation=Rotation(flush_s=0.01))
+    writer.start()
+    writer.samples([second(number, **fields) for number in numbers])  # type: ignore[misc]
+    writer.close()
+
+
+def leave(lake: Path, numbers: range, node: str = "node-a") -> None:
+    """A spool of a node that was killed."""
+    folder = spool_folder(lake)
+    folder.mkdir(parents=True, exist_ok=True)
+    spool = Spool.create(folder / f"{SAMPLES.name}.{node}-20260329T120000000000-000001.spool", SAMPLES.schema)
+    spool.append(SAMPLES.batch([second(number) for number in numbers]))
+    spool.release()
+
+
+def totals(lake: Path, node: str = "node-a") -> Sampled | None:
+    return read_totals(lake, ID, NOON, NOON + DAY, node=node)
+
+
+def test_files_and_what_a_dead_node_left_in_its_spool(tmp_path: Path) -> None:
+    write_again(tmp_path, range(3600, 3660), dropped_frames=2, data_bytes=100)  # The next hour.
+    write_again(tmp_path, range(60))
+    write_again(tmp_path, range(60), session="another")
+    leave(tmp_path, range(50, 70))  # Ten of them have become a file before it died.
+    found = totals(tmp_path)
+    assert found == Sampled(
+        {
+            "bytes_in": 130 * 266_000 + 60 * 100,
+            "bytes_out": 130 * 500_000,
+            "video_frames": 130 * 30,
+            "audio_frames": 130 * 43,
+            "keyframes": 130,
+            "dropped_frames": 60 * 2,
+            "duration_ms": 130_000,
+        },
+        NOON / 1e6 + 3659,
+    )
+
+
+def test_where_there_are_no_samples_nothing_is_known(tmp_path: Path) -> None:
+    assert totals(tmp_path) is None
+    write_again(tmp_path, range(10), node="node-b")
+    assert totals(tmp_path) is None
+
+
+def test_without_its_first_hours_a_session_has_no_total(tmp_path: Path) -> None:
+    """Retention has removed them."""
+    hours = [range(1, 61), range(3600, 3660), range(7200, 7260)]
+    for numbers in hours:
+        write_again(tmp_path, numbers)
+    found = totals(tmp_path)
+    assert found is not None
+    assert found.totals["video_frames"] == 180 * 30
+    shutil.rmtree(hour_folder(tmp_path, SAMPLES.name, datetime.fromtimestamp(NOON / 1e6, UTC)))
+    assert totals(tmp_path) is None
+
+
+def test_a_part_is_no_total(tmp_path: Path) -> None:
+    write_again(tmp_path, range(10))
+    (whole,) = tmp_path.rglob("*.parquet")
+    whole.with_stem(f"{whole.stem}-2").write_bytes(whole.read_bytes()[:100])
+    assert totals(tmp_path) is None
+
+
+@pytest.mark.parametrize("older", [min, max], ids=["older first", "newer first"])
+def test_the_documented_query_reads_files_that_lack_a_new_column(tmp_path: Path, older: Callable[..., str]) -> None:
+    (query,) = re.findall(
+        r"^```sql\n(.*?)```", (Path(settings.BASE_DIR) / "docs" / "analytics.md").read_text(), re.M | re.S
+    )
+    names = ["a.parquet", "b.parquet"]
+    folder = tmp_path / "samples" / "v=1" / "dt=2026-03-29" / "hr=12"
+    folder.mkdir(parents=True)
+    batch = SAMPLES.batch([sample(0, media_faults=3)])
+    for name in names:
+        is_older = name == older(names)
+        written = batch.drop_columns("media_faults") if is_older else batch
+        pq.write_table(pa.Table.from_batches([written]), folder / name)
+    assert duckdb.execute(query.replace("LAKE", str(tmp_path))).fetchall() == [("live", "demo", 3)]
