@@ -216,9 +216,14 @@ def send_headers(stream: LiveStream, now: float = 0.0) -> None:
     stream.video(0, AVC_HEADER, now)
 
 
-def on_air(settings: LiveSettings | None = None) -> LiveStream:
+def started(settings: LiveSettings | None = None, **limits: Any) -> LiveStream:
     stream = make_stream(settings)
-    stream.start(publisher(), 0.0)
+    stream.start(publisher(**limits), 0.0)
+    return stream
+
+
+def on_air(settings: LiveSettings | None = None) -> LiveStream:
+    stream = started(settings)
     send_headers(stream)
     return stream
 

@@ -1,5 +1,6 @@
-"""What is kept for players that come late, of one stream and of all of a node's: its bound, and who gives way; the keyframe
-that thumbnails are made of; and streams whose pictures are not marked as keyframes, as with intra refresh."""
+"""What is kept for players that come late, of one stream and of all of a node's: its bound, and who gives way; the
+keyframe that thumbnails are made of; and streams whose pictures are not marked as keyframes, as with intra refresh.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,11 +23,11 @@ from tests.ingest.live.payloads import (
     inter,
     keyframe,
     make_registry,
-    make_stream,
     on_air,
     publisher,
     send_headers,
     sound,
+    started,
 )
 
 KIB = 1024
@@ -178,8 +179,7 @@ def test_headers_are_bounded_in_bytes() -> None:
     def header(track: int, size: int) -> bytes:
         return (b"\x96\x00avc1" + bytes((track,))).ljust(size, b"h")
 
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     early = Player(stream)
     headers = [header(track, 900 * KIB) for track in range(3)]
     for each in headers:
@@ -198,8 +198,7 @@ MOST = 1_000_000
 
 
 def test_the_last_keyframe_comes_with_the_headers_of_video() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     stream.audio(0, AAC_HEADER, 0.0)
     stream.video(0, avc_header(), 0.0)
     assert stream.keyframe(-1.0, MOST) is None
@@ -215,8 +214,7 @@ def test_the_last_keyframe_comes_with_the_headers_of_video() -> None:
 
 
 def test_one_that_is_too_long_is_not_copied() -> None:
-    stream = make_stream(LiveSettings(log=LogLimits(size_bytes=5000)))
-    stream.start(publisher(), 0.0)
+    stream = started(LiveSettings(log=LogLimits(size_bytes=5000)))
     stream.video(0, keyframe(1, 4000), 0.0)
     assert stream.keyframe(-1.0, 3999) is None
     assert stream.keyframe(-1.0, 4000) is not None
@@ -244,14 +242,24 @@ def picture_times(player: Player) -> list[float]:
     return [each.timestamp / 1000 for each in player.read() if each.type_id == 9 and each.payload not in HEADERS]
 
 
-def test_who_was_there_first_waits_for_ten_seconds() -> None:
+@pytest.mark.parametrize("keys", [NONE, frozenset({0})], ids=["none", "the first"])
+def test_who_waits_for_a_keyframe_that_does_not_come_is_given_what_comes_after_ten_seconds(
+    keys: frozenset[int],
+) -> None:
     stream = on_air(NO_CACHE)
-    player = Player(stream)
-    send(stream, 0, 11)
-    assert picture_times(player) == []
+    first, muted = Player(stream), Player(stream)
+    send(stream, 0, 4, keys=keys)
+    stream.mute(muted.subscriber, frozenset({"video"}), 4.0)
+    stream.mute(muted.subscriber, frozenset(), 4.0)
+    muted.read()
+    late = Player(stream, 4.0)
+    assert late.payloads() == HEADERS
+    waiting = [late, muted] if keys else [first, late, muted]
+    send(stream, 4, 11)
+    assert [picture_times(player) for player in waiting] == [[]] * len(waiting)
     send(stream, 11, 13)
-    assert picture_times(player) == [11.0, 11.5, 12.0, 12.5]
-    assert player.subscriber.dropped_frames == 0, "what is withheld counts as no drop"
+    assert [picture_times(player) for player in waiting] == [[11.0, 11.5, 12.0, 12.5]] * len(waiting)
+    assert [player.subscriber.dropped_frames for player in waiting] == [0] * len(waiting), "what is withheld is no drop"
 
 
 @pytest.mark.parametrize("keys", [NONE, frozenset({0})], ids=["none", "the first"])

@@ -29,6 +29,7 @@ from tests.ingest.live.payloads import (
     session,
     sound,
     sps,
+    started,
 )
 from tests.ingest.rtmp.codecs.helpers import VECTORS, vector
 from tests.rtmpdecode import decode_stream
@@ -125,8 +126,7 @@ def test_frames_of_sound_add_to_what_the_header_told() -> None:
 @pytest.mark.parametrize("each", VECTORS, ids=[each["name"] for each in VECTORS])
 def test_a_stream_of_any_codec(each: dict[str, Any]) -> None:
     """Header and first frame are enough for a stream to know what FFmpeg's libraries do."""
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     take = stream.video if each["kind"] == "video" else stream.audio
     for part in ("header", "frame"):
         if part in each:
@@ -136,8 +136,7 @@ def test_a_stream_of_any_codec(each: dict[str, Any]) -> None:
 
 
 def test_a_picture_that_changes_its_size_at_a_keyframe() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     for name in ("Sorenson", "Sorenson 352x288", "Sorenson 160x120"):
         stream.video(0, vector(name, "frame"), 0.0)
         assert (stream.media["width"], stream.media["height"]) in {(322, 182), (352, 288), (160, 120)}
@@ -145,8 +144,7 @@ def test_a_picture_that_changes_its_size_at_a_keyframe() -> None:
 
 
 def test_other_tracks_tell_nothing_of_the_stream_but_that_they_are_there() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     stream.video(0, avc_header(), 0.0)
     stream.audio(0, AAC_HEADER, 0.0)
     known = dict(stream.media)
@@ -163,8 +161,7 @@ def test_other_tracks_tell_nothing_of_the_stream_but_that_they_are_there() -> No
 
 def tracks_of(*payloads: bytes) -> list[tuple[str, int, str]]:
     """What a stream tells of its other tracks after these messages of video."""
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     for payload in payloads:
         stream.video(0, payload, 0.0)
     return [(found["kind"], found["track"], found["codec"]) for found in stream.media.get("tracks", [])]
@@ -190,8 +187,7 @@ def test_the_other_tracks_of_a_stream() -> None:
 
 
 def test_the_tracks_of_a_recorded_session() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     messages = decode_stream((CAPTURES / "ffmpeg9-publish-multitrack.c2s.bin").read_bytes())
     kinds: set[tuple[str, int]] = set()
     for message in messages:
@@ -207,8 +203,7 @@ def test_the_tracks_of_a_recorded_session() -> None:
 
 
 def test_another_publisher_has_tracks_of_its_own() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     stream.video(0, one_track(0), 0.0)
     stream.video(0, one_track(1), 0.0)
     assert stream.media["tracks"]

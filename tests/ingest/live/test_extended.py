@@ -25,12 +25,11 @@ from tests.ingest.live.extended import (
     picture,
     together,
 )
-from tests.ingest.live.payloads import Player, make_stream, publisher
+from tests.ingest.live.payloads import Player, publisher, started
 
 
 def on_air() -> LiveStream:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     return stream
 
 

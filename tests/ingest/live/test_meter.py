@@ -21,6 +21,7 @@ from tests.ingest.live.payloads import (
     make_stream,
     publisher,
     sound,
+    started,
 )
 
 
@@ -387,8 +388,7 @@ def test_frames_dropped_for_players() -> None:
 
 def test_pauses_in_turns_make_it_no_less_silent() -> None:
     """So that another of the same key finds it silent in the end."""
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     stream.audio(0, sound(1), 1.0)
     for second in range(1, 6):
         stream.pause(second + 0.5)

@@ -18,11 +18,11 @@ from tests.ingest.live.payloads import (
     avc_header,
     inter,
     keyframe,
-    make_stream,
     publisher,
     read_chunks,
     sound,
     sps,
+    started,
 )
 
 ALL: frozenset[Kind] = frozenset(("video", "audio", "data"))
@@ -32,8 +32,7 @@ OTHER_HEADER = avc_header(sps(width_mbs=40, height_units=30))
 
 def on_air() -> tuple[LiveStream, Player]:
     """A stream with headers and one player, which has them."""
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     stream.data(0, "onMetaData", [{}], b"metadata", 0.0)
     stream.video(0, avc_header(), 0.0)
     stream.audio(0, AAC_HEADER, 0.0)

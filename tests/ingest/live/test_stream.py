@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
-from ingest.live import LiveSettings, QueueLimits
+from ingest.live import LiveSettings
 from ingest.live.fanout import ALL_KINDS
 from ingest.live.stream_log import LogLimits
 from tests.ingest.live.payloads import (
@@ -26,6 +26,7 @@ from tests.ingest.live.payloads import (
     session,
     sound,
     sps,
+    started,
 )
 
 OTHER_METADATA = b"\x02\x00\x0aonMetaData\x08,,,"
@@ -118,49 +119,8 @@ def test_without_a_keyframe_a_late_player_gets_audio_and_waits_for_video() -> No
     assert player.payloads() == [*HEADERS, sound(3), keyframe(4)]
 
 
-def test_who_waits_for_a_keyframe_that_does_not_come_is_given_what_comes_after_ten_seconds() -> None:
-    """Intra refresh: a keyframe at the beginning, and never again."""
-    stream = on_air(LiveSettings(log=LogLimits(frames=60)))
-    stream.video(0, keyframe(), 0.0)
-    slow, muted = Player(stream, limits=QueueLimits(messages=30)), Player(stream)
-    waiting: list[Player] = []
-    for second in range(1, 21):
-        if second == 4:
-            stream.mute(muted.subscriber, frozenset({"video"}), 4.0)
-            stream.mute(muted.subscriber, frozenset(), 4.0)
-            muted.read()
-            late = Player(stream, 4.0)
-            assert late.payloads() == HEADERS, "the group of pictures is longer than what is kept"
-            waiting = [slow, muted, late]
-        for frame in range(25):
-            at = second + frame / 25
-            stream.video(round(1000 * at), inter(25 * second + frame), at)
-        stream.tick(second + 1.0, 5000.0 + second)
-        for player in waiting:
-            assert (inter(25 * second) in player.payloads()) == (second > 10), second
-    assert slow.subscriber.dropped_video > 100
-    latest = Player(stream, 21.0)
-    stream.video(21_000, inter(525), 21.0)
-    assert latest.payloads() == [*HEADERS, inter(525)], "by now it is known"
-
-
-def test_where_keyframes_come_seldom_they_are_waited_for() -> None:
-    stream = on_air(LiveSettings(log=LogLimits(frames=100)))
-    late: Player | None = None
-    for second in range(45):
-        if second == 35:
-            late = Player(stream, 35.0)
-        for frame in range(10):
-            make = keyframe if (second % 12, frame) == (0, 0) else inter
-            stream.video(1000 * second + 100 * frame, make(10 * second + frame), second + frame / 10)
-        stream.tick(second + 1.0, 5000.0 + second)
-    assert late is not None
-    assert late.payloads()[: len(HEADERS) + 1] == [*HEADERS, keyframe(360)]
-
-
 def test_audio_alone_starts_at_once() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     stream.audio(0, AAC_HEADER, 0.0)
     stream.audio(0, sound(1), 0.0)
     player = Player(stream, 0.5)
@@ -250,8 +210,7 @@ def test_what_the_headers_say_is_told_when_it_changes() -> None:
 
 
 def test_codecs_without_headers_are_told_from_their_frames() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     stream.audio(0, b"\x2f\xff\xfb", 0.0)
     stream.video(0, b"\x12\x00\x00\x84", 0.0)
     sound = {"audio_codec": "MP3", "audio_codec_string": "mp3", "sample_rate": 44100, "channels": 2}
@@ -320,8 +279,7 @@ def test_players_that_join_in_one_group_of_pictures_share_its_bytes() -> None:
 
 
 def test_headers_are_bounded_and_those_over_it_pass_as_ordinary_messages() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     early = Player(stream)
     headers = [b"\x96\x00avc1" + bytes((track,)) + b"header" for track in range(100)]
     for header in headers:
