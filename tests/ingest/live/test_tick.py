@@ -19,10 +19,10 @@ from tests.ingest.live.payloads import (
 IDENTITY = ("id", "app", "name", "state", "health", "issues", "players", "node")
 
 
-def tick(registry: Registry, now: float, wall: float) -> Told:
+def tick(registry: Registry, now: float) -> Told:
     """A whole one at once."""
     found = Tick(registry, now)
-    assert found.go_on(now, wall)
+    assert found.go_on(now, START_WALL + now)
     return found.told
 
 
@@ -50,17 +50,17 @@ def test_what_nobody_uses_is_forgotten_after_a_while() -> None:
     left.start(publisher("session-2"), 0.0)
     left.stop("session-2", 10.0)
     for now in range(10, 71):
-        tick(registry, float(now), START_WALL)
+        tick(registry, float(now))
     # Its last sample was handed out at 10 s, so it is first seen idle at 11 s.
     assert set(registry.streams) == {"live/used", "live/watched", "live/left"}
-    tick(registry, 72.0, START_WALL)
+    tick(registry, 72.0)
     assert set(registry.streams) == {"live/used", "live/watched"}
     used.stop("session-1", 72.0)
     watched.unsubscribe(player.subscriber)
-    tick(registry, 73.0, START_WALL)
+    tick(registry, 73.0)
     Player(watched, 100.0)
     for now in range(74, 200):
-        tick(registry, float(now), START_WALL)
+        tick(registry, float(now))
     assert set(registry.streams) == {"live/watched"}
 
 
@@ -76,7 +76,7 @@ def test_a_stream_is_called_as_its_metadata_say_and_its_samples_alike() -> None:
         registry.streams[f"live/{name}"].data(0, "onMetaData", [{"encoder": own}], b"metadata", now)
 
     def called(now: float) -> dict[str, tuple[str, str | None]]:
-        found = tick(registry, now, START_WALL + now)
+        found = tick(registry, now)
         samples = {sample.name: sample.encoder for sample in found.samples}
         return {card["name"]: (card["encoder"], samples[card["name"]]) for card in found.streams}
 
@@ -98,7 +98,7 @@ def test_the_snapshot_of_a_live_stream() -> None:
         size = 1000 if second < 5 else 3000
         stream.video(second * 1000, keyframe(second, size), second + 0.1)
         stream.audio(second * 1000, sound(second, 100), second + 0.1)
-        found = tick(registry, second + 1.0, START_WALL + second + 1)
+        found = tick(registry, second + 1.0)
         if second == 7:
             # Five seconds: two of 1000 bytes and three of 3000.
             assert found.streams[0]["video_kbps"] == 8 * (2 * 1000 + 3 * 3000) / 5 / 1000
@@ -128,7 +128,7 @@ def test_the_target_of_the_key_comes_before_the_metadata() -> None:
     stream = registry.get_or_create("live/demo", LABELS)
     stream.start(publisher(target_kbps=6000), 0.0)
     stream.data(0, "onMetaData", [{"videodatarate": 2500.0}], b"metadata", 0.0)
-    assert tick(registry, 1.0, START_WALL).streams[0]["target_kbps"] == 6000
+    assert tick(registry, 1.0).streams[0]["target_kbps"] == 6000
 
 
 def test_states_and_what_is_null_in_them() -> None:
@@ -136,7 +136,7 @@ def test_states_and_what_is_null_in_them() -> None:
     stream = registry.get_or_create("live/demo", LABELS)
 
     def card(now: float) -> tuple[str, str, float | None, str | None]:
-        (found,) = tick(registry, now, START_WALL).streams
+        (found,) = tick(registry, now).streams
         return found["state"], found["health"], found["video_kbps"], found["session_id"]
 
     assert card(0.0) == ("offline", "none", None, None)
@@ -161,8 +161,8 @@ def test_a_publisher_that_never_sends_is_starving() -> None:
     registry = make_registry()
     stream = registry.get_or_create("live/demo", LABELS)
     stream.start(publisher(), 0.0)
-    tick(registry, 9.0, START_WALL)
-    (found,) = tick(registry, 12.0, START_WALL).streams
+    tick(registry, 9.0)
+    (found,) = tick(registry, 12.0).streams
     assert (found["state"], found["health"], [issue["check"] for issue in found["issues"]]) == (
         "waiting", "bad", ["starving"]
     )  # fmt: skip
@@ -177,7 +177,7 @@ def test_players() -> None:
     player.subscriber.take()
     stream.video(33, keyframe(1, 100), 0.2)
     stream.video(66, keyframe(2, 100), 0.5)
-    assert tick(registry, 1.0, START_WALL).players == [
+    assert tick(registry, 1.0).players == [
         {
             "session_id": "player",
             "path": "live/demo",
@@ -200,7 +200,7 @@ def test_the_slowest_players() -> None:
     for number in range(20):
         stream.video(40 * number, keyframe(number, 100), 0.04 * number)
         stream.audio(40 * number, sound(number), 0.04 * number)
-    (shown,) = tick(registry, 1.0, START_WALL).streams
+    (shown,) = tick(registry, 1.0).streams
     assert len(shown["slowest"]) == 5
     most = max(each.subscriber.dropped_frames for each in slow)
     first = shown["slowest"][0]
@@ -215,7 +215,7 @@ def test_samples_of_all_streams() -> None:
         session = publisher(f"session-{number}")
         session.labels = {"stream": number, "key": number}
         stream.start(session, 0.0)
-    found = tick(registry, 1.0, START_WALL)
+    found = tick(registry, 1.0)
     assert [(sample.session, sample.name, sample.stream) for sample in found.samples] == [
         (f"session-{number}", f"cam{number}", number) for number in range(3)
     ]
@@ -236,16 +236,10 @@ def test_a_tick_goes_on_in_portions_while_streams_come_and_go() -> None:
     assert found.go_on(1.5, START_WALL, 2)
     assert [sample.session for sample in found.told.samples] == [f"session-{number}" for number in range(5)]
     assert [sample.elapsed_ms for sample in found.told.samples] == [1000, 1000, 1400, 1400, 1200]
-    following = tick(registry, 2.0, START_WALL).samples
+    following = tick(registry, 2.0).samples
     assert [(sample.session, sample.elapsed_ms) for sample in following] == [
         ("session-0", 100), ("session-1", 1000), ("session-2", 600), ("session-3", 600), ("session-late", 700)
     ]  # fmt: skip
-
-
-def tick_at(registry: Registry, now: float) -> Told:
-    made = Tick(registry, now)
-    assert made.go_on(now, START_WALL + now)
-    return made.told
 
 
 def counters(received_bytes: int, sent_bytes: int, frames: int, dropped_frames: int = 0) -> MediaCounters:
@@ -268,20 +262,20 @@ def test_they_go_on_over_publishers_and_stay_with_the_node() -> None:
         stream.video(0, keyframe(0, 100), begins + 0.1)
         stream.audio(0, sound(0, 20), begins + 0.1)
         player.read()
-        tick_at(registry, begins + 1.0)
+        tick(registry, begins + 1.0)
         stream.stop(session, begins + 2.0)
-        (shown,) = tick_at(registry, begins + 3.0).streams
+        (shown,) = tick(registry, begins + 3.0).streams
         found.append(shown["counters"])
     # Each message has 12 bytes of header on its way to a player.
     assert found == [counters(120, 144, 1), counters(240, 288, 2)]
     stream.unsubscribe(player.subscriber)
     for now in (20.0, 21.0, 23.0):
-        told = tick_at(registry, now)
+        told = tick(registry, now)
     assert (told.streams, told.counters) == ([], counters(240, 288, 2))
     again = registry.get_or_create("live/demo", LABELS)
     again.start(publisher("three"), 24.0)
     again.audio(0, sound(0, 20), 24.5)
-    assert tick_at(registry, 25.0).counters == {**counters(260, 288, 2), "audio_frames": 3}
+    assert tick(registry, 25.0).counters == {**counters(260, 288, 2), "audio_frames": 3}
 
 
 def test_a_player_that_has_left_is_still_in_them() -> None:
@@ -294,5 +288,5 @@ def test_a_player_that_has_left_is_still_in_them() -> None:
     lost = slow.subscriber.dropped_frames
     assert lost > 0
     stream.unsubscribe(slow.subscriber)
-    assert tick_at(registry, 1.0).streams[0]["counters"]["dropped_frames"] == lost
-    assert tick_at(registry, 2.0).counters["dropped_frames"] == lost
+    assert tick(registry, 1.0).streams[0]["counters"]["dropped_frames"] == lost
+    assert tick(registry, 2.0).counters["dropped_frames"] == lost
