@@ -252,10 +252,7 @@ def test_a_persistent_object_is_loaded_once_and_waited_for() -> None:
     assert one.properties == other.properties == {"a": 1.0, "b": False}
     assert one.version == other.version == 42
     assert all(found.persistent for found in one.received + other.received)
-    assert heard(other) == [
-        [UseSuccess(), Clear(), Change("a", 1.0), Change("b", False)],
-        [Success("b"), Success("b")],
-    ]
+    assert heard(other) == [[UseSuccess(), Clear(), Change("a", 1.0), Change("b", False)], [Success("b"), Success("b")]]
     for copy in (one, other, elsewhere):
         node.objects.leave(copy)
     assert node.saved == {"a": amf0.encode(1.0), "b": amf0.encode(False)}

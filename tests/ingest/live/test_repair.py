@@ -13,15 +13,7 @@ from ingest.live import LiveStream
 from ingest.live.repair import PlayersTime
 from ingest.live.snapshot import snapshot
 from ingest.rtmp.timestamps import WRAP, difference
-from tests.ingest.live.payloads import (
-    AAC_HEADER,
-    Player,
-    avc_header,
-    inter,
-    keyframe,
-    sound,
-    started,
-)
+from tests.ingest.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, sound, started
 
 VIDEO_MS, AUDIO_MS = 40, 20
 SECONDS = 20

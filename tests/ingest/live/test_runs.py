@@ -14,17 +14,7 @@ from ingest.rtmp.chunks.run_reader import Run
 from ingest.rtmp.media import write_video
 from ingest.rtmp.server.streams import MessageStream
 from tests.ingest.live.extended import SENT
-from tests.ingest.live.payloads import (
-    AAC_HEADER,
-    Player,
-    avc_header,
-    inter,
-    keyframe,
-    session,
-    sound,
-    sps,
-    started,
-)
+from tests.ingest.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, session, sound, sps, started
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.wire import Sender, Sent, abort, set_chunk_size
 

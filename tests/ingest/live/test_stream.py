@@ -98,13 +98,7 @@ def test_metadata_are_of_no_time() -> None:
         (METADATA, 0),
         (keyframe(2), 7000),
     ]
-    assert times[1] == [
-        (OTHER_METADATA, 0),
-        (b"kept", 5000),
-        (keyframe(1), 5000),
-        (b"cue", 5010),
-        *times[0][-3:],
-    ]
+    assert times[1] == [(OTHER_METADATA, 0), (b"kept", 5000), (keyframe(1), 5000), (b"cue", 5010), *times[0][-3:]]
     assert times[2] == times[0][-3:]
     assert times[3] == times[0][-2:]
 

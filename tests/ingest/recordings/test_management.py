@@ -52,9 +52,14 @@ def test_keep(make: Make) -> None:
     assert not run_json("keep", str(row.pk), "--off")["keep"]
 
 
-def test_add_takes_flv_as_it_is(stream: Stream, folder: Path, tmp_path: Path) -> None:
-    source = tmp_path / "show.flv"
-    source.write_bytes(flv(3))
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "show.flv"
+    path.write_bytes(flv(3))
+    return path
+
+
+def test_add_takes_flv_as_it_is(stream: Stream, folder: Path, source: Path) -> None:
     made = run_json("add", "live/show", str(source))
     assert (made["name"], made["stream"], made["state"]) == ("show", "show", "complete")
     assert made["duration_ms"] == 2907
@@ -62,11 +67,9 @@ def test_add_takes_flv_as_it_is(stream: Stream, folder: Path, tmp_path: Path) ->
 
 
 def test_add_leaves_what_was_recorded_meanwhile(
-    stream: Stream, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stream: Stream, folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Copying takes minutes; a stream may be recorded since the second in which it began."""
-    source = tmp_path / "show.flv"
-    source.write_bytes(flv(3))
     recorded = folder / file_of("live", "show", 1_800_000_000.5)
     copy = shutil.copyfile
 
@@ -84,15 +87,14 @@ def test_add_leaves_what_was_recorded_meanwhile(
 
 def test_add_brings_mp4_into_flv(stream: Stream, folder: Path, tmp_path: Path) -> None:
     require_tool("ffmpeg")
-    clip = make_clip(tmp_path / "clip.flv", seconds=2, gop=15)
-    source = tmp_path / "clip.mp4"
-    with av.open(str(clip)) as given, av.open(str(source), "w") as made:
+    clip, mp4 = make_clip(tmp_path / "clip.flv", seconds=2, gop=15), str(tmp_path / "clip.mp4")
+    with av.open(str(clip)) as given, av.open(mp4, "w") as made:
         tracks = {track: made.add_stream_from_template(track) for track in given.streams}
         for packet in given.demux():
             if packet.dts is not None:
                 packet.stream = tracks[packet.stream]
                 made.mux(packet)
-    item = run_json("add", "live/cam1", str(source))
+    item = run_json("add", "live/cam1", mp4)
     path = folder / item["file"]
     assert item["stream"] == "cam1"
     assert item["duration_ms"] == pytest.approx(2000, abs=60)
@@ -105,8 +107,7 @@ def test_add_brings_mp4_into_flv(stream: Stream, folder: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"", b"FLV", b"no media at all" * 100])
-def test_add_refuses_what_is_no_media(stream: Stream, folder: Path, tmp_path: Path, content: bytes) -> None:
-    source = tmp_path / "file"
+def test_add_refuses_what_is_no_media(stream: Stream, folder: Path, source: Path, content: bytes) -> None:
     source.write_bytes(content)
     with pytest.raises(CommandError, match="can't be"):
         run("recording", "add", "live/cam1", str(source))
