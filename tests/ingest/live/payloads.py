@@ -228,6 +228,14 @@ def on_air(settings: LiveSettings | None = None) -> LiveStream:
     return stream
 
 
+def watched(settings: LiveSettings | None = None) -> tuple[LiveStream, Player]:
+    """And a player that has got the headers."""
+    stream = on_air(settings)
+    player = Player(stream)
+    player.read()
+    return stream, player
+
+
 def session(stream: LiveStream) -> Publication:
     """Which publishes the stream now."""
     assert stream.publication is not None

@@ -57,8 +57,9 @@ def camera(registry: Registry, name: str, keyframe: int, frame: int) -> Camera:
     return Camera(stream, keyframe, frame)
 
 
-def make(caches_bytes: int = NODE_BYTES) -> Registry:
-    return make_registry(LiveSettings(caches_bytes=caches_bytes))
+@pytest.fixture
+def registry() -> Registry:
+    return make_registry(LiveSettings(caches_bytes=NODE_BYTES))
 
 
 def pictures(stream: LiveStream) -> int:
@@ -69,8 +70,7 @@ def pictures(stream: LiveStream) -> int:
     return len(found)
 
 
-def test_the_largest_give_way_and_the_small_stay_whole() -> None:
-    registry = make()
+def test_the_largest_give_way_and_the_small_stay_whole(registry: Registry) -> None:
     small = [camera(registry, f"small-{number}", 8000, 500) for number in range(10)]
     large = [camera(registry, f"large-{number}", 300_000, 40_000) for number in range(10)]
     caches = registry.caches
@@ -93,8 +93,7 @@ def test_the_largest_give_way_and_the_small_stay_whole() -> None:
     assert caches.held_bytes == 0
 
 
-def test_larger_ones_give_way_to_smaller_ones_and_never_the_reverse() -> None:
-    registry = make()
+def test_larger_ones_give_way_to_smaller_ones_and_never_the_reverse(registry: Registry) -> None:
     small = [camera(registry, f"small-{number}", 900_000, 1000) for number in range(4)]
     large = camera(registry, "large", 1 * MIB, 1 * MIB)
     for each in small:
@@ -111,8 +110,7 @@ def test_larger_ones_give_way_to_smaller_ones_and_never_the_reverse() -> None:
     assert [pictures(each.stream) for each in (*small[1:], late, large)] == [1] * 4 + [0]
 
 
-def test_one_stream_alone_has_no_more_than_all_and_is_kept_again_once_it_is_smaller() -> None:
-    registry = make()
+def test_one_stream_alone_has_no_more_than_all_and_is_kept_again_once_it_is_smaller(registry: Registry) -> None:
     only = camera(registry, "only", 1 * MIB, 1 * MIB)
     only.send(key=True)
     only.send()
@@ -125,9 +123,8 @@ def test_one_stream_alone_has_no_more_than_all_and_is_kept_again_once_it_is_smal
     assert pictures(only.stream) == 1
 
 
-def test_what_late_players_share_counts_and_is_not_kept_without_room() -> None:
+def test_what_late_players_share_counts_and_is_not_kept_without_room(registry: Registry) -> None:
     """In all forms: payload, chunks, and the tag of who watches by HTTP."""
-    registry = make()
     first = camera(registry, "first", 500_000, 1000)
     first.send(key=True)
     held = registry.caches.held_bytes
@@ -147,8 +144,7 @@ def test_what_late_players_share_counts_and_is_not_kept_without_room() -> None:
     assert registry.caches.dropped == 0
 
 
-def test_what_late_players_share_gives_way_before_a_group_of_pictures() -> None:
-    registry = make()
+def test_what_late_players_share_gives_way_before_a_group_of_pictures(registry: Registry) -> None:
     one, other = camera(registry, "one", 600_000, 600_000), camera(registry, "other", 1 * MIB, 1000)
     one.send(key=True)
     other.send(key=True)
@@ -165,8 +161,9 @@ def test_what_late_players_share_gives_way_before_a_group_of_pictures() -> None:
         (delayed(together(MANY, picture(1, key=True), picture(2, 1))), 4),
     ],
 )
-def test_what_others_are_sent_in_a_messages_place_counts_too(message: ExtendedVideo, variants: int) -> None:
-    registry = make()
+def test_what_others_are_sent_in_a_messages_place_counts_too(
+    registry: Registry, message: ExtendedVideo, variants: int
+) -> None:
     stream = camera(registry, "one", 0, 0).stream
     payload = write_video(message)
     stream.video(0, payload, 0.0)

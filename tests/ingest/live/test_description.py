@@ -1,5 +1,6 @@
 """What a stream is, as its headers and frames tell, and onMetaData made safe to keep. How codecs are read is tested in
-tests/ingest/rtmp/codecs."""
+tests/ingest/rtmp/codecs.
+"""
 
 import json
 import math

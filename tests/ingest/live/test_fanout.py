@@ -234,6 +234,8 @@ def test_players_that_have_caught_up_are_given_the_same_bytes() -> None:
 
 def test_messages_between_two_deliveries_wake_once_and_a_picture_once_more() -> None:
     pair = _live()
+    pair.audio(40)
+    assert pair.woken == 0, "without players nobody is"
     pair.join(1, EVERYTHING)
     pair.deliver()
     pair.woken = 0
@@ -246,14 +248,6 @@ def test_messages_between_two_deliveries_wake_once_and_a_picture_once_more() -> 
     pair.deliver()
     pair.audio(40)
     assert pair.woken == 3
-
-
-def test_nobody_is_woken_without_players() -> None:
-    pair = _live()
-    pair.woken = 0
-    pair.video(key=True, size=500)
-    pair.audio(40)
-    assert pair.woken == 0
 
 
 def test_one_that_is_full_keeps_nobody_else_and_is_level_again() -> None:

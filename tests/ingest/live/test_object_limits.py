@@ -1,4 +1,4 @@
-"""Shared objects: what clients may ask for, what many of them cost, and any order of events, and any value."""
+"""Shared objects: what clients may ask for, what many of them cost, any order of events, and any value."""
 
 from collections.abc import Iterable
 from typing import Any

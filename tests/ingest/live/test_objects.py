@@ -24,8 +24,6 @@ from ingest.rtmp.messages.shared_object import (
 )
 from tests.ingest.live.copies import BAD_PERSISTENCE, NO_READ, NO_WRITE, NOT_CREATED, Copy, Node, heard, shared
 
-# --- The exchange of section 7.3.2 ---
-
 
 def test_the_exchange_of_the_specification() -> None:
     node, one, other = Node(), Copy(), Copy()
@@ -149,9 +147,6 @@ def test_events_that_only_servers_send_mean_nothing() -> None:
     assert heard(one) == heard(other) == []
 
 
-# --- Encodings ---
-
-
 def test_each_client_gets_values_in_its_own_encoding() -> None:
     """Bytes have no form in AMF0; all else is the same."""
     node, old, new, newer = Node(), Copy(), Copy(amf3=True), Copy(amf3=True)
@@ -209,9 +204,6 @@ def test_a_value_that_half_of_the_clients_could_not_be_sent_is_refused() -> None
     assert heard(one) == [[Status(NO_WRITE, "error")], [Remove("a")]]
 
 
-# --- Access ---
-
-
 @pytest.mark.parametrize(
     ("access", "persistent", "code"),
     [("none", False, NO_READ), ("none", True, NO_READ), ("temporary", True, BAD_PERSISTENCE)],
@@ -233,9 +225,6 @@ def test_nothing_is_written_to_an_object_that_is_not_used() -> None:
     node.settle(one, user)
     assert heard(one) == [[Status(NO_WRITE, "error")]] * 2
     assert (user.properties, user.messages) == ({}, [])
-
-
-# --- Persistent objects ---
 
 
 def test_a_persistent_object_is_loaded_once_and_waited_for() -> None:

@@ -1,5 +1,6 @@
-"""Players that are not sent everything: paused, without sound or picture, of a time of their own, or of an item that is shorter
-than the stream."""
+"""Players that are not sent everything: paused, without sound or picture, of a time of their own, or of an item that is
+shorter than the stream.
+"""
 
 import gc
 import sys
@@ -22,23 +23,12 @@ from tests.ingest.live.payloads import (
     read_chunks,
     sound,
     sps,
-    started,
+    watched,
 )
 
 ALL: frozenset[Kind] = frozenset(("video", "audio", "data"))
 NONE: frozenset[Kind] = frozenset()
 OTHER_HEADER = avc_header(sps(width_mbs=40, height_units=30))
-
-
-def on_air() -> tuple[LiveStream, Player]:
-    """A stream with headers and one player, which has them."""
-    stream = started()
-    stream.data(0, "onMetaData", [{}], b"metadata", 0.0)
-    stream.video(0, avc_header(), 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
-    player = Player(stream)
-    player.payloads()
-    return stream, player
 
 
 def send(stream: LiveStream, at: int, *, key: bool = False) -> None:
@@ -47,8 +37,17 @@ def send(stream: LiveStream, at: int, *, key: bool = False) -> None:
     stream.audio(at, sound(at), at / 1000)
 
 
+def paused(at: int = 100) -> tuple[LiveStream, Player]:
+    """It has got a keyframe and sound of that time, ms, and 50 ms later wants nothing more."""
+    stream, player = watched()
+    send(stream, at, key=True)
+    player.payloads()
+    stream.mute(player.subscriber, ALL, at / 1000 + 0.05)
+    return stream, player
+
+
 def test_a_paused_player_is_sent_nothing_and_nothing_counts_as_dropped() -> None:
-    stream, player = on_air()
+    stream, player = watched()
     send(stream, 100, key=True)
     stream.mute(player.subscriber, ALL, 0.1)
     assert player.payloads() == [], "what waited is not wanted any more"
@@ -61,10 +60,7 @@ def test_a_paused_player_is_sent_nothing_and_nothing_counts_as_dropped() -> None
 
 
 def test_it_goes_on_at_a_keyframe_with_the_stream_s_time() -> None:
-    stream, player = on_air()
-    send(stream, 100, key=True)
-    player.payloads()
-    stream.mute(player.subscriber, ALL, 0.1)
+    stream, player = paused()
     send(stream, 200)
     stream.mute(player.subscriber, NONE, 0.25)
     send(stream, 300)
@@ -77,10 +73,7 @@ def test_it_goes_on_at_a_keyframe_with_the_stream_s_time() -> None:
 
 
 def test_headers_that_changed_meanwhile_are_sent_anew() -> None:
-    stream, player = on_air()
-    send(stream, 100, key=True)
-    player.payloads()
-    stream.mute(player.subscriber, ALL, 0.15)
+    stream, player = paused()
     stream.video(200, OTHER_HEADER, 0.2)
     send(stream, 300, key=True)
     stream.mute(player.subscriber, NONE, 0.35)
@@ -90,10 +83,7 @@ def test_headers_that_changed_meanwhile_are_sent_anew() -> None:
 
 
 def test_a_takeover_while_paused() -> None:
-    stream, player = on_air()
-    send(stream, 5000, key=True)
-    player.payloads()
-    stream.mute(player.subscriber, ALL, 5.1)
+    stream, player = paused(5000)
     stream.stop("session-1", 6.0)
     stream.start(publisher("session-2"), 7.0)
     stream.video(0, OTHER_HEADER, 7.1)
@@ -109,10 +99,7 @@ def test_a_takeover_while_paused() -> None:
 
 @pytest.mark.parametrize("returns", [7.05, 9.0])
 def test_a_publisher_that_comes_after_the_pause(returns: float) -> None:
-    stream, player = on_air()
-    send(stream, 5000, key=True)
-    player.payloads()
-    stream.mute(player.subscriber, ALL, 5.1)
+    stream, player = paused(5000)
     stream.stop("session-1", 6.0)
     stream.mute(player.subscriber, NONE, 7.0)
     stream.start(publisher("session-2"), returns)
@@ -122,7 +109,7 @@ def test_a_publisher_that_comes_after_the_pause(returns: float) -> None:
 
 
 def test_without_picture() -> None:
-    stream, player = on_air()
+    stream, player = watched()
     stream.mute(player.subscriber, frozenset(("video",)), 0.05)
     send(stream, 100, key=True)
     stream.video(150, OTHER_HEADER, 0.15)
@@ -135,7 +122,7 @@ def test_without_picture() -> None:
 
 
 def test_without_sound() -> None:
-    stream, player = on_air()
+    stream, player = watched()
     stream.mute(player.subscriber, frozenset(("audio",)), 0.05)
     send(stream, 100, key=True)
     stream.audio(150, AAC_HEADER, 0.15)
@@ -146,7 +133,7 @@ def test_without_sound() -> None:
 
 
 def test_a_pause_does_not_end_what_was_muted_before() -> None:
-    stream, player = on_air()
+    stream, player = watched()
     stream.mute(player.subscriber, frozenset(("video",)), 0.05)
     stream.video(60, OTHER_HEADER, 0.06)
     stream.mute(player.subscriber, ALL, 0.1)
@@ -158,7 +145,7 @@ def test_a_pause_does_not_end_what_was_muted_before() -> None:
 
 
 def test_others_are_sent_all() -> None:
-    stream, muted = on_air()
+    stream, muted = watched()
     other, tap = Player(stream), Player(stream)
     stream.unsubscribe(tap.subscriber)
     stream.tap(tap.subscriber, 0.0)
@@ -191,7 +178,7 @@ class Calls:
 
 def cost_of_a_storm(players: int, change: Kind | None) -> int:
     """Calls made while one player among others, one of which is muted, pauses and goes on a thousand times."""
-    stream, restless = on_air()
+    stream, restless = watched()
     others = [Player(stream) for _ in range(players)]
     stream.mute(others[0].subscriber, ALL, 0.05)
     stream.mute(restless.subscriber, frozenset((change or "audio",)), 0.05)
@@ -218,7 +205,7 @@ def test_many_leave_at_the_cost_of_each() -> None:
     """Also while one is paused."""
     costs = []
     for players in (5, 500):
-        stream, paused = on_air()
+        stream, paused = watched()
         others = [Player(stream) for _ in range(players)]
         stream.mute(paused.subscriber, ALL, 0.05)
         with Calls() as calls:

@@ -1,5 +1,6 @@
-"""Publishers come and go, players stay, and their time goes on; and a key's bitrate limit: what counts as over it, when it is
-told, and when it ends the session."""
+"""Publishers come and go, players stay, and their time goes on; and a key's bitrate limit: what counts as over it, when
+it is told, and when it ends the session.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -25,14 +26,10 @@ from tests.ingest.live.payloads import (
 )
 
 
-def test_a_second_publisher_is_refused() -> None:
+def test_a_second_publisher_is_refused_and_only_the_session_that_publishes_can_stop() -> None:
     stream = on_air()
     with pytest.raises(Busy):
         stream.start(publisher("session-2"), 1.0)
-
-
-def test_only_the_session_that_publishes_can_stop() -> None:
-    stream = on_air()
     with pytest.raises(NotPublishing):
         stream.stop("another", 1.0)
     stream.stop("session-1", 1.0)
@@ -92,16 +89,8 @@ def test_players_stay_and_their_time_goes_on() -> None:
     assert [message.timestamp for message in found[3:]] == [53_020, 53_030, 53_041]
     assert found[0].timestamp == 0
     assert all(50_020 <= message.timestamp <= 53_020 for message in found[1:3])
-
-
-def test_a_later_player_shares_the_shifted_time() -> None:
-    stream = on_air()
-    Player(stream)
-    stream.video(1000, keyframe(0), 1.0)
-    stream.stop("session-1", 1.5)
-    stream.start(publisher("session-2"), 2.0)
-    stream.video(0, keyframe(1), 2.0)
-    assert [message.timestamp for message in Player(stream).read()] == [2000]
+    later = [(message.timestamp, message.payload) for message in Player(stream).read()]
+    assert later[len(HEADERS) :] == [(53_030, keyframe(4)), (53_041, sound(5))], "it shares the shifted time"
 
 
 def test_a_long_absence_becomes_a_bounded_gap() -> None:
@@ -175,27 +164,32 @@ def test_twice_the_limit_ends_it_20_s_after_the_first_whole_window() -> None:
 
 
 @pytest.mark.parametrize(
-    "kbps",
+    ("limited", "kbps"),
     [
-        [1000.0] * 60,
-        [1050.0] * 60,
-        [900.0] * 20 + [20_000.0] * 3 + [900.0] * 40,
-        [900.0] * 20 + [5000.0] * 9 + [900.0] * 40,
-        ([500.0] * 7 + [2000.0] * 3) * 6,
+        (limit(), [1000.0] * 60),
+        (limit(), [1050.0] * 60),
+        (limit(), [900.0] * 20 + [20_000.0] * 3 + [900.0] * 40),
+        (limit(), [900.0] * 20 + [5000.0] * 9 + [900.0] * 40),
+        (limit(), ([500.0] * 7 + [2000.0] * 3) * 6),
+        (limit(over_limit="warn"), [9000.0] * 60),
+        (limit(None), [9000.0] * 60),
     ],
-    ids=["at it", "within the tolerance", "a high peak", "a long peak", "peaks of a variable bitrate"],
+    ids=[
+        "at it",
+        "tolerated",
+        "a high peak",
+        "a long peak",
+        "variable",
+        "a key that only warns",
+        "one without a limit",
+    ],
 )
-def test_what_ends_nothing(kbps: list[float]) -> None:
-    assert first_breach(limit(), kbps) is None
+def test_what_ends_nothing(limited: BitrateLimit, kbps: list[float]) -> None:
+    assert first_breach(limited, kbps) is None
 
 
 def test_just_over_the_tolerance_ends_it() -> None:
     assert first_breach(limit(), [1051.0] * 60) is not None
-
-
-def test_a_key_that_only_warns_and_one_without_a_limit() -> None:
-    assert first_breach(limit(over_limit="warn"), [9000.0] * 60) is None
-    assert first_breach(limit(None), [9000.0] * 60) is None
 
 
 def test_a_late_tick_is_no_peak() -> None:
@@ -204,9 +198,6 @@ def test_a_late_tick_is_no_peak() -> None:
         found.add(125_000, 1000, float(second))
     found.add(5 * 125_000, 5000, 15.0)
     assert found.kbps == pytest.approx(1000)
-
-
-# --- Through a stream ---
 
 
 def issues_by_second(kbps: list[int], **limits: Any) -> list[list[Issue]]:

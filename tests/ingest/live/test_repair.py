@@ -50,8 +50,7 @@ class Shots(list[Shot]):
 
 def play(clock: Clock, *, late: Callable[[int], int] = lambda _taken: 0) -> Shots:
     """What a player gets of some seconds of sound and picture. `late`: how late a frame arrives, ms."""
-    stream = started()
-    player = Player(stream)
+    stream, player = played()
     stream.video(0, avc_header(), 0.0)
     stream.audio(0, AAC_HEADER, 0.0)
     player.read()
@@ -67,6 +66,11 @@ def play(clock: Clock, *, late: Callable[[int], int] = lambda _taken: 0) -> Shot
     return found
 
 
+def played() -> tuple[LiveStream, Player]:
+    stream = started()
+    return stream, Player(stream)
+
+
 def repairs(stream: LiveStream) -> int | None:
     stream.tick(SECONDS, 0.0)
     return snapshot(stream)["timestamp_repairs"]
@@ -74,9 +78,7 @@ def repairs(stream: LiveStream) -> int | None:
 
 @pytest.mark.parametrize("first", [0, 90_000, 0x00FFF000, 1 << 31, (1 << 31) - AT, WRAP - AT, WRAP - 66, 0x90000000])
 def test_good_timestamps_are_relayed_as_they_are_or_from_0_on_if_they_are_far_from_it(first: int) -> None:
-    """Over the 24 bits of a short timestamp too. Far are such as after 24 days, where a sign begins; at the wrap of 2^32;
-    and below 0, as with frames out of order.
-    """
+    """Over the 24 bits of a short timestamp too. Far is after 24 days, where a sign begins, at the wrap, and below 0."""
     shots = play(lambda _kind, taken: first + taken)
     begins = first if first < 1 << 30 else 0
     assert all(shot.at == begins + shot.taken for shot in shots)
@@ -185,8 +187,7 @@ def test_gaps_of_which_the_arrival_tells_are_kept() -> None:
 
 def test_frames_that_the_encoder_left_out_are_a_gap() -> None:
     """Of one track, however fast what follows comes; the other track tells that the clock is right."""
-    stream = started()
-    player = Player(stream)
+    stream, player = played()
     found = []
     for taken in range(0, 60_000, AUDIO_MS):
         now = taken / 10_000
@@ -199,8 +200,7 @@ def test_frames_that_the_encoder_left_out_are_a_gap() -> None:
 
 
 def test_a_track_alone_may_miss_frames_for_ten_seconds() -> None:
-    stream = started()
-    player = Player(stream)
+    stream, player = played()
     for timestamp, now in [(0, 0.0), (9000, 0.1), (18_000, 0.2), (500_000, 0.3), (500_040, 0.34)]:
         stream.video(timestamp, keyframe(), now)
     assert [message.timestamp for message in player.read()] == [0, 9000, 18_000, 18_100, 18_140]
@@ -241,8 +241,7 @@ def test_a_silence_that_is_longer_than_an_absence_may_be_is_cut_to_it() -> None:
 
 
 def test_headers_and_data_with_a_time_of_their_own_come_now() -> None:
-    stream = started()
-    player = Player(stream)
+    stream, player = played()
     stream.video(500_000, keyframe(), 0.0)
     for timestamp in (0, 499_000, 500_010, 3_000_000, WRAP - 1):
         stream.video(timestamp, avc_header(), 0.0)
@@ -266,8 +265,7 @@ def test_a_repair_leaves_late_players_and_the_group_of_pictures_in_the_same_time
 
 def test_other_tracks_go_with_the_main_one() -> None:
     second_key = bytes.fromhex("960161766331 01 000000")
-    stream = started()
-    player = Player(stream)
+    stream, player = played()
     for number in range(6):
         timestamp = number * 40 + (700_000 if number >= 3 else 0)
         stream.video(timestamp, keyframe(), number / 25)

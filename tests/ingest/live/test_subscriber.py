@@ -207,8 +207,6 @@ def test_each_message_stream_has_its_own_bytes_and_its_players_share_them() -> N
     assert taken[0][0] is taken[1][0]
 
 
-# --- Whatever comes, in whatever order ---
-
 STEPS = st.lists(
     st.tuples(st.sampled_from([KEY, INTER, INTER, INTER, AUDIO, AUDIO, DATA, HEADER]), st.integers(10, 400))
     | st.sampled_from(["take", "part"]),

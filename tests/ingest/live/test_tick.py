@@ -2,8 +2,10 @@
 
 import json
 
+import pytest
+
 from ingest.contracts import MediaCounters
-from ingest.live import LiveSettings, QueueLimits, Registry, Tick, Told
+from ingest.live import LiveSettings, LiveStream, QueueLimits, Registry, Tick, Told
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     LABELS,
@@ -26,18 +28,26 @@ def tick(registry: Registry, now: float) -> Told:
     return found.told
 
 
-def create(registry: Registry, path: str = "live/demo", stream: int = 7) -> object:
-    return registry.get_or_create(path, {"stream": stream, "key": None})
+@pytest.fixture
+def registry() -> Registry:
+    return make_registry()
 
 
-def test_a_stream_is_made_once() -> None:
-    registry = make_registry()
+@pytest.fixture
+def stream(registry: Registry) -> LiveStream:
+    """One that is published."""
+    made = registry.get_or_create("live/demo", LABELS)
+    made.start(publisher(), 0.0)
+    return made
+
+
+def test_a_stream_is_made_once(registry: Registry) -> None:
     assert registry.get("live/demo") is None
     stream = registry.get_or_create("live/demo", LABELS)
     assert registry.get("live/demo") is stream
     assert registry.get_or_create("live/demo", LABELS) is stream
     assert (stream.app, stream.name) == ("live", "demo")
-    assert create(registry, "live/other") is not stream
+    assert registry.get_or_create("live/other", LABELS) is not stream
 
 
 def test_what_nobody_uses_is_forgotten_after_a_while() -> None:
@@ -64,9 +74,9 @@ def test_what_nobody_uses_is_forgotten_after_a_while() -> None:
     assert set(registry.streams) == {"live/watched"}
 
 
-def test_a_stream_is_called_as_its_metadata_say_and_its_samples_alike() -> None:
+def test_a_stream_is_called_as_its_metadata_say_and_its_samples_alike(registry: Registry) -> None:
     """Where they come after its first sample, its samples keep to the name that it had."""
-    registry, generic, own = make_registry(), "FMLE/3.0 (compatible; FMSc/1.0)", "obs-output module"
+    generic, own = "FMLE/3.0 (compatible; FMSc/1.0)", "obs-output module"
     for name in ("early", "late"):
         who = publisher(name)
         who.encoder = generic
@@ -123,16 +133,14 @@ def test_the_snapshot_of_a_live_stream() -> None:
     json.dumps(found.streams, allow_nan=False)
 
 
-def test_the_target_of_the_key_comes_before_the_metadata() -> None:
-    registry = make_registry()
+def test_the_target_of_the_key_comes_before_the_metadata(registry: Registry) -> None:
     stream = registry.get_or_create("live/demo", LABELS)
     stream.start(publisher(target_kbps=6000), 0.0)
     stream.data(0, "onMetaData", [{"videodatarate": 2500.0}], b"metadata", 0.0)
     assert tick(registry, 1.0).streams[0]["target_kbps"] == 6000
 
 
-def test_states_and_what_is_null_in_them() -> None:
-    registry = make_registry()
+def test_states_and_what_is_null_in_them(registry: Registry) -> None:
     stream = registry.get_or_create("live/demo", LABELS)
 
     def card(now: float) -> tuple[str, str, float | None, str | None]:
@@ -145,22 +153,14 @@ def test_states_and_what_is_null_in_them() -> None:
     stream.start(publisher(), 1.5)
     assert card(2.0) == ("waiting", "none", None, "session-1")
     stream.video(0, keyframe(0, 125), 2.5)
-    assert card(3.0) == ("live", "good", kbps(125, 1.5), "session-1")
+    assert card(3.0) == ("live", "good", round(8 * 125 / 1.5 / 1000, 3), "session-1")
     stream.stop("session-1", 3.5)
     assert card(4.0) == ("waiting", "none", None, None)
     stream.unsubscribe(player.subscriber)
     assert card(5.0) == ("offline", "none", None, None)
 
 
-def kbps(size: int, seconds: float) -> float:
-    """Rounded as it is shown."""
-    return round(size * 8 / seconds / 1000, 3)
-
-
-def test_a_publisher_that_never_sends_is_starving() -> None:
-    registry = make_registry()
-    stream = registry.get_or_create("live/demo", LABELS)
-    stream.start(publisher(), 0.0)
+def test_a_publisher_that_never_sends_is_starving(registry: Registry, stream: LiveStream) -> None:
     tick(registry, 9.0)
     (found,) = tick(registry, 12.0).streams
     assert (found["state"], found["health"], [issue["check"] for issue in found["issues"]]) == (
@@ -168,10 +168,7 @@ def test_a_publisher_that_never_sends_is_starving() -> None:
     )  # fmt: skip
 
 
-def test_players() -> None:
-    registry = make_registry()
-    stream = registry.get_or_create("live/demo", LABELS)
-    stream.start(publisher(), 0.0)
+def test_players(registry: Registry, stream: LiveStream) -> None:
     player = Player(stream)
     stream.video(0, keyframe(0, 100), 0.1)
     player.subscriber.take()
@@ -191,10 +188,7 @@ def test_players() -> None:
     ]
 
 
-def test_the_slowest_players() -> None:
-    registry = make_registry()
-    stream = registry.get_or_create("live/demo", LABELS)
-    stream.start(publisher(), 0.0)
+def test_the_slowest_players(registry: Registry, stream: LiveStream) -> None:
     Player(stream)
     slow = [Player(stream, limits=QueueLimits(messages=limit)) for limit in range(2, 10)]
     for number in range(20):
@@ -208,8 +202,7 @@ def test_the_slowest_players() -> None:
     assert (first["session_id"], first["sheds"] > 0, first["queued_ms"] >= 0) == ("player", True, True)
 
 
-def test_samples_of_all_streams() -> None:
-    registry = make_registry()
+def test_samples_of_all_streams(registry: Registry) -> None:
     for number in range(3):
         stream = registry.get_or_create(f"live/cam{number}", {"stream": number, "key": number})
         session = publisher(f"session-{number}")
@@ -222,8 +215,7 @@ def test_samples_of_all_streams() -> None:
     assert len(found.streams) == 3
 
 
-def test_a_tick_goes_on_in_portions_while_streams_come_and_go() -> None:
-    registry = make_registry()
+def test_a_tick_goes_on_in_portions_while_streams_come_and_go(registry: Registry) -> None:
     streams = [registry.get_or_create(f"live/cam{number}", LABELS) for number in range(5)]
     for number, stream in enumerate(streams):
         stream.start(publisher(f"session-{number}"), 0.0)
@@ -278,10 +270,7 @@ def test_they_go_on_over_publishers_and_stay_with_the_node() -> None:
     assert tick(registry, 25.0).counters == {**counters(260, 288, 2), "audio_frames": 3}
 
 
-def test_a_player_that_has_left_is_still_in_them() -> None:
-    registry = make_registry()
-    stream = registry.get_or_create("live/demo", LABELS)
-    stream.start(publisher(), 0.0)
+def test_a_player_that_has_left_is_still_in_them(registry: Registry, stream: LiveStream) -> None:
     slow = Player(stream, limits=QueueLimits(messages=2))
     for number in range(6):
         stream.video(40 * number, keyframe(number, 100), 0.04 * number)

@@ -31,9 +31,6 @@ def scenes(seconds: float, rates: tuple[float, ...], *, seed: int = 1) -> Any:
     return rate
 
 
-# --- Healthy ---
-
-
 @pytest.mark.parametrize("fps", [24.0, 25.0, 30000 / 1001, 30.0, 50.0, 60.0])
 def test_a_constant_bitrate_raises_nothing(fps: float) -> None:
     watched = Watched(metadata=CLAIMS | {"framerate": fps}, target_kbps=800)
@@ -124,9 +121,6 @@ def test_a_pause_is_no_silence() -> None:
 def test_a_few_frames_a_second_are_healthy() -> None:
     watched = Watched(metadata={"framerate": 1.0})
     assert watched.play(video(60, fps=1.0, kbps=100, gop_s=2.0) + audio(60)).codes == set()
-
-
-# --- Not healthy ---
 
 
 def test_silence_opens_starving_at_once_and_nothing_else_after_it() -> None:
