@@ -216,6 +216,13 @@ def send_headers(stream: LiveStream, now: float = 0.0) -> None:
     stream.video(0, AVC_HEADER, now)
 
 
+def relay(stream: LiveStream, *frames: tuple[int, bytes], now: float | None = None) -> None:
+    """Sound and picture, each with its timestamp (ms): they come `now`, or else at that time."""
+    for timestamp, payload in frames:
+        take = stream.audio if payload.startswith(b"\xaf") else stream.video
+        take(timestamp, payload, timestamp / 1000 if now is None else now)
+
+
 def started(settings: LiveSettings | None = None, **limits: Any) -> LiveStream:
     stream = make_stream(settings)
     stream.start(publisher(**limits), 0.0)

@@ -25,6 +25,7 @@ from tests.ingest.live.payloads import (
     make_registry,
     on_air,
     publisher,
+    relay,
     send_headers,
     sound,
     started,
@@ -196,14 +197,11 @@ MOST = 1_000_000
 
 def test_the_last_keyframe_comes_with_the_headers_of_video() -> None:
     stream = started()
-    stream.audio(0, AAC_HEADER, 0.0)
-    stream.video(0, avc_header(), 0.0)
+    relay(stream, (0, AAC_HEADER), (0, avc_header()))
     assert stream.keyframe(-1.0, MOST) is None
-    stream.video(0, keyframe(1), 0.0)
-    stream.video(33, inter(2), 0.03)
+    relay(stream, (0, keyframe(1)), (33, inter(2)))
     assert stream.keyframe(-1.0, MOST) == Keyframe(0.0, [avc_header()], keyframe(1))
-    stream.video(2000, keyframe(3), 2.0)
-    stream.audio(2010, sound(4), 2.01)
+    relay(stream, (2000, keyframe(3)), (2010, sound(4)))
     assert stream.keyframe(0.0, MOST) == Keyframe(2.0, [avc_header()], keyframe(3))
     assert stream.keyframe(2.0, MOST) is None, "the same again"
     stream.stop("session-1", 3.0)

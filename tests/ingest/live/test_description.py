@@ -27,6 +27,7 @@ from tests.ingest.live.payloads import (
     keyframe,
     make_stream,
     publisher,
+    relay,
     session,
     sound,
     sps,
@@ -146,8 +147,7 @@ def test_a_picture_that_changes_its_size_at_a_keyframe() -> None:
 
 def test_other_tracks_tell_nothing_of_the_stream_but_that_they_are_there() -> None:
     stream = started()
-    stream.video(0, avc_header(), 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
+    relay(stream, (0, avc_header()), (0, AAC_HEADER))
     known = dict(stream.media)
     small = sps(width_mbs=1, height_units=1)
     stream.video(0, b"\x96\x00avc1\x01" + avc_header(small)[5:], 0.0)
@@ -158,6 +158,10 @@ def test_other_tracks_tell_nothing_of_the_stream_but_that_they_are_there() -> No
         stream.audio(number, sound(number), 0.0)
     others = [{"kind": "audio", "track": 1, "codec": "MP3"}, {"kind": "video", "track": 1, "codec": "H.264"}]
     assert stream.media == {**known, "tracks": others}
+    stream.stop("session-1", 1.0)
+    stream.start(publisher(), 2.0)
+    stream.video(0, avc_header(), 2.0)
+    assert "tracks" not in stream.media, "another publisher has tracks of its own"
 
 
 def tracks_of(*payloads: bytes) -> list[tuple[str, int, str]]:
@@ -201,17 +205,6 @@ def test_the_tracks_of_a_recorded_session() -> None:
     assert told == kinds - {("audio", 0), ("video", 0)}
     assert told
     assert session(stream).meter.media_faults == 0
-
-
-def test_another_publisher_has_tracks_of_its_own() -> None:
-    stream = started()
-    stream.video(0, one_track(0), 0.0)
-    stream.video(0, one_track(1), 0.0)
-    assert stream.media["tracks"]
-    stream.stop("session-1", 1.0)
-    stream.start(publisher(), 2.0)
-    stream.video(0, one_track(0), 2.0)
-    assert "tracks" not in stream.media
 
 
 def test_a_flood_of_headers_is_relayed_but_not_read() -> None:

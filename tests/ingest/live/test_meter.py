@@ -19,6 +19,7 @@ from tests.ingest.live.payloads import (
     keyframe,
     make_stream,
     publisher,
+    relay,
     sound,
     started,
 )
@@ -95,8 +96,7 @@ def test_samples_add_up_to_the_totals_exactly() -> None:
     generator = random.Random(3)
     stream = started()
     stream.data(0, "onMetaData", [{}], b"metadata", 0.0)
-    stream.video(0, avc_header(), 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
+    relay(stream, (0, avc_header()), (0, AAC_HEADER))
     player = Player(stream)
     frames = steady(12.3)
     for frame in frames:
@@ -156,8 +156,7 @@ def test_a_session_without_media() -> None:
 
 def test_sequence_headers_count_as_bytes_and_not_as_frames() -> None:
     stream = started()
-    stream.video(0, avc_header(), 0.1)
-    stream.audio(0, AAC_HEADER, 0.1)
+    relay(stream, (0, avc_header()), (0, AAC_HEADER), now=0.1)
     stream.video(0, b"\x17\x02\x00\x00\x00", 0.1)
     (sample,) = stream.tick(1.0, START_WALL + 1.0)
     assert (sample.video_frames, sample.audio_frames, sample.keyframes) == (0, 0, 0)
@@ -309,8 +308,7 @@ def test_missing_frames_by_the_measured_frame_rate() -> None:
 
 def test_skew_is_of_the_latest_frames() -> None:
     stream = started()
-    stream.video(0xFFFFFFFF, keyframe(0), 0.1)
-    stream.audio(199, sound(0), 0.1)
+    relay(stream, (0xFFFFFFFF, keyframe(0)), (199, sound(0)), now=0.1)
     (sample,) = stream.tick(1.0, START_WALL)
     assert sample.av_skew == -200
 

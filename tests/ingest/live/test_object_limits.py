@@ -56,8 +56,7 @@ def test_clients_of_an_object() -> None:
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_refused_client_leaves_nothing_behind(persistent: bool) -> None:
     node, one = Node(object_bytes=1000, node_bytes=OBJECT_BYTES + 100), Copy()
-    one.ask(Use(), RequestChange("a", "x" * 900))
-    node.settle(one, persistent=persistent)
+    node.ask(one, Use(), RequestChange("a", "x" * 900), persistent=persistent)
     assert one.statuses == [NOT_CREATED if persistent else NO_WRITE]
     node.objects.leave(one)
     assert (len(node.objects), node.objects.bytes, node.objects._used) == (0, 0, {})
@@ -100,8 +99,7 @@ def test_what_waits_for_an_object_is_bounded() -> None:
     node, one = Node(object_bytes=2000), Copy()
     one.ask(Use())
     for _ in range(20):
-        one.ask(RequestChange("a", "x" * 900))
-    node.settle(one, persistent=True)
+        node.ask(one, RequestChange("a", "x" * 900), persistent=True)
     assert one.statuses == [NO_WRITE] * 19
     assert node.objects.bytes < OBJECT_BYTES + 2100
     node.objects.leave(one)
@@ -116,12 +114,10 @@ def test_messages_have_no_more_in_them_than_our_own_readers_take() -> None:
         one.ask(RequestChange(f"small {number}", float(number)))
     for number in range(10):
         one.ask(RequestChange(f"long {number}", "x" * 30_000))
-        one.ask(RequestChange(f"many {number}", [True] * 1500))
-    node.settle(one)
+        node.ask(one, RequestChange(f"many {number}", [True] * 1500))
     for amf3_too in (False, True):
         late = Copy(amf3=amf3_too)
-        late.ask(Use())
-        node.settle(late)
+        node.ask(late, Use())
         assert late.properties == one.properties
         assert len(late.received) > 10
 
@@ -284,8 +280,7 @@ TestSharing.settings = settings(max_examples=100, stateful_step_count=40)
 def test_what_is_saved_is_what_comes_back(before: list[tuple[str, Any]]) -> None:
     node, one = Node(), Copy(amf3=True)
     for _ in range(2):
-        one.ask(Use())
-        node.settle(one, persistent=True)
+        node.ask(one, Use(), persistent=True)
         node.loaded()
         half = len(before) // 2
         for name, value in before[:half]:
@@ -295,8 +290,7 @@ def test_what_is_saved_is_what_comes_back(before: list[tuple[str, Any]]) -> None
         node.objects.leave(one)
         last = one.properties
         one = Copy(amf3=True)
-    one.ask(Use())
-    node.settle(one, persistent=True)
+    node.ask(one, Use(), persistent=True)
     node.loaded()
     node.settle(one)
     assert one.properties == last

@@ -21,6 +21,7 @@ from tests.ingest.live.payloads import (
     keyframe,
     publisher,
     read_chunks,
+    relay,
     sound,
     sps,
     watched,
@@ -87,8 +88,7 @@ def test_a_takeover_while_paused() -> None:
     stream.stop("session-1", 6.0)
     stream.start(publisher("session-2"), 7.0)
     stream.video(0, OTHER_HEADER, 7.1)
-    stream.audio(0, AAC_HEADER, 7.1)
-    stream.video(0, keyframe(1), 7.1)
+    relay(stream, (0, AAC_HEADER), (0, keyframe(1)), now=7.1)
     stream.mute(player.subscriber, NONE, 8.0)
     stream.video(40, inter(2), 8.1)
     stream.video(900, keyframe(3), 8.2)

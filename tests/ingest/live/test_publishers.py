@@ -20,6 +20,7 @@ from tests.ingest.live.payloads import (
     make_stream,
     on_air,
     publisher,
+    relay,
     send_headers,
     session,
     sound,
@@ -111,8 +112,7 @@ def test_time_never_goes_back_before_the_change_of_publishers() -> None:
     stream.stop("session-1", 0.1)
     player.read()
     stream.start(publisher("session-2"), 0.1)
-    stream.audio(3000, sound(1), 0.1)
-    stream.video(0, keyframe(2), 0.1)
+    relay(stream, (3000, sound(1)), (0, keyframe(2)), now=0.1)
     stream.video(3033, inter(3), 0.2)
     assert [message.timestamp for message in player.read()] == [110, 110, 143]
 

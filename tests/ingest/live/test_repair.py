@@ -13,7 +13,7 @@ from ingest.live import LiveStream
 from ingest.live.repair import PlayersTime
 from ingest.live.snapshot import snapshot
 from ingest.rtmp.timestamps import WRAP, difference
-from tests.ingest.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, sound, started
+from tests.ingest.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, relay, sound, started
 
 VIDEO_MS, AUDIO_MS = 40, 20
 SECONDS = 20
@@ -51,8 +51,7 @@ class Shots(list[Shot]):
 def play(clock: Clock, *, late: Callable[[int], int] = lambda _taken: 0) -> Shots:
     """What a player gets of some seconds of sound and picture. `late`: how late a frame arrives, ms."""
     stream, player = played()
-    stream.video(0, avc_header(), 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
+    relay(stream, (0, avc_header()), (0, AAC_HEADER))
     player.read()
     found = Shots()
     for taken in range(0, SECONDS * 1000, AUDIO_MS):
@@ -78,7 +77,7 @@ def repairs(stream: LiveStream) -> int | None:
 
 @pytest.mark.parametrize("first", [0, 90_000, 0x00FFF000, 1 << 31, (1 << 31) - AT, WRAP - AT, WRAP - 66, 0x90000000])
 def test_good_timestamps_are_relayed_as_they_are_or_from_0_on_if_they_are_far_from_it(first: int) -> None:
-    """Over the 24 bits of a short timestamp too. Far is after 24 days, where a sign begins, at the wrap, and below 0."""
+    """Over the 24 bits of a short timestamp too. Far is after 24 days, where a sign begins, at the wrap and below 0."""
     shots = play(lambda _kind, taken: first + taken)
     begins = first if first < 1 << 30 else 0
     assert all(shot.at == begins + shot.taken for shot in shots)
@@ -228,13 +227,11 @@ def test_a_silence_that_is_longer_than_an_absence_may_be_is_cut_to_it() -> None:
     for went_on in (True, False):
         stream = started()
         player = Player(stream)
-        stream.audio(0, sound(), 0.0)
-        stream.video(0, keyframe(), 0.0)
+        relay(stream, (0, sound()), (0, keyframe()))
         player.read()
         for number in range(3):
             timestamp = number * 40 + (3_600_000 if went_on else 40)
-            stream.video(timestamp, keyframe(), 3600 + number / 25)
-            stream.audio(timestamp, sound(), 3600 + number / 25)
+            relay(stream, (timestamp, keyframe()), (timestamp, sound()), now=3600 + number / 25)
         found = [(message.type_id, message.timestamp) for message in player.read()]
         first = 60_000 if went_on else 40
         assert found == [(kind, first + 40 * number) for number in range(3) for kind in (9, 8)]
@@ -254,8 +251,7 @@ def test_headers_and_data_with_a_time_of_their_own_come_now() -> None:
 def test_a_repair_leaves_late_players_and_the_group_of_pictures_in_the_same_time() -> None:
     stream = started()
     early = Player(stream)
-    stream.video(0, avc_header(), 0.0)
-    stream.video(60_000, keyframe(), 0.0)
+    relay(stream, (0, avc_header()), (60_000, keyframe()), now=0.0)
     stream.video(0, inter(), 0.04)
     late = Player(stream)
     stream.video(40, inter(), 0.08)

@@ -24,6 +24,7 @@ from tests.ingest.live.payloads import (
     make_stream,
     on_air,
     publisher,
+    relay,
     send_headers,
     session,
     sound,
@@ -41,8 +42,7 @@ def test_a_player_that_was_there_first_gets_everything_as_it_comes() -> None:
     player = Player(stream)
     stream.start(publisher(), 1.0)
     send_headers(stream, 1.0)
-    stream.video(5, keyframe(1), 1.0)
-    stream.audio(7, sound(2), 1.0)
+    relay(stream, (5, keyframe(1)), (7, sound(2)), now=1.0)
     stream.video(38, inter(3), 1.1)
     assert [(message.type_id, message.timestamp, message.payload) for message in player.read()] == [
         (18, 0, METADATA),
@@ -57,11 +57,7 @@ def test_a_player_that_was_there_first_gets_everything_as_it_comes() -> None:
 
 def test_a_late_player_gets_the_headers_then_the_group_of_pictures() -> None:
     stream = on_air()
-    stream.video(0, keyframe(1), 0.0)
-    stream.video(33, inter(2), 0.03)
-    stream.video(2000, keyframe(3), 2.0)
-    stream.audio(2010, sound(4), 2.01)
-    stream.video(2033, inter(5), 2.03)
+    relay(stream, (0, keyframe(1)), (33, inter(2)), (2000, keyframe(3)), (2010, sound(4)), (2033, inter(5)))
     player = Player(stream, 2.04)
     stream.video(2066, inter(6), 2.06)
     found = player.read()
@@ -110,16 +106,13 @@ def test_without_a_keyframe_a_late_player_gets_audio_and_waits_for_video() -> No
     stream = on_air()
     stream.video(0, inter(1), 0.0)
     player = Player(stream, 0.1)
-    stream.video(33, inter(2), 0.1)
-    stream.audio(40, sound(3), 0.1)
-    stream.video(66, keyframe(4), 0.1)
+    relay(stream, (33, inter(2)), (40, sound(3)), (66, keyframe(4)), now=0.1)
     assert player.payloads() == [*HEADERS, sound(3), keyframe(4)]
 
 
 def test_audio_alone_starts_at_once() -> None:
     stream = started()
-    stream.audio(0, AAC_HEADER, 0.0)
-    stream.audio(0, sound(1), 0.0)
+    relay(stream, (0, AAC_HEADER), (0, sound(1)))
     player = Player(stream, 0.5)
     stream.audio(21, sound(2), 0.5)
     assert player.payloads() == [AAC_HEADER, sound(2)]
@@ -151,8 +144,7 @@ def test_newer_headers_replace_the_cached_ones_and_reach_the_players() -> None:
 def test_a_repeated_header_keeps_the_group_of_pictures() -> None:
     stream = on_air()
     stream.video(0, keyframe(1), 0.0)
-    stream.video(10, AVC_HEADER, 0.1)
-    stream.video(33, inter(2), 0.1)
+    relay(stream, (10, AVC_HEADER), (33, inter(2)), now=0.1)
     assert Player(stream, 0.2).payloads() == [*HEADERS, keyframe(1), inter(2)]
 
 
@@ -179,8 +171,7 @@ def test_what_the_headers_say_is_told_when_it_changes() -> None:
     session.described = lambda metadata, media: told.append((metadata, media))
     stream.start(session, 0.0)
     send_headers(stream)
-    stream.video(5, AVC_HEADER, 0.1)
-    stream.video(6, keyframe(1), 0.1)
+    relay(stream, (5, AVC_HEADER), (6, keyframe(1)), now=0.1)
     aac = {"audio_codec": "AAC-LC", "audio_codec_string": "mp4a.40.2", "sample_rate": 48000, "channels": 2}
     assert told[-1] == ({"width": 1920}, {**describe_video({}, video_tag(AVC_HEADER), AVC_HEADER), **aac})
     assert len(told) == 3
@@ -224,8 +215,7 @@ def test_a_group_of_pictures_over_the_bound_is_dropped_until_the_next_keyframe()
 
 def test_the_cache_is_bounded_in_bytes() -> None:
     stream = on_air(LiveSettings(log=LogLimits(size_bytes=1000)))
-    stream.video(0, keyframe(0, 600), 0.0)
-    stream.audio(0, sound(1, 400), 0.0)
+    relay(stream, (0, keyframe(0, 600)), (0, sound(1, 400)))
     assert len(Player(stream).payloads()) == 3 + 2
     stream.audio(1, sound(2, 30), 0.0)
     assert Player(stream).payloads() == HEADERS

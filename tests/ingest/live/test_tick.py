@@ -15,6 +15,7 @@ from tests.ingest.live.payloads import (
     keyframe,
     make_registry,
     publisher,
+    relay,
     sound,
 )
 
@@ -101,13 +102,11 @@ def test_the_snapshot_of_a_live_stream() -> None:
     stream = registry.get_or_create("live/demo", LABELS)
     stream.start(publisher(target_kbps=None), 0.0)
     stream.data(0, "onMetaData", [{"videodatarate": 2500.0, "framerate": 30.0}], b"metadata", 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
-    stream.video(0, avc_header(), 0.0)
+    relay(stream, (0, AAC_HEADER), (0, avc_header()))
     Player(stream)
     for second in range(12):
         size = 1000 if second < 5 else 3000
-        stream.video(second * 1000, keyframe(second, size), second + 0.1)
-        stream.audio(second * 1000, sound(second, 100), second + 0.1)
+        relay(stream, (second * 1000, keyframe(second, size)), (second * 1000, sound(second, 100)), now=second + 0.1)
         found = tick(registry, second + 1.0)
         if second == 7:
             # Five seconds: two of 1000 bytes and three of 3000.
@@ -192,8 +191,7 @@ def test_the_slowest_players(registry: Registry, stream: LiveStream) -> None:
     Player(stream)
     slow = [Player(stream, limits=QueueLimits(messages=limit)) for limit in range(2, 10)]
     for number in range(20):
-        stream.video(40 * number, keyframe(number, 100), 0.04 * number)
-        stream.audio(40 * number, sound(number), 0.04 * number)
+        relay(stream, (40 * number, keyframe(number, 100)), (40 * number, sound(number)), now=0.04 * number)
     (shown,) = tick(registry, 1.0).streams
     assert len(shown["slowest"]) == 5
     most = max(each.subscriber.dropped_frames for each in slow)
@@ -251,8 +249,7 @@ def test_they_go_on_over_publishers_and_stay_with_the_node() -> None:
     found = []
     for session, begins in (("one", 0.0), ("two", 10.0)):
         stream.start(publisher(session), begins)
-        stream.video(0, keyframe(0, 100), begins + 0.1)
-        stream.audio(0, sound(0, 20), begins + 0.1)
+        relay(stream, (0, keyframe(0, 100)), (0, sound(0, 20)), now=begins + 0.1)
         player.read()
         tick(registry, begins + 1.0)
         stream.stop(session, begins + 2.0)
