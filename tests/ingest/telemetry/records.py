@@ -1,14 +1,10 @@
-"""Records for tests: one of each, with overrides; and a writer of them, until a block ends."""
+"""Records for tests: one of each, with overrides."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from ingest.contracts import EventRecord, Sample
-from ingest.telemetry import Rotation, TelemetryWriter
 
 NOON = int(datetime(2026, 3, 29, 12, tzinfo=UTC).timestamp() * 1_000_000)
 
@@ -85,14 +81,3 @@ def sample(sequence: int, **fields: Any) -> Sample:
 
 def event(sequence: int, **fields: Any) -> EventRecord:
     return replace(EVENT, sequence=sequence, **fields)
-
-
-QUICK = Rotation(flush_s=0.01)
-
-
-@contextmanager
-def writing(lake: Path, node: str = "node-a", rotation: Rotation = QUICK, **how: Any) -> Iterator[TelemetryWriter]:
-    writer = TelemetryWriter(lake, node, rotation=rotation, **how)
-    writer.start()
-    yield writer
-    writer.close()

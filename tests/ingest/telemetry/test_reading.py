@@ -5,7 +5,7 @@ samples add up to where its node can't tell it any more; and what others find in
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from ingest.telemetry.reading import Sampled, read_session, read_stream, read_to
 from ingest.telemetry.schema import SAMPLES
 from ingest.telemetry.series import Series
 from ingest.telemetry.spool import Spool, spool_folder
-from tests.ingest.telemetry.records import NOON, sample, writing
+from tests.ingest.telemetry.conftest import until, writing
+from tests.ingest.telemetry.records import NOON, sample
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -54,12 +55,6 @@ def leave(lake: Path, batch: pa.RecordBatch, name: str = "20260329T120000000000-
     spool.release()
 
 
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[TelemetryWriter]:
-    with writing(tmp_path) as writer:
-        yield writer
-
-
 def test_a_session_comes_back_whole_and_in_order(tmp_path: Path) -> None:
     write(tmp_path, range(60, 90), fps=29.5)
     write(tmp_path, range(60), fps=None)
@@ -75,12 +70,12 @@ def test_a_session_comes_back_whole_and_in_order(tmp_path: Path) -> None:
     assert (series.files, series.problems) == (2, [])
 
 
-def test_what_is_in_the_spool_only_is_read_too(tmp_path: Path, live: TelemetryWriter) -> None:
+def test_what_is_in_the_spool_only_is_read_too(tmp_path: Path, writer: TelemetryWriter) -> None:
     write(tmp_path, range(30))
-    live.samples([second(number) for number in range(30, 40)])
-    wait_for_samples(tmp_path, 40)
-    live.samples([second(40)])
-    wait_for_samples(tmp_path, 41)
+    writer.samples([second(number) for number in range(30, 40)])
+    until(lambda: read(tmp_path).totals.samples == 40)
+    writer.samples([second(40)])
+    until(lambda: read(tmp_path).totals.samples == 41)
     assert list(spool_folder(tmp_path).glob("*.spool")), "nothing was converted meanwhile"
     assert request_flush(tmp_path)
     assert read(tmp_path).totals.samples == 41
@@ -93,13 +88,6 @@ def test_what_was_written_while_the_clock_was_behind_is_read(tmp_path: Path) -> 
         writer.samples([sample(number, at_us=NOON + ahead_us + number * SECOND) for number in range(60)])
     since_us = NOON + ahead_us
     assert read_session(tmp_path, ID, since_us, since_us + 60 * SECOND).totals.samples == 60
-
-
-def wait_for_samples(lake: Path, count: int) -> None:
-    deadline = time.monotonic() + 10
-    while read(lake).totals.samples != count:
-        assert time.monotonic() < deadline, "the samples did not come"
-        time.sleep(0.01)
 
 
 def test_what_stands_twice_counts_once(tmp_path: Path) -> None:

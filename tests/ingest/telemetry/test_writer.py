@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -23,7 +23,8 @@ from ingest.telemetry import writer as telemetry_writer
 from ingest.telemetry.lake import write_parquet
 from ingest.telemetry.schema import SAMPLES
 from ingest.telemetry.spool import FRAME, MAGIC, Spool, spool_folder
-from tests.ingest.telemetry.records import NOON, QUICK, event, sample, writing
+from tests.ingest.telemetry.conftest import QUICK, until, writing
+from tests.ingest.telemetry.records import NOON, event, sample
 
 HOUR_US = 3_600_000_000
 
@@ -35,13 +36,6 @@ def rows(lake: Path, table: str = "samples") -> list[dict[str, object]]:
 
 def sequences(lake: Path, table: str = "samples") -> list[object]:
     return [row["sequence"] for row in rows(lake, table)]
-
-
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.01)
 
 
 def left(lake: Path, data: bytes, name: str = "samples.node-a-20260329T120000000000-000001") -> Path:
@@ -73,12 +67,6 @@ def count_frames(data: bytes) -> int:
 def told(caplog: pytest.LogCaptureFixture, words: str = "Telemetry is dropped") -> list[str]:
     """The lines of the log that say so."""
     return [message for record in caplog.records if words in (message := record.getMessage())]
-
-
-@pytest.fixture
-def writer(tmp_path: Path) -> Iterator[TelemetryWriter]:
-    with writing(tmp_path) as made:
-        yield made
 
 
 def recover(lake: Path) -> None:
