@@ -1,4 +1,4 @@
-"""`manage.py recording`."""
+"""`manage.py recording`, and recordings in the admin."""
 
 import json
 import shutil
@@ -7,10 +7,14 @@ from typing import Any
 
 import av
 import pytest
+from django.contrib.auth.models import Group, User
 from django.core.management.base import CommandError
+from django.test import Client
+from django.urls import reverse
 
 from ingest.flv import read_index
 from ingest.models import Recording, Stream
+from ingest.roles import ROLES
 from ingest.server.recording import file_of
 from tests.ingest.recordings.conftest import Make, flv, run
 from tests.media import make_clip, of_kind, read_packets
@@ -48,9 +52,14 @@ def test_keep(make: Make) -> None:
     assert not run_json("keep", str(row.pk), "--off")["keep"]
 
 
-def test_add_takes_flv_as_it_is(stream: Stream, folder: Path, tmp_path: Path) -> None:
-    source = tmp_path / "show.flv"
-    source.write_bytes(flv(3))
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "show.flv"
+    path.write_bytes(flv(3))
+    return path
+
+
+def test_add_takes_flv_as_it_is(stream: Stream, folder: Path, source: Path) -> None:
     made = run_json("add", "live/show", str(source))
     assert (made["name"], made["stream"], made["state"]) == ("show", "show", "complete")
     assert made["duration_ms"] == 2907
@@ -58,11 +67,9 @@ def test_add_takes_flv_as_it_is(stream: Stream, folder: Path, tmp_path: Path) ->
 
 
 def test_add_leaves_what_was_recorded_meanwhile(
-    stream: Stream, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stream: Stream, folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Copying takes minutes; a stream may be recorded since the second in which it began."""
-    source = tmp_path / "show.flv"
-    source.write_bytes(flv(3))
     recorded = folder / file_of("live", "show", 1_800_000_000.5)
     copy = shutil.copyfile
 
@@ -80,15 +87,14 @@ def test_add_leaves_what_was_recorded_meanwhile(
 
 def test_add_brings_mp4_into_flv(stream: Stream, folder: Path, tmp_path: Path) -> None:
     require_tool("ffmpeg")
-    clip = make_clip(tmp_path / "clip.flv", seconds=2, gop=15)
-    source = tmp_path / "clip.mp4"
-    with av.open(str(clip)) as given, av.open(str(source), "w") as made:
+    clip, mp4 = make_clip(tmp_path / "clip.flv", seconds=2, gop=15), str(tmp_path / "clip.mp4")
+    with av.open(str(clip)) as given, av.open(mp4, "w") as made:
         tracks = {track: made.add_stream_from_template(track) for track in given.streams}
         for packet in given.demux():
             if packet.dts is not None:
                 packet.stream = tracks[packet.stream]
                 made.mux(packet)
-    item = run_json("add", "live/cam1", str(source))
+    item = run_json("add", "live/cam1", mp4)
     path = folder / item["file"]
     assert item["stream"] == "cam1"
     assert item["duration_ms"] == pytest.approx(2000, abs=60)
@@ -101,8 +107,7 @@ def test_add_brings_mp4_into_flv(stream: Stream, folder: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"", b"FLV", b"no media at all" * 100])
-def test_add_refuses_what_is_no_media(stream: Stream, folder: Path, tmp_path: Path, content: bytes) -> None:
-    source = tmp_path / "file"
+def test_add_refuses_what_is_no_media(stream: Stream, folder: Path, source: Path, content: bytes) -> None:
     source.write_bytes(content)
     with pytest.raises(CommandError, match="can't be"):
         run("recording", "add", "live/cam1", str(source))
@@ -141,3 +146,49 @@ def test_check_mends_what_a_dead_node_left(make: Make, folder: Path) -> None:
     assert row.size_bytes == (folder / row.file).stat().st_size
     with (folder / row.file).open("rb") as stream:
         assert read_index(stream).metadata["duration"] == 3.907
+
+
+LIST = "admin:ingest_recording_changelist"
+
+
+def client(role: str) -> Client:
+    user = User.objects.create_user(role, is_staff=True)
+    user.groups.add(Group.objects.get(name=role))
+    made = Client()
+    made.force_login(user)
+    return made
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_everyone_with_a_role_sees_them_and_some_delete_them(make: Make, folder: Path, role: str) -> None:
+    row = make(name="show")
+    staff = client(role)
+    assert "show" in staff.get(reverse(LIST)).content.decode()
+    path = reverse("admin:ingest_recording_delete", args=[row.pk])
+    may = role in {"operator", "admin"}
+    assert staff.post(path, {"post": "yes"}).status_code == (302 if may else 403)
+    assert (folder / row.file).exists() is not may
+    assert Recording.objects.exists() is not may
+
+
+def test_several_are_deleted_at_once_but_none_that_is_recorded(make: Make, folder: Path) -> None:
+    rows = [make(name="a"), make(name="b"), make(name="c", state="recording")]
+    staff = client("operator")
+
+    def delete(count: int) -> int:
+        chosen = {"action": "delete_selected", "_selected_action": [row.pk for row in rows[:count]], "post": "yes"}
+        return staff.post(reverse(LIST), chosen).status_code
+
+    assert delete(3) == 403
+    assert Recording.objects.count() == 3
+    assert delete(2) == 302
+    assert [row.name for row in Recording.objects.all()] == ["c"]
+    assert [path.name for path in folder.rglob("*.flv")] == [rows[2].file.removeprefix("live/")]
+
+
+def test_what_is_kept_can_be_chosen(make: Make) -> None:
+    row = make()
+    answer = client("operator").post(reverse("admin:ingest_recording_change", args=[row.pk]), {"keep": "on"})
+    assert answer.status_code == 302
+    row.refresh_from_db()
+    assert row.keep

@@ -1,4 +1,8 @@
-"""A pytest plugin: what each test costs is kept, and one that takes long without a reason fails.
+"""A pytest plugin: the last closing line counts the tests of all stages, what each test costs is kept, and one that
+takes long without a reason fails.
+
+Reports of the runs before are added to this one's. Stages that could not run are listed as skipped. The last stage
+waits for those that run beside it.
 
 The last stage prints the cost of each stage, the slowest tests of all, and those that may be slow, and why. The seconds
 of every test are in `KEPT`, a line of JSON each: {"stage", "test", "set_up", "call", "tear_down"}.
@@ -9,13 +13,13 @@ import math
 import os
 import time
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.suite.told import alone, told
+from tests.suite.stages import alone, told
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = Path(os.environ.get("TESTS_KEPT") or ROOT / "var" / "tests" / "durations.jsonl")
@@ -25,6 +29,7 @@ LONGEST_S = {"setup": 45.0, "call": float(os.environ.get("TESTS_LONGEST_S") or 1
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 SLOWEST = 30
+PASSED_ON = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
 PHASES = {"setup": "set_up", "call": "call", "teardown": "tear_down"}
 REASON = "slow"
 
@@ -106,15 +111,15 @@ class StageCost:
     cpu_s: float
 
 
-@dataclass
 class Costs:
     """Of one stage."""
 
-    tests: dict[str, Cost] = field(default_factory=dict)
-    reasons: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """{why they may be slow: tests}"""
+    def __init__(self) -> None:
+        self.tests: dict[str, Cost] = {}
+        self.reasons: dict[str, list[str]] = defaultdict(list)
+        """{why they may be slow: tests}"""
 
-    def add(self, report: pytest.TestReport) -> None:
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         cost = self.tests.setdefault(report.nodeid, Cost(told().stage, report.nodeid))
         setattr(cost, PHASES[report.when], round(report.duration, 3))
         if report.when == "call":
@@ -122,44 +127,68 @@ class Costs:
                 if name == REASON:
                     self.reasons[str(reason)].append(report.nodeid)
 
-
-COSTS = pytest.StashKey[Costs]()
-
-
-class Listener:
-    def __init__(self, costs: Costs) -> None:
-        self._costs = costs
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._costs.add(report)
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        suite = told()
+        used = os.times()
+        cpu_s = used.user + used.system + used.children_user + used.children_system
+        stage = StageCost(suite.stage, len(self.tests), suite.began, time.time() - suite.began, cpu_s)
+        file = suite.folder / "costs.json"
+        with alone(suite):
+            kept = json.loads(file.read_text()) if file.exists() else {"stages": [], "tests": [], "reasons": {}}
+            kept["stages"].append(asdict(stage))
+            kept["tests"] += [asdict(cost) for cost in self.tests.values()]
+            for reason, tests in self.reasons.items():
+                kept["reasons"].setdefault(reason, []).extend(tests)
+            file.write_text(json.dumps(kept))
+        if suite.is_last:
+            _show(terminalreporter, kept)
+            KEPT.parent.mkdir(parents=True, exist_ok=True)
+            KEPT.write_text("".join(f"{json.dumps(cost)}\n" for cost in kept["tests"]))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        config.stash[COSTS] = Costs()
-        config.pluginmanager.register(Listener(config.stash[COSTS]))
+        config.pluginmanager.register(Costs())
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):  # A parallel worker: its reports are its parent's as well.
         return
-    suite, costs = told(), config.stash[COSTS]
-    used = os.times()
-    cpu_s = used.user + used.system + used.children_user + used.children_system
-    stage = StageCost(suite.stage, len(costs.tests), suite.began, time.time() - suite.began, cpu_s)
-    file = suite.folder / "costs.json"
+    suite = told()
+    for output in suite.beside if suite.is_last else ():
+        while not output.exists():
+            time.sleep(0.1)
+        terminalreporter.write(f"\n\n{output.read_text()}\n")
     with alone(suite):
-        kept = json.loads(file.read_text()) if file.exists() else {"stages": [], "tests": [], "reasons": {}}
-        kept["stages"].append(asdict(stage))
-        kept["tests"] += [asdict(cost) for cost in costs.tests.values()]
-        for reason, tests in costs.reasons.items():
-            kept["reasons"].setdefault(reason, []).extend(tests)
-        file.write_text(json.dumps(kept))
-    if suite.is_last:
-        _show(terminalreporter, kept)
-        KEPT.parent.mkdir(parents=True, exist_ok=True)
-        KEPT.write_text("".join(f"{json.dumps(cost)}\n" for cost in kept["tests"]))
+        _add(terminalreporter, config, suite.folder / "tally.json")
+    for name, reason in suite.left_out.items():
+        terminalreporter.stats.setdefault("skipped", []).append(
+            pytest.TestReport(
+                nodeid=f"the whole stage: {name}",
+                location=("tests/suite/stages.py", None, name),
+                keywords={},
+                outcome="skipped",
+                longrepr=("tests/suite/stages.py", 0, f"Skipped: {reason}"),
+                when="setup",
+            )
+        )
+
+
+def _add(reporter: pytest.TerminalReporter, config: pytest.Config, file: Path) -> None:
+    """The file's reports to this run's, and all of them to the file."""
+    for category, kept in (json.loads(file.read_text()) if file.exists() else {}).items():
+        reports = [config.hook.pytest_report_from_serializable(config=config, data=report) for report in kept]
+        reporter.stats[category] = reports + reporter.stats.get(category, [])
+    known = {
+        category: [
+            config.hook.pytest_report_to_serializable(config=config, report=report)
+            for report in reporter.stats.get(category, [])
+        ]
+        for category in PASSED_ON
+    }
+    file.write_text(json.dumps({category: reports for category, reports in known.items() if reports}, default=str))
 
 
 def _show(reporter: pytest.TerminalReporter, kept: dict[str, Any]) -> None:

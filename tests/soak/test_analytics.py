@@ -1,6 +1,11 @@
 # ruff: noqa: S608 (the SQL is the tests' own)
-"""A day of 1000 streams, 86 million samples, within a heap of 2 GB: every sum is DuckDB's, percentiles are near it."""
+"""What tests/analytics/test_chaos.py and test_oracle.py do, thirty times and with a million samples; and a day of 1000
+streams, 86 million samples, within a heap of 2 GB: every sum is DuckDB's, percentiles are near it.
 
+`make soak ARGS="-k chaos"`, `"-k oracle"`, `"-k volume"`.
+"""
+
+import os
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,10 +22,13 @@ from analytics.tables import DAY, HOUR, partition_folder, table_folder
 from bench.analytics import jvm
 from bench.analytics.duck import DAY_US, HOUR_US, KINDS, MEASURES, Duck
 from ingest.telemetry.lake import hour_folder
+from tests.analytics import oracle
+from tests.analytics.chaos import endure
 from tests.tools import require_tool
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(3 * 3600), pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.soak
 
+CHAOS_TIMES = int(os.environ.get("CHAOS_TIMES", "30"))
 START = datetime(2026, 3, 2, tzinfo=UTC)
 HOURS = 24
 STREAMS = 1000
@@ -31,6 +39,35 @@ SUMS = ("sessions", *MEASURES)
 EXTREMES = ("peak_players", "peak_streams", *(f"{kind}_kbps_{figure}" for kind in KINDS for figure in ("min", "max")))
 WITHIN = 0.01
 """So far a percentile may be off, as a part of it."""
+
+
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.django_db(transaction=True)
+def test_chaos_in_thirty_runs_leaves_the_rows_of_a_clean_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_tool("java")
+    done = endure(tmp_path, disk="600m", times=CHAOS_TIMES, streams=10, hours=30, files_per_hour=4)
+    with capsys.disabled():
+        print(f"\n{done}")  # noqa: T201
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Path]:
+    require_tool("java")
+    yield tmp_path
+    runner.stop()
+
+
+@pytest.mark.timeout(1800)
+def test_an_oracle_makes_the_same_figures_of_a_million_samples(lake: Path) -> None:
+    assert oracle.disordered(lake, streams=95, start=START - timedelta(hours=3), hours=6) > 900_000
+    with oracle.prepared(lake) as duck:
+        for grain in ("hour", "day"):
+            oracle.bring(duck, lake, grain)
+            oracle.check_columns(duck)
+            for kind in oracle.KINDS:
+                oracle.check_percentiles(duck, kind, of_most=50_000)
 
 
 @pytest.fixture
@@ -50,7 +87,9 @@ def folder(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) 
         shutil.rmtree(tmp_path)
 
 
-def test_a_day_of_a_thousand_streams(folder: Path) -> None:
+@pytest.mark.timeout(3 * 3600)
+@pytest.mark.django_db(transaction=True)
+def test_the_volume_of_a_day_of_a_thousand_streams(folder: Path) -> None:
     lake = folder / "lake"
     made = generate(lake, streams=STREAMS, start=START, hours=HOURS, world=World(always_on=1.0))
     assert made.samples > 85_000_000

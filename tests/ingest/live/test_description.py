@@ -1,17 +1,23 @@
-"""What a stream is, as its headers and frames tell. How codecs are read is tested in tests/ingest/rtmp/codecs."""
+"""What a stream is, as its headers and frames tell, and onMetaData made safe to keep. How codecs are read is tested in
+tests/ingest/rtmp/codecs.
+"""
 
+import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
 from ingest.live.description import MAX_READINGS_PER_S
 from ingest.live.headers import AUDIO_FIELDS, describe_audio, describe_video
 from ingest.live.media import audio_tag, video_tag
+from ingest.live.metadata import claimed, encoder_name, sanitise
+from ingest.rtmp import amf0
 from ingest.rtmp.media import ExtendedVideo, Track, write_video
 from ingest.rtmp.media.kinds import MultitrackType, VideoPacket
 from tests.ingest.live.payloads import (
@@ -21,9 +27,11 @@ from tests.ingest.live.payloads import (
     keyframe,
     make_stream,
     publisher,
+    relay,
     session,
     sound,
     sps,
+    started,
 )
 from tests.ingest.rtmp.codecs.helpers import VECTORS, vector
 from tests.rtmpdecode import decode_stream
@@ -120,8 +128,7 @@ def test_frames_of_sound_add_to_what_the_header_told() -> None:
 @pytest.mark.parametrize("each", VECTORS, ids=[each["name"] for each in VECTORS])
 def test_a_stream_of_any_codec(each: dict[str, Any]) -> None:
     """Header and first frame are enough for a stream to know what FFmpeg's libraries do."""
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     take = stream.video if each["kind"] == "video" else stream.audio
     for part in ("header", "frame"):
         if part in each:
@@ -131,8 +138,7 @@ def test_a_stream_of_any_codec(each: dict[str, Any]) -> None:
 
 
 def test_a_picture_that_changes_its_size_at_a_keyframe() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     for name in ("Sorenson", "Sorenson 352x288", "Sorenson 160x120"):
         stream.video(0, vector(name, "frame"), 0.0)
         assert (stream.media["width"], stream.media["height"]) in {(322, 182), (352, 288), (160, 120)}
@@ -140,10 +146,8 @@ def test_a_picture_that_changes_its_size_at_a_keyframe() -> None:
 
 
 def test_other_tracks_tell_nothing_of_the_stream_but_that_they_are_there() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
-    stream.video(0, avc_header(), 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
+    stream = started()
+    relay(stream, (0, avc_header()), (0, AAC_HEADER))
     known = dict(stream.media)
     small = sps(width_mbs=1, height_units=1)
     stream.video(0, b"\x96\x00avc1\x01" + avc_header(small)[5:], 0.0)
@@ -154,12 +158,15 @@ def test_other_tracks_tell_nothing_of_the_stream_but_that_they_are_there() -> No
         stream.audio(number, sound(number), 0.0)
     others = [{"kind": "audio", "track": 1, "codec": "MP3"}, {"kind": "video", "track": 1, "codec": "H.264"}]
     assert stream.media == {**known, "tracks": others}
+    stream.stop("session-1", 1.0)
+    stream.start(publisher(), 2.0)
+    stream.video(0, avc_header(), 2.0)
+    assert "tracks" not in stream.media, "another publisher has tracks of its own"
 
 
 def tracks_of(*payloads: bytes) -> list[tuple[str, int, str]]:
     """What a stream tells of its other tracks after these messages of video."""
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     for payload in payloads:
         stream.video(0, payload, 0.0)
     return [(found["kind"], found["track"], found["codec"]) for found in stream.media.get("tracks", [])]
@@ -185,8 +192,7 @@ def test_the_other_tracks_of_a_stream() -> None:
 
 
 def test_the_tracks_of_a_recorded_session() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     messages = decode_stream((CAPTURES / "ffmpeg9-publish-multitrack.c2s.bin").read_bytes())
     kinds: set[tuple[str, int]] = set()
     for message in messages:
@@ -199,18 +205,6 @@ def test_the_tracks_of_a_recorded_session() -> None:
     assert told == kinds - {("audio", 0), ("video", 0)}
     assert told
     assert session(stream).meter.media_faults == 0
-
-
-def test_another_publisher_has_tracks_of_its_own() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
-    stream.video(0, one_track(0), 0.0)
-    stream.video(0, one_track(1), 0.0)
-    assert stream.media["tracks"]
-    stream.stop("session-1", 1.0)
-    stream.start(publisher(), 2.0)
-    stream.video(0, one_track(0), 2.0)
-    assert "tracks" not in stream.media
 
 
 def test_a_flood_of_headers_is_relayed_but_not_read() -> None:
@@ -233,3 +227,88 @@ def test_no_header_is_too_strange(body: bytes) -> None:
         assert describe_video(NOTHING, video_tag(payload), payload)["video_codec"]
     for start in (b"\xaf\0", b"\x90Opus", b"\x90fLaC", b"\x91ec-3", b"\x95"):
         describe_audio(NOTHING, audio_tag(start + body), start + body)
+
+
+TEXTS = st.text(max_size=5) | st.sampled_from(["long" * 100, ""])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | TEXTS | st.binary(max_size=5) | st.just(amf0.UNDEFINED),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def depth_of(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth_of, value.values()), default=0)
+    return 1 + max(map(depth_of, value), default=0) if isinstance(value, list) else 0
+
+
+def texts_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for name, item in value.items() for text in (name, *texts_of(item))]
+    if isinstance(value, list):
+        return [text for item in value for text in texts_of(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_what_an_encoder_sends_stays_as_it_is() -> None:
+    sent = {"width": 1920.0, "framerate": 29.97, "encoder": "obs-output module", "stereo": True, "2.1": False}
+    found = sanitise(sent)
+    assert found == sent
+    assert isinstance(found["width"], int)
+
+
+OBS = "obs-output module (libobs version 30.2.3)"
+
+
+@pytest.mark.parametrize(
+    ("flash_ver", "said", "name"),
+    [
+        ("FMLE/3.0 (compatible; FMSc/1.0)", OBS, OBS),
+        ("FMLE/3.0", f" {OBS} ", OBS),
+        ("LNX 9,0,124,2", "Lavf60.16.100", "Lavf60.16.100"),
+        ("", OBS, OBS),
+        ("FMLE/3.0 (compatible; Lavf61.7.100)", "Lavf61.7.100", "FMLE/3.0 (compatible; Lavf61.7.100)"),
+        ("Wirecast/FM 14.1 FMLE/3.0 (compatible; FMSc/1.0)", "x", "Wirecast/FM 14.1 FMLE/3.0 (compatible; FMSc/1.0)"),
+        ("FMLE/3.0 (compatible; FMSc/1.0)", None, "FMLE/3.0 (compatible; FMSc/1.0)"),
+        ("FMLE/3.0 (compatible; FMSc/1.0)", " ", "FMLE/3.0 (compatible; FMSc/1.0)"),
+        ("FMLE/3.0 (compatible; FMSc/1.0)", 5.0, "FMLE/3.0 (compatible; FMSc/1.0)"),
+        ("FMLE/3.0 (compatible; FMSc/1.0)", "x" * 300, "x" * 255),
+    ],
+)
+def test_what_an_encoder_is_called(flash_ver: str, said: Any, name: str) -> None:
+    assert encoder_name(flash_ver, {"encoder": said, "width": 1920}) == name
+    assert encoder_name(name, {}) == name
+
+
+def test_what_json_can_not_hold() -> None:
+    found = sanitise(
+        {"a": math.nan, "b": math.inf, "c": amf0.UNDEFINED, "d": amf0.Date(0.0), "e": amf0.Date(1e300), "f": 1e300}
+    )
+    assert found == {"a": None, "b": None, "c": None, "d": "1970-01-01T00:00:00+00:00", "e": None, "f": 1e300}
+
+
+def test_what_is_no_object_is_nothing() -> None:
+    for value in (None, 5.0, "text", [1.0], amf0.UNDEFINED):
+        assert sanitise(value) == {}
+
+
+def test_many_values_are_cut_off() -> None:
+    assert len(sanitise({f"key{number}": float(number) for number in range(10_000)})) == 256
+    nested = sanitise({"list": [[0.0] * 200 for _ in range(200)]})
+    assert len(json.dumps(nested)) < 3000
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(TEXTS, VALUES, max_size=4))
+def test_the_result_is_bounded_json(value: dict[str, Any]) -> None:
+    found = sanitise(value)
+    json.dumps(found, allow_nan=False)
+    assert depth_of(found) <= 4
+    assert all(len(text) <= 256 for text in texts_of(found))
+
+
+def test_claims_are_believed_within_reason() -> None:
+    metadata = {"a": 30, "b": 0, "c": -1, "d": 1e9, "e": "30", "f": True, "g": None, "h": 29.97}
+    believed = {name: claimed(metadata, name, most=1000) for name in (*metadata, "missing")}
+    assert {name for name, value in believed.items() if value is not None} == {"a", "h"}

@@ -1,30 +1,101 @@
-"""What becomes of recordings that are old, too many, or replaced: and of none else."""
+"""Rows of recordings, by what is told of their files; what becomes of those that are old, too many, or replaced."""
 
 import errno
 import fcntl
 import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from ingest.models import Node, Recording
+from ingest.models import Node, Recording, Session, Stream
 from ingest.server.recording.file import RecordingFile
 from ingest.services import recordings
 from ingest.services.recordings import GIB, RecordingProblem, Tidied
-from tests.ingest.recordings.conftest import Make, flv
+from tests.ingest.recordings.conftest import Make, files, flv
+
+FILE = "live/cam1-20260102T030405Z.flv"
+
+
+@pytest.fixture
+def session(stream: Stream) -> uuid.UUID:
+    return Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, address="127.0.0.1").pk
+
+
+def note(session: uuid.UUID, state: Any, size: int) -> None:
+    recordings.note(
+        session=session,
+        at=timezone.now(),
+        event={
+            "type": "rtmp.record",
+            "session_id": str(session),
+            "stream_id": 1,
+            "state": state,
+            "mode": "record",
+            "name": "cam1",
+            "file": FILE,
+            "began": 1767323045.0,
+            "is_continued": False,
+            "duration_ms": size,
+            "size_bytes": size,
+            "dropped_frames": 0,
+            "code": "",
+            "description": "",
+        },
+    )
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("order", list(permutations(["started", "closed"])))
+@pytest.mark.parametrize("size", [1000, 5000])
+def test_the_end_counts_in_whatever_order_both_are_told(session: uuid.UUID, order: tuple[str, ...], size: int) -> None:
+    sizes = {"started": 1000, "closed": size}
+    for state in order:
+        note(session, state, sizes[state])
+    row = Recording.objects.get()
+    assert (row.state, row.size_bytes) == ("complete", size)
+
+
+@pytest.mark.both_forms
+def test_a_session_may_go_on_with_a_file_that_failed(session: uuid.UUID) -> None:
+    for state, size in (("started", 1000), ("failed", 4000), ("started", 4100)):
+        note(session, state, size)
+    assert Recording.objects.get().state == "recording"
+
+
+@pytest.mark.both_forms
+def test_another_session_may_go_on_with_a_file_that_was_closed(session: uuid.UUID, stream: Stream) -> None:
+    other = Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, address="127.0.0.1").pk
+    note(session, "closed", 4000)
+    note(other, "started", 4000)
+    row = Recording.objects.get()
+    assert (row.state, row.session_id) == ("recording", other)
 
 
 def tidy(days: int = 0, gib: int = 0, node: str | None = None) -> Tidied:
     return recordings.tidy(now=timezone.now(), days=days, gib=gib, node=node)
 
 
+@contextmanager
+def written_on(path: Path) -> Iterator[None]:
+    path.write_bytes(flv(3))
+    writer = RecordingFile.continuing(path)
+    try:
+        yield
+    finally:
+        writer.finish()
+
+
 def left(folder: Path) -> set[str]:
     """The names; each has its file."""
     rows = list(Recording.objects.all())
-    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.flv")}
-    assert files == {row.file for row in rows}
+    assert set(files(folder)) == {row.file for row in rows}
     return {row.name for row in rows}
 
 
@@ -127,14 +198,10 @@ def test_what_began_after_it_was_listed_is_not_deleted(make: Make, folder: Path)
 
 def test_a_file_with_a_writer_is_not_deleted_whatever_its_row_says(make: Make, folder: Path) -> None:
     row = make(name="a", days=9)
-    (folder / row.file).write_bytes(flv(3))
-    writer = RecordingFile.continuing(folder / row.file)
-    try:
+    with written_on(folder / row.file):
         assert tidy(days=1) == Tidied(failed=1)
         assert left(folder) == {"a"}
         assert Recording.objects.get().state == "complete"
-    finally:
-        writer.finish()
     assert tidy(days=1) == Tidied(old=1)
 
 
@@ -168,13 +235,9 @@ def test_what_is_recorded_counts_with_the_size_that_it_has(make: Make, folder: P
 @pytest.mark.django_db(transaction=True)
 def test_files_go_with_their_application_but_not_what_is_written(make: Make, folder: Path) -> None:
     rows = [make(name="a"), make(name="b", state="recording")]
-    (folder / rows[1].file).write_bytes(flv(3))
-    writer = RecordingFile.continuing(folder / rows[1].file)
-    try:
+    with written_on(folder / rows[1].file):
         rows[0].application.delete()
-        assert [path.name for path in folder.rglob("*.flv")] == [Path(rows[1].file).name]
-    finally:
-        writer.finish()
+        assert files(folder) == [rows[1].file]
 
 
 def test_recovery_waits_for_a_folder_that_is_not_there(make: Make, folder: Path) -> None:

@@ -1,40 +1,35 @@
-"""Players that are not sent everything: paused, or without sound or picture."""
+"""Players that are not sent everything: paused, without sound or picture, of a time of their own, or of an item that is
+shorter than the stream.
+"""
 
 import gc
 import sys
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import pytest
 
 from ingest.live import LiveStream
-from ingest.live.shared import Kind
+from ingest.live.passage import Passage
+from ingest.live.shared import Kind, SharedMessage
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     Player,
     avc_header,
     inter,
     keyframe,
-    make_stream,
     publisher,
+    read_chunks,
+    relay,
     sound,
     sps,
+    watched,
 )
 
 ALL: frozenset[Kind] = frozenset(("video", "audio", "data"))
 NONE: frozenset[Kind] = frozenset()
 OTHER_HEADER = avc_header(sps(width_mbs=40, height_units=30))
-
-
-def on_air() -> tuple[LiveStream, Player]:
-    """A stream with headers and one player, which has them."""
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
-    stream.data(0, "onMetaData", [{}], b"metadata", 0.0)
-    stream.video(0, avc_header(), 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
-    player = Player(stream)
-    player.payloads()
-    return stream, player
 
 
 def send(stream: LiveStream, at: int, *, key: bool = False) -> None:
@@ -43,8 +38,17 @@ def send(stream: LiveStream, at: int, *, key: bool = False) -> None:
     stream.audio(at, sound(at), at / 1000)
 
 
+def paused(at: int = 100) -> tuple[LiveStream, Player]:
+    """It has got a keyframe and sound of that time, ms, and 50 ms later wants nothing more."""
+    stream, player = watched()
+    send(stream, at, key=True)
+    player.payloads()
+    stream.mute(player.subscriber, ALL, at / 1000 + 0.05)
+    return stream, player
+
+
 def test_a_paused_player_is_sent_nothing_and_nothing_counts_as_dropped() -> None:
-    stream, player = on_air()
+    stream, player = watched()
     send(stream, 100, key=True)
     stream.mute(player.subscriber, ALL, 0.1)
     assert player.payloads() == [], "what waited is not wanted any more"
@@ -57,10 +61,7 @@ def test_a_paused_player_is_sent_nothing_and_nothing_counts_as_dropped() -> None
 
 
 def test_it_goes_on_at_a_keyframe_with_the_stream_s_time() -> None:
-    stream, player = on_air()
-    send(stream, 100, key=True)
-    player.payloads()
-    stream.mute(player.subscriber, ALL, 0.1)
+    stream, player = paused()
     send(stream, 200)
     stream.mute(player.subscriber, NONE, 0.25)
     send(stream, 300)
@@ -73,10 +74,7 @@ def test_it_goes_on_at_a_keyframe_with_the_stream_s_time() -> None:
 
 
 def test_headers_that_changed_meanwhile_are_sent_anew() -> None:
-    stream, player = on_air()
-    send(stream, 100, key=True)
-    player.payloads()
-    stream.mute(player.subscriber, ALL, 0.15)
+    stream, player = paused()
     stream.video(200, OTHER_HEADER, 0.2)
     send(stream, 300, key=True)
     stream.mute(player.subscriber, NONE, 0.35)
@@ -86,15 +84,11 @@ def test_headers_that_changed_meanwhile_are_sent_anew() -> None:
 
 
 def test_a_takeover_while_paused() -> None:
-    stream, player = on_air()
-    send(stream, 5000, key=True)
-    player.payloads()
-    stream.mute(player.subscriber, ALL, 5.1)
+    stream, player = paused(5000)
     stream.stop("session-1", 6.0)
     stream.start(publisher("session-2"), 7.0)
     stream.video(0, OTHER_HEADER, 7.1)
-    stream.audio(0, AAC_HEADER, 7.1)
-    stream.video(0, keyframe(1), 7.1)
+    relay(stream, (0, AAC_HEADER), (0, keyframe(1)), now=7.1)
     stream.mute(player.subscriber, NONE, 8.0)
     stream.video(40, inter(2), 8.1)
     stream.video(900, keyframe(3), 8.2)
@@ -105,10 +99,7 @@ def test_a_takeover_while_paused() -> None:
 
 @pytest.mark.parametrize("returns", [7.05, 9.0])
 def test_a_publisher_that_comes_after_the_pause(returns: float) -> None:
-    stream, player = on_air()
-    send(stream, 5000, key=True)
-    player.payloads()
-    stream.mute(player.subscriber, ALL, 5.1)
+    stream, player = paused(5000)
     stream.stop("session-1", 6.0)
     stream.mute(player.subscriber, NONE, 7.0)
     stream.start(publisher("session-2"), returns)
@@ -118,7 +109,7 @@ def test_a_publisher_that_comes_after_the_pause(returns: float) -> None:
 
 
 def test_without_picture() -> None:
-    stream, player = on_air()
+    stream, player = watched()
     stream.mute(player.subscriber, frozenset(("video",)), 0.05)
     send(stream, 100, key=True)
     stream.video(150, OTHER_HEADER, 0.15)
@@ -131,7 +122,7 @@ def test_without_picture() -> None:
 
 
 def test_without_sound() -> None:
-    stream, player = on_air()
+    stream, player = watched()
     stream.mute(player.subscriber, frozenset(("audio",)), 0.05)
     send(stream, 100, key=True)
     stream.audio(150, AAC_HEADER, 0.15)
@@ -142,7 +133,7 @@ def test_without_sound() -> None:
 
 
 def test_a_pause_does_not_end_what_was_muted_before() -> None:
-    stream, player = on_air()
+    stream, player = watched()
     stream.mute(player.subscriber, frozenset(("video",)), 0.05)
     stream.video(60, OTHER_HEADER, 0.06)
     stream.mute(player.subscriber, ALL, 0.1)
@@ -154,7 +145,7 @@ def test_a_pause_does_not_end_what_was_muted_before() -> None:
 
 
 def test_others_are_sent_all() -> None:
-    stream, muted = on_air()
+    stream, muted = watched()
     other, tap = Player(stream), Player(stream)
     stream.unsubscribe(tap.subscriber)
     stream.tap(tap.subscriber, 0.0)
@@ -187,7 +178,7 @@ class Calls:
 
 def cost_of_a_storm(players: int, change: Kind | None) -> int:
     """Calls made while one player among others, one of which is muted, pauses and goes on a thousand times."""
-    stream, restless = on_air()
+    stream, restless = watched()
     others = [Player(stream) for _ in range(players)]
     stream.mute(others[0].subscriber, ALL, 0.05)
     stream.mute(restless.subscriber, frozenset((change or "audio",)), 0.05)
@@ -214,7 +205,7 @@ def test_many_leave_at_the_cost_of_each() -> None:
     """Also while one is paused."""
     costs = []
     for players in (5, 500):
-        stream, paused = on_air()
+        stream, paused = watched()
         others = [Player(stream) for _ in range(players)]
         stream.mute(paused.subscriber, ALL, 0.05)
         with Calls() as calls:
@@ -223,3 +214,77 @@ def test_many_leave_at_the_cost_of_each() -> None:
         costs.append(calls.count / players)
         assert stream.subscribers == (paused.subscriber,)
     assert round(costs[0]) == round(costs[1])
+
+
+def frame(kind: str, at: int, size: int = 20, *, is_keyframe: bool = False) -> SharedMessage:
+    assert kind in ("audio", "video")
+    return SharedMessage(kind, at, bytes(size), at / 1000, is_frame=True, is_keyframe=is_keyframe)  # type: ignore[arg-type]
+
+
+is_keyframe, is_frame = attrgetter("is_keyframe"), attrgetter("is_frame")
+
+HEADER = SharedMessage("video", 0, b"header", 0.0, is_header=True)
+METADATA = SharedMessage("data", 0, b"metadata", 0.0, is_header=True)
+CUE = SharedMessage("data", 0, b"cue", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "reached", "timestamp", "at"),
+    [
+        (1000, 1500, 1040, 1540),
+        (1000, 600, 1040, 640),
+        (0xFFFFF0, 0xFFFFF1, 0xFFFFFE, 0xFFFFFF),
+        (0x1000000, 0xFFFFFE, 0x1000000, 0xFFFFFE),
+        (0x01000000, 0x02000000, 0x01000010, 0x02000010),
+        (0xFFFFFFF0, 0x10, 0x10, 0x30),
+        (0x10, 0xFFFFFFF0, 0x40, 0x20),
+    ],
+)
+@pytest.mark.parametrize("size", [10, 150_000])
+def test_time(first: int, reached: int, timestamp: int, at: int, size: int) -> None:
+    passage = Passage(reached=reached)
+    passage.take([frame("video", first)], is_keyframe)
+    message = frame("video", timestamp, size)
+    (received,) = read_chunks(passage.encoded(message, 5))
+    assert (received.timestamp, received.stream_id, received.payload) == (at, 5, message.payload)
+    (shared,) = read_chunks(message.encoded(5))
+    assert shared.timestamp == timestamp, "the others' bytes are as they were"
+
+
+def test_nothing_is_before_what_was_reached() -> None:
+    passage = Passage(reached=1500)
+    assert passage.take([HEADER], is_keyframe) == [HEADER]
+    assert passage.at(700) == 1500, "headers, before the first frame"
+    passage.take([frame("video", 500)], is_keyframe)
+    assert [passage.at(timestamp) for timestamp in (200, 499, 500, 501, 0xFFFFFFF0)] == [1500, 1500, 1500, 1501, 1500]
+
+
+def test_metadata_are_of_no_time() -> None:
+    passage = Passage(reached=1500)
+    for messages in ([METADATA], [frame("video", 500), METADATA]):
+        assert METADATA in passage.take(messages, is_keyframe)
+        (received,) = read_chunks(passage.encoded(METADATA, 5))
+        assert (received.timestamp, received.payload) == (0, b"metadata")
+
+
+def test_it_ends_by_the_media_s_time() -> None:
+    passage = Passage(length_ms=100)
+    messages = [HEADER, frame("audio", 5000), CUE, frame("video", 5099), frame("video", 5100), frame("audio", 5050)]
+    assert passage.take(messages[:3], is_keyframe) == messages[:3]
+    assert passage.take(messages[3:], is_keyframe) == messages[3:4]
+    assert passage.is_over
+    assert passage.take(messages, is_keyframe) == []
+
+
+def test_across_the_wrap() -> None:
+    passage = Passage(length_ms=100)
+    messages = [frame("video", 0xFFFFFFFF - 10), frame("video", 80), frame("video", 90)]
+    assert passage.take(messages, is_keyframe) == messages[:2]
+
+
+@pytest.mark.parametrize(("is_beginning", "expected"), [(is_keyframe, [0, 3]), (is_frame, [0, 2])])
+def test_one_frame(is_beginning: Callable[[SharedMessage], bool], expected: list[int]) -> None:
+    messages = [HEADER, CUE, frame("audio", 10), frame("video", 20, is_keyframe=True), frame("audio", 30)]
+    passage = Passage(length_ms=0)
+    assert passage.take(messages, is_beginning) == [messages[at] for at in expected]
+    assert passage.is_over
