@@ -9,11 +9,10 @@ from pytest_django import Settings
 
 from ingest.models import Ban
 from ingest.services import bans
-from tests.ingest.test_commands import run, run_json
-
-pytestmark = pytest.mark.django_db
+from tests.ingest.operating import run, run_json
 
 
+@pytest.mark.django_db
 def test_add_list_and_lift(settings: Settings) -> None:
     settings.BAN_S = 600
     assert "No address is banned" in run("ban", "list")
@@ -32,12 +31,14 @@ def test_add_list_and_lift(settings: Settings) -> None:
     assert [item["address"] for item in run_json("ban", "list")["items"]] == ["192.0.2.9"]
 
 
+@pytest.mark.django_db
 def test_a_ban_that_is_over_is_not_listed() -> None:
     bans.impose(address="192.0.2.7", seconds=1, now=timezone.now() - timedelta(seconds=2))
     assert run_json("ban", "list")["items"] == []
     assert Ban.objects.count() == 1
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -54,6 +55,7 @@ def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
     assert not Ban.objects.exists()
 
 
+@pytest.mark.django_db
 def test_a_network_is_named_as_it_is_listed() -> None:
     run("ban", "add", "2001:db8:1:2::/64")
     assert run_json("ban", "lift", "2001:db8:1:2::/64") == {"lifted": 1}

@@ -13,8 +13,6 @@ from ingest.consumers.batches import Batches
 from ingest.consumers.database import READ, TooSlow
 from tests.ingest.faults import held, limited
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
 Answers = list[str | Exception]
 
 

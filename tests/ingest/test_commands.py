@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -18,16 +18,7 @@ from ingest.management import arguments
 from ingest.models import Application, Stream, StreamKey
 from ingest.services import keys
 from ingest.services.keys import NewKey
-
-
-def run(*words: str) -> str:
-    out = io.StringIO()
-    call_command(*words, stdout=out)
-    return out.getvalue()
-
-
-def run_json(*words: str) -> Any:
-    return json.loads(run(*words, "--json"))
+from tests.ingest.operating import run, run_json
 
 
 @pytest.fixture(autouse=True)
@@ -129,26 +120,36 @@ def test_a_key_from_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("create", "studio/cam1"), "application set studio"),
-        (("create", "cam1"), "APP/NAME"),
-        (("create", "live/"), "APP/NAME"),
-        (("create", "live/two words"), "can't be a stream's name"),
-        (("create", "live/cam1", "--allow", "192.0.2.7/24"), "host bits"),
-        (("create", "live/cam1", "--expires", "soon"), "is no time"),
-        (("create", "live/cam1", "--expires", "2030-02-31"), "is no time"),
-        (("create", "live/cam1", "--max-kbps", "0"), "above 0"),
-        (("create", "live/cam1", "--over-limit", "close"), "needs --max-kbps"),
-        (("create", "live/cam1", "--secret", "cam1"), "public name"),
-        (("list", "live/cam9"), "There is no stream"),
-        (("revoke", "live/cam1"), "no such key"),
-        (("revoke", "99"), "no such key"),
-        (("rotate", "rk_" + "A" * 32), "no such key"),
+        (("streamkey", "create", "studio/cam1"), "application set studio"),
+        (("streamkey", "create", "cam1"), "APP/NAME"),
+        (("streamkey", "create", "live/"), "APP/NAME"),
+        (("streamkey", "create", "live/two words"), "can't be a stream's name"),
+        (("streamkey", "create", "live/cam1", "--allow", "192.0.2.7/24"), "host bits"),
+        (("streamkey", "create", "live/cam1", "--expires", "soon"), "is no time"),
+        (("streamkey", "create", "live/cam1", "--expires", "2030-02-31"), "is no time"),
+        (("streamkey", "create", "live/cam1", "--max-kbps", "0"), "above 0"),
+        (("streamkey", "create", "live/cam1", "--over-limit", "close"), "needs --max-kbps"),
+        (("streamkey", "create", "live/cam1", "--secret", "cam1"), "public name"),
+        (("streamkey", "list", "live/cam9"), "There is no stream"),
+        (("streamkey", "revoke", "live/cam1"), "no such key"),
+        (("streamkey", "revoke", "99"), "no such key"),
+        (("streamkey", "rotate", "rk_" + "A" * 32), "no such key"),
+        (("stream", "create", "live/cam1"), "already"),
+        (("stream", "create", "studio/cam1"), "application set studio"),
+        (("stream", "create", "live/two words"), "can't be a stream's name"),
+        (("stream", "show", "live/cam9"), "There is no stream"),
+        (("stream", "delete", "live/cam9", "--yes"), "There is no stream"),
+        (("stream", "list", "studio"), "There is no application"),
+        (("application", "delete", "studio", "--yes"), "There is no application"),
+        (("stream", "delete", "live/cam1", "--json"), "--yes"),
+        (("application", "delete", "live", "--json"), "--yes"),
     ],
 )
 def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
     with pytest.raises(CommandError, match=said):
-        run("streamkey", *words)
+        run(*words)
     assert not StreamKey.objects.exists()
+    assert Stream.objects.exists()
 
 
 def test_list(key: NewKey) -> None:

@@ -19,7 +19,7 @@ BACK = ("migrate", "--fake", "ingest", FORMER)
 FORTH = ("migrate", "--fake", "ingest")
 """Quick ways to have something to migrate: nothing of the tables changes."""
 
-pytestmark = pytest.mark.slow("the project's commands run one after another, each a process of its own")
+runs_commands = pytest.mark.slow("the project's commands run one after another, each a process of its own")
 
 
 @pytest.fixture
@@ -40,6 +40,7 @@ def applied(database: Path) -> str:
         return str(name)
 
 
+@runs_commands
 def test_a_copy_has_what_was_there_before(installation: Installation) -> None:
     installation.manage("migrate", "--no-input")
     assert copies(installation) == [], "there was nothing to migrate"
@@ -53,6 +54,7 @@ def test_a_copy_has_what_was_there_before(installation: Installation) -> None:
         assert database.execute("SELECT name FROM ingest_application").fetchall() == [("studio",)]
 
 
+@runs_commands
 @pytest.mark.parametrize(("keep", "kept"), [("1", [FORMER]), ("0", [])])
 def test_the_latest_stay(installation: Installation, keep: str, kept: list[str]) -> None:
     for command in (BACK, FORTH):
@@ -84,6 +86,7 @@ def test_of_each_state_the_last_stays(settings: Any, tmp_path: Path) -> None:
     assert sqlite.newest_copy() == tmp_path / "copies" / left[-1]
 
 
+@runs_commands
 def test_without_a_copy_nothing_is_migrated(installation: Installation) -> None:
     """Here it is a file that is in the way."""
     (installation.folder / "copies").write_text("")

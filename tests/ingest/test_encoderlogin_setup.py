@@ -14,9 +14,7 @@ from django.urls import reverse
 from ingest import roles
 from ingest.models import Application, EncoderLogin, Stream
 from ingest.services import challenges, encoderlogin
-from tests.ingest.test_admin import member
-
-pytestmark = pytest.mark.django_db
+from tests.ingest.operating import member
 
 ADD = "admin:ingest_encoderlogin_add"
 LIST = "admin:ingest_encoderlogin_changelist"
@@ -33,7 +31,7 @@ def fits(login: EncoderLogin, password: str) -> bool:
     return (known.adobe, known.llnw) == (login.adobe, login.llnw)
 
 
-def form(stream: Stream, **fields: Any) -> dict[str, Any]:
+def login_form(stream: Stream, **fields: Any) -> dict[str, Any]:
     return {"stream": stream.pk, "user": "bob", "password": "", "label": "van", "enabled": "on", **fields}
 
 
@@ -41,7 +39,7 @@ def form(stream: Stream, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_password_that_is_made_up_is_shown_once(manager: Client, stream: Stream) -> None:
-    page = manager.post(reverse(ADD), form(stream))
+    page = manager.post(reverse(ADD), login_form(stream))
     found = re.search(r'id="id_password"[^>]*value="([0-9A-Za-z]{20})"', page.content.decode())
     assert found is not None
     assert "no-store" in page["Cache-Control"]
@@ -56,7 +54,7 @@ def test_a_password_that_is_made_up_is_shown_once(manager: Client, stream: Strea
 
 
 def test_a_chosen_password_is_not_shown_at_all(manager: Client, stream: Stream) -> None:
-    page = manager.post(reverse(ADD), form(stream, password="chosen-by-hand"), follow=True)
+    page = manager.post(reverse(ADD), login_form(stream, password="chosen-by-hand"), follow=True)
     assert "chosen-by-hand" not in page.content.decode()
     assert fits(EncoderLogin.objects.get(), "chosen-by-hand")
 
@@ -72,7 +70,7 @@ def test_a_chosen_password_is_not_shown_at_all(manager: Client, stream: Stream) 
 )
 def test_what_cannot_be_used_is_refused(manager: Client, stream: Stream, fields: dict[str, Any], said: str) -> None:
     encoderlogin.create(stream=stream, user="taken")
-    page = manager.post(reverse(ADD), form(stream, **fields))
+    page = manager.post(reverse(ADD), login_form(stream, **fields))
     assert said in page.content.decode()
     assert EncoderLogin.objects.count() == 1
 

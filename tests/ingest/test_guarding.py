@@ -25,8 +25,6 @@ from tests.ingest.server.media import AVC_HEADER
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
 HERE = "127.0.0.1"
 
 

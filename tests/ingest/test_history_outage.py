@@ -11,19 +11,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ingest.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow
 from ingest.history import HistoryWriter
 from ingest.history_rows import BanRow, EndRow, EventRow
-from ingest.models import Attempt, Ban, Node, Session, Stream
+from ingest.models import Attempt, Ban, Session
 from tests.ingest.faults import locked_database, missing_table
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ROW = AttemptRow(NOW, "play", "live", "cam1", "192.0.2.7", "VLC", "node-a", "database_error", "", "")
-
-
-@pytest.fixture
-def session(stream: Stream) -> Session:
-    node = Node.objects.create(name="node-a")
-    return Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, node=node, started_at=NOW)
 
 
 @pytest.mark.both_forms

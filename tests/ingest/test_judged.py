@@ -12,8 +12,6 @@ from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, NodeApp
 from tests.ingest.ticks import published, snapshot, watch
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
 
 def issue(check: str = "bitrate_low", **fields: Any) -> Issue:
     whole: dict[str, Any] = {

@@ -10,9 +10,7 @@ from django.core.management import CommandError, call_command
 
 from ingest.models import Application, Stream, StreamKey
 from ingest.services import keys
-from tests.ingest.test_commands import run, run_json
-
-pytestmark = pytest.mark.usefixtures("application")
+from tests.ingest.operating import run, run_json
 
 TABLE = """\
 app/name,key,label,expires,max_kbps,over_limit,allow
@@ -23,7 +21,7 @@ live/cam2, "oldserver-key-3",studio two,,,,
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
+def table(application: Application, tmp_path: Path) -> Path:
     return tmp_path / "keys.csv"
 
 
@@ -52,6 +50,7 @@ def test_a_table(table: Path) -> None:
     assert (third.stream.path, third.label, third.prefix) == ("live/cam2", "studio two", "")
 
 
+@pytest.mark.usefixtures("application")
 def test_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("key,app/name\noldserver-key-1,live/cam1\n"))
     assert "Imported 1 keys and made 1 streams for them." in run("streamkey", "import", "-")

@@ -10,6 +10,8 @@ import pytest
 from ingest.consumers import layer
 from ingest.consumers.layer import absence
 
+pytestmark = [pytest.mark.both_forms, pytest.mark.usefixtures("process")]
+
 CONSUMERS = 50
 
 

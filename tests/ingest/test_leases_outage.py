@@ -18,6 +18,8 @@ from ingest.services.refusals import Refused
 from tests.ingest.control import Connection, NodeApp
 from tests.ingest.ticks import is_up
 
+pytestmark = pytest.mark.both_forms
+
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 BACK = 30.0
 """When the database is back, after NOW, when the publisher began."""
@@ -45,7 +47,6 @@ def held(key: NewKey) -> Session:
     return Session.objects.get(pk=publish(key.secret, 0, reached=-60, node="node-a").session)
 
 
-@pytest.mark.both_forms
 @pytest.mark.parametrize("same_key", [False, True])
 def test_a_publisher_keeps_its_stream_until_its_node_had_time_to_renew(
     held: Session, stream: Stream, key: NewKey, same_key: bool
@@ -61,7 +62,6 @@ def test_a_publisher_keeps_its_stream_until_its_node_had_time_to_renew(
     assert (held.end_reason, held.stop_requested) == ("", "")
 
 
-@pytest.mark.both_forms
 def test_a_node_that_died_in_the_outage_is_found_out_afterwards(held: Session, stream: Stream) -> None:
     secret = keys.create(stream=stream).secret
     with pytest.raises(NotYet):
@@ -71,13 +71,11 @@ def test_a_node_that_died_in_the_outage_is_found_out_afterwards(held: Session, s
     assert (grant.lost.pk, grant.lost.end_reason) == (held.pk, "node_lost")
 
 
-@pytest.mark.both_forms
 def test_nobody_waits_for_a_database_that_comes_and_goes(held: Session, key: NewKey) -> None:
     with pytest.raises(Refused, match="busy"):
         publish(key.secret, BACK + 9, asked=BACK, reached=BACK + 8)
 
 
-@pytest.mark.both_forms
 def test_a_silence_of_before_the_outage_may_be_over(held: Session, key: NewKey) -> None:
     leases.fell_silent(since={held.pk: at(1)})
     with pytest.raises(NotYet):
@@ -113,7 +111,6 @@ def test_a_clock_that_leaps_is_a_break() -> None:
     assert found.since(at(18)) == at(12)
 
 
-@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 async def test_a_node_that_finds_the_database_again_takes_no_lease_for_expired(
     process: HistoryWriter, stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from ingest import migrated
 
-pytestmark = pytest.mark.both_forms
+pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.both_forms
         ("SELECT FROM WHERE", False),
     ],
 )
-@pytest.mark.django_db
 def test_a_missing_table_or_column_is_told_with_the_act(statement: str, lacks: bool) -> None:
     with pytest.raises(DatabaseError) as raised, connection.cursor() as cursor:
         cursor.execute(statement)
@@ -33,7 +32,6 @@ def test_a_missing_table_or_column_is_told_with_the_act(statement: str, lacks: b
     assert "\n" not in said
 
 
-@pytest.mark.django_db
 def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(settings: Any, tmp_path: Path) -> None:
     settings.DATA_DIR = tmp_path
     for application, name in (("ingest", "9999_later"), ("django_celery_beat", "9999_of_a_library")):
@@ -51,7 +49,6 @@ def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(setting
         call_command("migrate", verbosity=0)
 
 
-@pytest.mark.django_db
 def test_a_database_from_before_the_first_release_is_refused_in_a_sentence() -> None:
     MigrationRecorder(connection).record_applied("ingest", "0002_roles")
     said = migrated.difference()
@@ -60,6 +57,5 @@ def test_a_database_from_before_the_first_release_is_refused_in_a_sentence() -> 
         call_command("migrate", verbosity=0)
 
 
-@pytest.mark.django_db
 def test_a_migrated_database_lacks_nothing() -> None:
     assert migrated.difference() == ""

@@ -16,7 +16,7 @@ from ingest.services import playlinks, playtokens
 
 
 @pytest.fixture
-def stream(db: None) -> Stream:
+def cafe(db: None) -> Stream:
     application, _ = Application.objects.get_or_create(name="live")
     return Stream.objects.create(application=application, name="caf\u00e9")
 
@@ -27,13 +27,13 @@ def printed(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_the_command_prints_the_token_and_the_urls(stream: Stream, settings: Settings) -> None:
+def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Settings) -> None:
     settings.RTMP_ADDRESS, settings.MEDIA_ADDRESS = ("0.0.0.0", 1935), ("0.0.0.0", 8001)
     found: dict[str, Any] = json.loads(printed("live/caf\u00e9", "--hours", "2", "--json"))
     token = found["token"]
-    assert playtokens.verify(token=token, stream=stream.pk) == "valid"
+    assert playtokens.verify(token=token, stream=cafe.pk) == "valid"
     later = timezone.now() + timedelta(hours=2, minutes=1)
-    assert playtokens.verify(token=token, stream=stream.pk, now=later) == "expired"
+    assert playtokens.verify(token=token, stream=cafe.pk, now=later) == "expired"
     assert abs(datetime.fromisoformat(found["expires_at"]) - later) < timedelta(minutes=2)
     assert found["stream"] == "live/caf\u00e9"
     assert found["play_url"] == f"rtmp://127.0.0.1/live/caf%C3%A9?token={token}"
@@ -42,23 +42,23 @@ def test_the_command_prints_the_token_and_the_urls(stream: Stream, settings: Set
     assert "flv url: http://127.0.0.1:8001/live/live/caf%C3%A9.flv?token=" in printed("live/caf\u00e9")
 
 
-def test_the_urls_are_those_that_browsers_use(stream: Stream, settings: Settings) -> None:
+def test_the_urls_are_those_that_browsers_use(cafe: Stream, settings: Settings) -> None:
     settings.MEDIA_URL_BASE = "https://media.example.org/tv"
-    link = playlinks.make(stream=stream)
+    link = playlinks.make(stream=cafe)
     assert link.flv_url.startswith("https://media.example.org/tv/live/live/")
     assert link.ws_url.startswith("wss://media.example.org/tv/live/live/")
     settings.MEDIA_ADDRESS = None
-    link = playlinks.make(stream=stream)
+    link = playlinks.make(stream=cafe)
     assert (link.flv_url, link.ws_url) == ("", "")
 
 
 @pytest.mark.parametrize("hours", ["0", "-1", "nan", "800"])
-def test_no_token_is_made_for_no_time_or_for_ever(stream: Stream, hours: str) -> None:
+def test_no_token_is_made_for_no_time_or_for_ever(cafe: Stream, hours: str) -> None:
     with pytest.raises(CommandError, match="744 at most"):
         printed("live/caf\u00e9", "--hours", hours)
 
 
-def test_no_token_is_made_where_nobody_may_play(stream: Stream) -> None:
+def test_no_token_is_made_where_nobody_may_play(cafe: Stream) -> None:
     Application.objects.update(play_policy=Application.PlayPolicy.NONE)
     with pytest.raises(CommandError, match="--play token"):
         printed("live/caf\u00e9")
@@ -76,8 +76,8 @@ def test_the_dashboard_s_own_pages_may_play(settings: Settings) -> None:
 
 
 @pytest.fixture
-def recording(stream: Stream) -> Recording:
-    return Recording.objects.create(application=stream.application, stream=stream, name="show 1", file="a.flv")
+def recording(cafe: Stream) -> Recording:
+    return Recording.objects.create(application=cafe.application, stream=cafe, name="show 1", file="a.flv")
 
 
 def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) -> None:

@@ -15,8 +15,6 @@ from ingest.services import bans, judging, nodes, revocation
 from ingest.services.guard import get_guard
 from ingest.services.prepared import Given, Prepared
 
-pytestmark = pytest.mark.both_forms
-
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NODES = ("node-a", "node-b", "it's 100 %s")
 
@@ -38,6 +36,7 @@ def of_node(node: Any, since: Any) -> "QuerySet[Session, Any]":
     return found.order_by("started_at").values_list("pk", "started_at", "is_test", "summary", "node__name")
 
 
+@pytest.mark.both_forms
 def test_it_answers_each_question_with_its_own_values(several: list[Session]) -> None:
     prepared = Prepared(lambda: of_node(Given("node", CharField()), Given("since", DateTimeField())))
     Session.objects.filter(pk=several[0].pk).update(stop_requested="kicked", summary={"duration_ms": 1})
@@ -47,12 +46,14 @@ def test_it_answers_each_question_with_its_own_values(several: list[Session]) ->
             assert prepared.ask(node=node, since=since) == list(of_node(node, since))
 
 
+@pytest.mark.both_forms
 def test_one_value_may_stand_in_several_places(several: list[Session]) -> None:
     given = Given("at", DateTimeField())
     prepared = Prepared(lambda: Session.objects.filter(started_at__gte=given, started_at__lte=given).values_list("pk"))
     assert [prepared.ask(at=each.started_at) for each in several] == [[(each.pk,)] for each in several]
 
 
+@pytest.mark.both_forms
 def test_a_value_within_an_inner_query(several: list[Session]) -> None:
     def build(session: Any) -> "QuerySet[Node, Any]":
         here = Session.objects.filter(node=OuterRef("pk"), pk=session)
@@ -63,11 +64,13 @@ def test_a_value_within_an_inner_query(several: list[Session]) -> None:
         assert prepared.ask(session=each.pk) == list(build(each.pk))
 
 
+@pytest.mark.both_forms
 def test_a_count_of_nothing_is_a_row(db: None) -> None:
     counted = Ban.objects.order_by().values(of_all=Value(1)).annotate(count=Count("pk"), latest=Max("until"))
     assert Prepared(lambda: counted.values_list("count", "latest")).ask() == [(0, None)]
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 def test_it_is_put_together_once_and_any_thread_may_ask(several: list[Session]) -> None:
     built: list[int] = []
@@ -90,6 +93,7 @@ def test_it_is_put_together_once_and_any_thread_may_ask(several: list[Session]) 
     assert len(built) == 1
 
 
+@pytest.mark.both_forms
 def test_what_a_node_asks_each_second_is_not_put_together_again(
     several: list[Session], stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,7 @@ from psycopg import errors
 
 from ingest import readonly
 from tests.postgres_server import PostgresServer
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.server_process import ROOT
 
 STANDBY = """
 from django.db import Error, connection

@@ -30,8 +30,8 @@ from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
 from ingest.services.removal import InTheWay
 from tests.ingest.listener import listening
+from tests.ingest.operating import member
 from tests.ingest.removing import meanwhile, node_ends, worker_takes
-from tests.ingest.test_admin import member
 from tests.ingest.test_keys_live import all_ended, live
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient

@@ -13,11 +13,7 @@ from ingest.models import AuditEntry, OutboxEvent, Recording, Session, Stream
 from ingest.services import removal
 from ingest.services.removal import InTheWay
 from tests.ingest.removing import meanwhile, node_ends, worker_takes
-from tests.ingest.test_removal import MIRA, WAYS, folder, published, record, session_of
-
-__all__ = ["folder", "published"]
-
-pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
+from tests.ingest.test_removal import MIRA, WAYS, record, session_of
 
 
 @pytest.fixture
@@ -30,6 +26,7 @@ def acts_written() -> list[str]:
     return list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
 
 
+@pytest.mark.both_forms
 def test_a_live_stream_goes_with_its_recordings_once_the_last_is_closed(
     published: Stream, recorded: tuple[Recording, Recording], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,6 +38,7 @@ def test_a_live_stream_goes_with_its_recordings_once_the_last_is_closed(
     assert acts_written() == ["recording.delete", "recording.delete", "stream.delete"]
 
 
+@pytest.mark.both_forms
 def test_while_the_last_is_written_none_of_its_recordings_goes(
     published: Stream, recorded: tuple[Recording, Recording], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,6 +59,7 @@ def test_while_the_last_is_written_none_of_its_recordings_goes(
     assert acts_written() == ["stream.disable"]
 
 
+@pytest.mark.both_forms
 def test_one_that_can_not_be_deleted_is_found_before_the_first_goes(published: Stream, folder: Path) -> None:
     record(published, folder)
     Recording.objects.create(
@@ -73,6 +72,7 @@ def test_one_that_can_not_be_deleted_is_found_before_the_first_goes(published: S
     assert published.enabled
 
 
+@pytest.mark.both_forms
 def test_what_happened_is_handed_over_first(published: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     event = OutboxEvent.objects.create(kind="unpublish", once="unpublish:1", stream=published, sequence=1)
     with monkeypatch.context() as patched:
@@ -86,6 +86,7 @@ def test_what_happened_is_handed_over_first(published: Stream, monkeypatch: pyte
     assert (event.stream, event.taken_at is not None) == (None, True)
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_long_history_lets_go_in_pieces_and_goes_on_where_it_stopped(
     published: Stream, whole: bool, monkeypatch: pytest.MonkeyPatch
@@ -116,6 +117,7 @@ def test_a_long_history_lets_go_in_pieces_and_goes_on_where_it_stopped(
     assert Session.objects.filter(stream=None, key=None).count() == 301
 
 
+@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("which", ["stream", "application"])
@@ -130,6 +132,7 @@ def test_the_admin_waits_for_players_outside_of_any_transaction(
     assert True not in looks.nested
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("way", WAYS)
 def test_the_admin_says_what_is_not_over(
     admin_client: Client, published: Stream, way: Any, monkeypatch: pytest.MonkeyPatch

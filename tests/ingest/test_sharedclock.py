@@ -18,8 +18,6 @@ from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.ticks import is_up, published, tick_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
-
 HOUR_S = 3600.0
 SOON = timedelta(minutes=1)
 
@@ -34,6 +32,7 @@ def off_s(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> fl
     return found
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("off_s", [HOUR_S, -HOUR_S], indirect=True)
 async def test_a_node_whose_clock_is_off_takes_nobody_for_dead_and_is_not_taken_for_it(
     process: HistoryWriter, off_s: float, stream: Stream, key: NewKey
@@ -63,6 +62,7 @@ async def test_a_node_whose_clock_is_off_takes_nobody_for_dead_and_is_not_taken_
     await node.stop()
 
 
+@pytest.mark.both_forms
 @pytest.mark.parametrize("leap_s", [HOUR_S, -HOUR_S])
 async def test_a_leap_of_the_shared_clock_ends_nothing(
     process: HistoryWriter, stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch, leap_s: float

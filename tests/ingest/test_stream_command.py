@@ -11,8 +11,8 @@ from pytest_django import DjangoAssertNumQueries
 from ingest.models import Application, Stream
 from ingest.services import removal
 from ingest.services.keys import NewKey
+from tests.ingest.operating import run, run_json
 from tests.ingest.removing import meanwhile
-from tests.ingest.test_commands import run, run_json
 from tests.ingest.test_removal import session_of
 
 
@@ -62,26 +62,6 @@ def test_an_application_is_made_once() -> None:
         run("application", "create", "studio", "--play", "none")
     assert Application.objects.get().play_policy == "token"
     assert {name: value for name, value in run_json("application", "show", "studio").items() if name in made} == made
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("stream", "create", "live/cam1"), "already"),
-        (("stream", "create", "studio/cam1"), "application set studio"),
-        (("stream", "create", "live/two words"), "can't be a stream's name"),
-        (("stream", "show", "live/cam9"), "There is no stream"),
-        (("stream", "delete", "live/cam9", "--yes"), "There is no stream"),
-        (("stream", "list", "studio"), "There is no application"),
-        (("application", "delete", "studio", "--yes"), "There is no application"),
-        (("stream", "delete", "live/cam1", "--json"), "--yes"),
-        (("application", "delete", "live", "--json"), "--yes"),
-    ],
-)
-def test_what_is_wrong_is_said(stream: Stream, words: tuple[str, ...], said: str) -> None:
-    with pytest.raises(CommandError, match=said):
-        run(*words)
-    assert Stream.objects.exists()
 
 
 @pytest.mark.parametrize(("kind", "path"), [("stream", "live/cam1"), ("application", "live")])

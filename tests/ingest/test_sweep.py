@@ -10,13 +10,13 @@ from ingest.models import Node, Session, Stream
 from ingest.services import nodes, sessions
 from tests.ingest.test_outbox import NOW, make_session
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 LATER = NOW + timedelta(minutes=1)
 
 
 @pytest.fixture
-def lost(stream: Stream) -> Node:
+def lost(transactional_db: None, stream: Stream) -> Node:
     """A node with five publishers."""
     node = nodes.started(name="node-a", address="", now=NOW).node
     for number in range(5):

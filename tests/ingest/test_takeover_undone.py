@@ -1,7 +1,6 @@
 """A takeover that is refused after all: the former publisher stays on air."""
 
 import asyncio
-import uuid
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,9 +14,9 @@ from ingest.models import Lease, Session, Stream
 from ingest.services import admission, leases, revocation, sessions
 from ingest.services.admission import Grant
 from ingest.services.keys import NewKey
-from ingest.services.publishrequest import Peer, PublishRequest
 from tests.ingest.control import Connection
 from tests.ingest.faults import limited, locked_database, patient_database, writing
+from tests.ingest.test_takeover import publish
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -26,71 +25,61 @@ def at(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def publish(secret: str, seconds: float = 0, node: str = "node-b", address: str = "192.0.2.8") -> Grant:
-    return admission.admit_publish(
-        session=uuid.uuid4(),
-        request=PublishRequest("live", secret, secret, True),
-        peer=Peer(address=address, encoder="OBS", node=node, channel=""),
-        now=at(seconds),
-        asked_at=at(seconds),
-    )
-
-
 @pytest.fixture
-def held(key: NewKey) -> Session:
+def replaceable(held: Session) -> Session:
     Stream.objects.update(takeover="replace")
-    return Session.objects.get(pk=publish(key.secret, node="node-a", address="192.0.2.7").session)
+    return held
 
 
 @pytest.mark.both_forms
-def test_the_former_publisher_has_its_stream_again(held: Session, key: NewKey) -> None:
+def test_the_former_publisher_has_its_stream_again(replaceable: Session, key: NewKey) -> None:
     second = publish(key.secret, 1)
     sessions.discard(session=second.session)
     lease = Lease.objects.get()
-    assert (lease.session_id, lease.node_id, lease.fencing, lease.silent_since) == (held.pk, held.node_id, 1, None)
-    assert leases.renew(node=held.node_id or 0, held=[(held.pk, 1)], now=NOW) == set()
+    assert (lease.session_id, lease.node_id, lease.fencing, lease.silent_since) == (replaceable.pk, replaceable.node_id, 1, None)
+    assert leases.renew(node=replaceable.node_id or 0, held=[(replaceable.pk, 1)], now=NOW) == set()
     assert revocation.due(node="node-a", now=NOW) == []
-    held.refresh_from_db()
-    assert (held.stop_requested, held.stop_note) == ("", "")
-    assert Session.objects.get() == held
+    replaceable.refresh_from_db()
+    assert (replaceable.stop_requested, replaceable.stop_note) == ("", "")
+    assert Session.objects.get() == replaceable
 
 
-def test_its_silence_is_still_known(held: Session, key: NewKey) -> None:
-    leases.fell_silent(since={held.pk: NOW})
+def test_its_silence_is_still_known(replaceable: Session, key: NewKey) -> None:
+    leases.fell_silent(since={replaceable.pk: NOW})
     second = publish(key.secret, 4)
     assert second.replaced is not None
     sessions.discard(session=second.session, silent_since=second.replaced.silent_since)
     assert Lease.objects.get().silent_since == NOW
 
 
-def test_of_several_the_last_one_has_it_again(held: Session, key: NewKey) -> None:
+def test_of_several_the_last_one_has_it_again(replaceable: Session, key: NewKey) -> None:
     second, third = publish(key.secret, 1), publish(key.secret, 2)
     sessions.discard(session=third.session)
     assert Lease.objects.get().session_id == second.session
-    assert revocation.due(node="node-a", now=NOW) == [(held.pk, "replaced")]
+    assert revocation.due(node="node-a", now=NOW) == [(replaceable.pk, "replaced")]
     assert revocation.due(node="node-b", now=NOW) == []
 
 
 @pytest.mark.both_forms
-def test_who_took_over_meanwhile_keeps_it(held: Session, key: NewKey) -> None:
+def test_who_took_over_meanwhile_keeps_it(replaceable: Session, key: NewKey) -> None:
     second, third = publish(key.secret, 1), publish(key.secret, 2)
     sessions.discard(session=second.session)
     assert Lease.objects.get().session_id == third.session
-    assert revocation.due(node="node-a", now=NOW) == [(held.pk, "replaced")]
+    assert revocation.due(node="node-a", now=NOW) == [(replaceable.pk, "replaced")]
 
 
 @pytest.mark.both_forms
-def test_who_is_to_end_anyway_gets_nothing_back(held: Session, key: NewKey) -> None:
-    sessions.request_stop(session_id=held.pk)
+def test_who_is_to_end_anyway_gets_nothing_back(replaceable: Session, key: NewKey) -> None:
+    sessions.request_stop(session_id=replaceable.pk)
     sessions.discard(session=publish(key.secret, 1).session)
     assert Lease.objects.get().session_id is None
-    assert revocation.due(node="node-a", now=NOW) == [(held.pk, "kicked")]
+    assert revocation.due(node="node-a", now=NOW) == [(replaceable.pk, "kicked")]
 
 
 @pytest.mark.both_forms
-def test_who_ended_meanwhile_gets_nothing_back(held: Session, key: NewKey) -> None:
+def test_who_ended_meanwhile_gets_nothing_back(replaceable: Session, key: NewKey) -> None:
     second = publish(key.secret, 1)
-    sessions.end(session=held.pk, reason="tcp_reset")
+    sessions.end(session=replaceable.pk, reason="tcp_reset")
     sessions.discard(session=second.session)
     assert Lease.objects.get().session_id is None
 
