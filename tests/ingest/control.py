@@ -1,14 +1,20 @@
-"""Drives the consumers as the RTMP server does: events in, answers out, on a real database."""
+"""Drives the consumers as the RTMP server does: events in, answers out, on a real database; or has them behind a real
+listener in the test's own loop."""
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+from channels.routing import ProtocolTypeRouter
 from channels.testing import ApplicationCommunicator
 
 from ingest.consumers.node import NodeConsumer
 from ingest.consumers.rtmp import RtmpConsumer
 from ingest.contracts import LoginAnswer, Totals
+from ingest.live import LiveSettings
+from ingest.server import RtmpServer, ServerConfig
 
 TOTALS: Totals = {
     "bytes_in": 1000,
@@ -165,3 +171,20 @@ class NodeApp:
     async def stop(self) -> None:
         await self.tell("node.stopped")
         await _over(self.app)
+
+
+APPLICATION = ProtocolTypeRouter({"rtmp": RtmpConsumer.as_asgi(), "rtmp.node": NodeConsumer.as_asgi()})
+
+
+@asynccontextmanager
+async def listening(
+    node: str = NODE, live: LiveSettings | None = None, grace_s: float = 2, **config: Any
+) -> AsyncIterator[int]:
+    """The port of a running media node. `grace_s`: of its stop; `config`: fields of its ServerConfig."""
+    settings = ServerConfig(node=node, rtmp=("127.0.0.1", 0), live=live or LiveSettings(), **config)
+    server = RtmpServer(APPLICATION, settings)
+    await server.start()
+    try:
+        yield server.addresses[0][1]
+    finally:
+        await server.stop(grace_s=grace_s)

@@ -14,13 +14,12 @@ from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, OutboxEvent, Session, Stream
 from ingest.services import callback, playtokens
 from ingest.services.keys import NewKey
-from tests.ingest.control import Connection
-from tests.ingest.listener import listening
+from tests.ingest.control import Connection, listening
 from tests.ingest.ticks import until
 from tests.receivers import HttpReceiver, answer, http_receiver
 from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 SECRET = "shared-with-the-service"
 
@@ -127,9 +126,7 @@ async def test_what_is_no_answer_refuses_for_now(asked: HttpReceiver, process: H
 
 
 @pytest.mark.parametrize("how", ["hang", "drip"])
-async def test_a_slow_service_stands_in_nobody_else_s_way(
-    asked: HttpReceiver, process: HistoryWriter, how: str
-) -> None:
+async def test_a_slow_service_stands_in_nobody_else_s_way(asked: HttpReceiver, how: str) -> None:
     asked.behaviours = [getattr(asked, how)]
     await Application.objects.acreate(name="other")
     slow, quick = Connection(), Connection(app="other")
@@ -142,9 +139,7 @@ async def test_a_slow_service_stands_in_nobody_else_s_way(
 
 
 @pytest.mark.parametrize("how", ["hang", "drip"])
-async def test_a_slow_service_refuses_in_time(
-    asked: HttpReceiver, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+async def test_a_slow_service_refuses_in_time(asked: HttpReceiver, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     monkeypatch.setattr(asking, "LIMIT_S", 0.5)
     asked.behaviours = [getattr(asked, how)]
     connection = Connection()
@@ -158,7 +153,7 @@ def hang_up(handler: BaseHTTPRequestHandler) -> None:
 
 
 async def test_a_dead_service_is_left_alone_and_then_tried_again(
-    asked: HttpReceiver, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
+    asked: HttpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "REST_S", 60.0)
     asked.behaviours = [hang_up]
@@ -193,7 +188,7 @@ async def test_an_operator_s_look_is_not_asked_about(asked: HttpReceiver, scheme
     await connection.disconnect()
 
 
-async def test_without_a_service_nobody_is_let_in(asked: HttpReceiver, settings: Any, process: HistoryWriter) -> None:
+async def test_without_a_service_nobody_is_let_in(asked: HttpReceiver, settings: Any) -> None:
     settings.AUTH_SECRET = ""
     assert (await Connection().connect())["type"] == "rtmp.reject"
     assert not asked.got

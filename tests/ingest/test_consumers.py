@@ -20,7 +20,7 @@ from ingest.services.keys import NewKey
 from tests.ingest.control import TOTALS, Connection
 from tests.redis_server import RedisServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 
 @pytest.mark.both_forms
@@ -188,7 +188,7 @@ async def test_an_encoder_may_publish_again_at_once(
 
 @pytest.mark.both_forms
 async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher_is_live(
-    encoder: Connection, process: HistoryWriter, key: NewKey
+    encoder: Connection, key: NewKey
 ) -> None:
     """As after an outage of the database that lasted longer than a lease."""
     first = await encoder.publish(key.secret)
@@ -221,9 +221,7 @@ async def test_a_kick_closes_the_connection_and_says_by_whom(
     assert not await sync_to_async(sessions.request_stop)(session_id=answer["session_id"], by=user)
 
 
-async def test_a_kick_of_one_of_two_stops_that_stream_only(
-    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
-) -> None:
+async def test_a_kick_of_one_of_two_stops_that_stream_only(encoder: Connection, stream: Stream, key: NewKey) -> None:
     other = await Stream.objects.acreate(application=stream.application, name="cam2")
     second_key = await sync_to_async(keys.create)(stream=other)
     await encoder.publish(key.secret, stream_id=1)

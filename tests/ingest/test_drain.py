@@ -1,25 +1,33 @@
-"""Drain as an operator asks for it: through the database, of a real listener with the project's consumers."""
+"""A node's drain, as an operator asks for it through the database, and its orderly stop while something holds it up:
+real listeners with the project's consumers."""
 
 import asyncio
 import io
 import json
+import time
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.core.management import call_command
 
-from ingest.history import HistoryWriter
-from ingest.models import Attempt, Node, Session
+from ingest.consumers import guarding
+from ingest.consumers import node as node_consumer
+from ingest.consumers.database import READ
+from ingest.models import Application, Attempt, Node, Session
 from ingest.rtmp import events
+from ingest.server import Deadlines
+from ingest.services import keys
+from ingest.services.guard import get_guard
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE
-from tests.ingest.listener import listening
+from tests.ingest.control import NODE, Connection, listening
+from tests.ingest.faults import held, limited, locked_database
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 
 def run(*words: str) -> Any:
@@ -35,7 +43,7 @@ def in_state(state: str) -> Any:
     return Node.objects.filter(name=NODE, state=state).exists
 
 
-async def test_a_drained_node_refuses_ends_and_resumes(process: HistoryWriter, key: NewKey) -> None:
+async def test_a_drained_node_refuses_ends_and_resumes(key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as late:
         await until(in_state("up"))
         await encoder.connect("live", capsEx=1.0)
@@ -73,7 +81,7 @@ async def test_a_drained_node_refuses_ends_and_resumes(process: HistoryWriter, k
     assert node.state == "down"
 
 
-async def test_a_publisher_that_comes_to_a_draining_node_may_try_again(process: HistoryWriter, key: NewKey) -> None:
+async def test_a_publisher_that_comes_to_a_draining_node_may_try_again(key: NewKey) -> None:
     """OBS takes NetStream.Publish.Failed for something that passes."""
     async with listening() as port, RtmpClient(port=port) as encoder:
         await until(in_state("up"))
@@ -86,7 +94,7 @@ async def test_a_publisher_that_comes_to_a_draining_node_may_try_again(process: 
         await encoder.wait_closed()
 
 
-async def test_connections_without_room_are_one_attempt(process: HistoryWriter) -> None:
+async def test_connections_without_room_are_one_attempt() -> None:
     async with listening(max_connections=1) as port, RtmpClient(port=port):
         await until(in_state("up"))
         attempts = Attempt.objects.filter(reason="too_many_connections")
@@ -97,3 +105,49 @@ async def test_connections_without_room_are_one_attempt(process: HistoryWriter) 
             await until(attempts.filter(count=number).exists)
     (row,) = [row async for row in attempts]
     assert (row.action, row.address, row.node) == ("connect", "127.0.0.1", NODE)
+
+
+@pytest.mark.both_forms
+async def test_a_stop_without_the_database_says_what_was_not_written(
+    key: NewKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However short a time connections are given."""
+    monkeypatch.setattr(node_consumer, "STOP_S", 4.5)
+    with ExitStack() as later:  # Longer than the listener.
+        async with listening() as port, RtmpClient(port=port) as encoder:
+            await encoder.connect("live")
+            await encoder.publish(key.secret)
+            later.enter_context(limited(2))
+            later.enter_context(locked_database())
+    assert "The database did not take the last" in caplog.text
+    assert "did not return" not in caplog.text
+
+
+async def test_a_stop_waits_for_no_answer_that_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding._random, "uniform", lambda _least, _most: 3600.0)
+    await Application.objects.acreate(name="live")
+    loop = asyncio.get_running_loop()
+    patient = Deadlines(decision_s=60, application_s=60)
+    async with listening(grace_s=60, deadlines=patient) as port, RtmpClient(port=port) as guesser:
+        await guesser.connect("live")
+        stream_id = await guesser.create_stream()
+        guesser.protocol.publish(stream_id, keys.generate(), "live")
+        await guesser.flush()
+        await until(Attempt.objects.exists)
+        stops = loop.time()
+    assert loop.time() - stops < 20
+
+
+async def test_who_is_banned_takes_no_place_at_the_database(key: NewKey) -> None:
+    banned = Connection()
+    await banned.connect()
+    for number in range(10):
+        get_guard().wrong("192.0.2.7", f"guess-{number}", time.time())
+    with held(READ):
+        refused = await banned.ask(banned.publish_event(key.secret))
+        assert refused["description"].startswith("Too many wrong keys")
+        again = Connection()
+        connect = {"type": "rtmp.connect", "credential": key.secret, "login": None}
+        assert (await again.ask(connect))["type"] == "rtmp.reject"
+    for each in (banned, again):
+        await each.disconnect("rejected")

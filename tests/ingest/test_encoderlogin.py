@@ -16,14 +16,13 @@ from ingest.services import challenges, encoderlogin, keys, revocation
 from ingest.services.challenges import Verifiers
 from ingest.services.encoderlogin import NewPassword
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE
+from tests.ingest.control import NODE, listening
 from tests.ingest.encoder import Encoder, asked
-from tests.ingest.listener import listening
 from tests.ingest.server.media import AVC_HEADER
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 METHODS = ("adobe", "llnw")
 WRONG = "[ AccessManager.Reject ] : [ authmod={} ] : ?reason=authfailed"
@@ -99,7 +98,7 @@ async def test_three_rounds_then_it_publishes(
     assert not await Attempt.objects.aexists(), "rounds are no refusals"
 
 
-async def test_who_is_asked(process: HistoryWriter, login: NewPassword, key: NewKey) -> None:
+async def test_who_is_asked(login: NewPassword, key: NewKey) -> None:
     """Encoders without a key in the URL, once the application says so."""
     player = {"type": None, "flashVer": "LNX 9,0,124,2"}
 
@@ -121,7 +120,7 @@ async def test_who_is_asked(process: HistoryWriter, login: NewPassword, key: New
         assert await connects(f"live?key={key.secret}")
 
 
-async def test_who_comes_with_a_method_gets_its_rounds_unasked(process: HistoryWriter, login: NewPassword) -> None:
+async def test_who_comes_with_a_method_gets_its_rounds_unasked(login: NewPassword) -> None:
     async with listening() as port:
         assert await asked(port, "live?authmod=llnw") == challenges.invitation("llnw")
         encoder = Encoder(port, "bob", login.password)
@@ -142,7 +141,7 @@ async def test_wrong_answers(process: HistoryWriter, login: NewPassword, method:
     assert set(reasons) == {("login_wrong", "connect")}
 
 
-async def test_users_that_there_are_cannot_be_told_from_others(process: HistoryWriter, login: NewPassword) -> None:
+async def test_users_that_there_are_cannot_be_told_from_others(login: NewPassword) -> None:
     await Application.objects.acreate(name="other")
     async with listening() as port:
         told: dict[tuple[str, str], list[dict[str, str]]] = {}
@@ -162,16 +161,14 @@ async def test_users_that_there_are_cannot_be_told_from_others(process: HistoryW
 
 
 @pytest.mark.both_forms
-async def test_an_answer_is_good_once(process: HistoryWriter, login: NewPassword) -> None:
+async def test_an_answer_is_good_once(login: NewPassword) -> None:
     async with listening() as port:
         answer = await Encoder(port, "bob", login.password).query()
         assert await publish(port, f"live{answer}", "cam1") == "live"
         assert "?reason=needauth&" in await asked(port, f"live{answer}"), "it is asked anew"
 
 
-async def test_a_challenge_that_has_expired(
-    process: HistoryWriter, login: NewPassword, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_challenge_that_has_expired(login: NewPassword, monkeypatch: pytest.MonkeyPatch) -> None:
     async with listening() as port:
         answer = await Encoder(port, "bob", login.password).query()
         monkeypatch.setattr(challenges, "LIFE", timedelta(seconds=-1))
@@ -206,7 +203,7 @@ def said(user: str, password: str, token: str, salt: str) -> LoginAnswer:
     ids=["another address", "another user", "another time", "made up"],
 )
 def test_a_challenge_that_was_given_to_somebody_else(
-    process: HistoryWriter, login: NewPassword, application: Application, address: str, token_of: str, tampered: str
+    login: NewPassword, application: Application, address: str, token_of: str, tampered: str
 ) -> None:
     now = timezone.now()
     token = challenges.issue(app="live", user=token_of, address="192.0.2.7", now=now)
@@ -221,7 +218,7 @@ def test_a_challenge_that_was_given_to_somebody_else(
 
 
 @pytest.mark.both_forms
-def test_any_node_may_judge(process: HistoryWriter, login: NewPassword, application: Application) -> None:
+def test_any_node_may_judge(login: NewPassword, application: Application) -> None:
     """For a while; its clock may be a little behind."""
     now = timezone.now()
     token = challenges.issue(app="live", user="bob", address="2001:db8::1", now=now)
@@ -263,7 +260,7 @@ async def test_who_tries_passwords_is_banned(process: HistoryWriter, login: NewP
 # --- What a log-in lets one do ---
 
 
-async def test_only_its_own_stream(process: HistoryWriter, login: NewPassword, stream: Stream) -> None:
+async def test_only_its_own_stream(login: NewPassword, stream: Stream) -> None:
     other = await Stream.objects.acreate(application=stream.application, name="cam2")
     other_key = await sync_to_async(keys.create)(stream=other)
     async with listening() as port:
@@ -284,9 +281,7 @@ async def test_only_its_own_stream(process: HistoryWriter, login: NewPassword, s
         ({"stream__enabled": False}, "The stream is disabled."),
     ],
 )
-async def test_one_that_lets_nobody_publish(
-    process: HistoryWriter, login: NewPassword, change: dict[str, Any], told: str
-) -> None:
+async def test_one_that_lets_nobody_publish(login: NewPassword, change: dict[str, Any], told: str) -> None:
     if "stream__enabled" in change:
         await Stream.objects.aupdate(enabled=False)
     else:
@@ -300,7 +295,7 @@ async def test_one_that_lets_nobody_publish(
         )
 
 
-async def test_a_new_password_makes_the_old_one_wrong(process: HistoryWriter, login: NewPassword) -> None:
+async def test_a_new_password_makes_the_old_one_wrong(login: NewPassword) -> None:
     changed = await sync_to_async(encoderlogin.set_password)(login=login.login, password="another-one")
     async with listening() as port:
         assert await asked(port, f"live{await Encoder(port, 'bob', login.password).query()}") == WRONG.format("adobe")
@@ -320,7 +315,7 @@ async def end_by(what: str, login: EncoderLogin) -> None:
 
 
 @pytest.mark.parametrize("what", ["revoked", "disabled", "expired", "deleted"])
-async def test_what_is_live_ends_with_its_log_in(process: HistoryWriter, login: NewPassword, what: str) -> None:
+async def test_what_is_live_ends_with_its_log_in(login: NewPassword, what: str) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder:
         await encoder.connect(f"live{await Encoder(port, 'bob', login.password).query()}")
         stream_id = await encoder.publish("cam1")
@@ -332,7 +327,7 @@ async def test_what_is_live_ends_with_its_log_in(process: HistoryWriter, login: 
     assert (await Session.objects.aget()).end_reason == "key_revoked"
 
 
-async def test_a_publisher_that_comes_back_takes_its_stream_over(process: HistoryWriter, login: NewPassword) -> None:
+async def test_a_publisher_that_comes_back_takes_its_stream_over(login: NewPassword) -> None:
     """After three seconds of silence, by the same log-in; another one waits for nothing."""
     eve = await sync_to_async(encoderlogin.create)(stream=login.login.stream, user="eve")
     async with listening() as port, RtmpClient(port=port) as gone, RtmpClient(port=port, timeout_s=15) as back:

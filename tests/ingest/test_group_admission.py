@@ -21,8 +21,7 @@ from ingest.services.group_admission import Apart, Ask
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
 from tests.ingest.control import Connection
-from tests.ingest.faults import held, until_queued
-from tests.ingest.simultaneous import Work, at_once
+from tests.ingest.faults import Work, at_once, held, until_queued
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PEER = Peer(address="192.0.2.7", encoder="OBS", node="node-a", channel="specific.inmemory!abc")

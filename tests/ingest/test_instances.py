@@ -37,15 +37,14 @@ from ingest.services.admission import Grant
 from ingest.services.keys import NewKey
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused as NotAdmitted
-from tests.ingest.control import Connection
-from tests.ingest.listener import listening
+from tests.ingest.control import Connection, listening
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.ticks import until
 from tests.media import make_clip, of_kind, read_packets
 from tests.rtmp_client import Refused, RtmpClient
 from tests.tools import require_tool
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PEER = Peer("192.0.2.7", "OBS", "node-a", "channel")
@@ -243,7 +242,7 @@ def test_each_has_shared_objects_of_its_own(application: Application) -> None:
 # --- On the wire ---
 
 
-async def test_a_connection_to_an_instance_sees_its_streams(process: HistoryWriter, inside: NewKey) -> None:
+async def test_a_connection_to_an_instance_sees_its_streams(inside: NewKey) -> None:
     async with (
         listening() as port,
         RtmpClient(port=port) as encoder,
@@ -282,9 +281,7 @@ async def test_what_was_refused_at_connect_is_not_written_down(process: HistoryW
     assert (attempt.app, attempt.reason) == ("live/…", "instance_unknown")
 
 
-async def test_ffmpeg_publishes_and_plays_by_urls_of_three_parts(
-    process: HistoryWriter, application: Application, tmp_path: Path
-) -> None:
+async def test_ffmpeg_publishes_and_plays_by_urls_of_three_parts(application: Application, tmp_path: Path) -> None:
     """And has its instance by that, in an open application."""
     require_tool("ffmpeg")
     await Application.objects.aupdate(publish_policy="open")

@@ -1,6 +1,7 @@
-"""A node's upkeep: what it tells and asks the database, and what it has the server end."""
+"""A node's upkeep: what it tells and asks the database, what it has the server end, and what it makes up for later."""
 
 import asyncio
+import logging
 import threading
 import uuid
 from collections.abc import Callable
@@ -19,14 +20,14 @@ from ingest.consumers.upkeep import Upkeep
 from ingest.contracts import EndReason, Sample
 from ingest.history import HistoryWriter
 from ingest.models import Application, Lease, Node, Session, Stream, StreamKey
-from ingest.services import keys, revocation
+from ingest.services import keys, nodes, revocation
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import locked_database, patient_database
 from tests.ingest.others import ended_process, other_process, process_elsewhere
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, tick_until, until, watch
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 
 @pytest.mark.both_forms
@@ -36,7 +37,7 @@ async def test_a_node_is_up_seen_and_down(node: NodeApp) -> None:
     assert (await Node.objects.aget(name=NODE)).state == "down"
 
 
-async def test_a_node_tells_where_it_listens(process: HistoryWriter) -> None:
+async def test_a_node_tells_where_it_listens() -> None:
     node = NodeApp(tls_addresses=[("127.0.0.1", 1936)], media_addresses=[("127.0.0.1", 8001)])
     await node.tell("node.started")
     told = "127.0.0.1:1935, 127.0.0.1:1936 (TLS), 127.0.0.1:8001 (media)"
@@ -45,7 +46,7 @@ async def test_a_node_tells_where_it_listens(process: HistoryWriter) -> None:
 
 
 @pytest.mark.both_forms
-async def test_what_a_former_process_left_is_closed(process: HistoryWriter, stream: Stream) -> None:
+async def test_what_a_former_process_left_is_closed(stream: Stream) -> None:
     row = await Node.objects.acreate(name=NODE, process=ended_process())
     left = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=row)
     later = timezone.now() + timedelta(seconds=10)
@@ -57,7 +58,7 @@ async def test_what_a_former_process_left_is_closed(process: HistoryWriter, stre
     await node.stop()
 
 
-async def test_a_session_that_begins_during_the_start_goes_on(process: HistoryWriter, key: NewKey) -> None:
+async def test_a_session_that_begins_during_the_start_goes_on(key: NewKey) -> None:
     """Its admission is written before the node's start, which the database was too slow for."""
     encoder, node, gate = Connection(), NodeApp(), threading.Event()
     await encoder.connect()
@@ -76,7 +77,7 @@ async def test_a_session_that_begins_during_the_start_goes_on(process: HistoryWr
 
 @pytest.mark.both_forms
 async def test_a_node_whose_name_another_process_has_ends_nothing(
-    process: HistoryWriter, stream: Stream, caplog: pytest.LogCaptureFixture
+    stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As it began while the database was away, it has no connections until the other one has stopped."""
     with other_process() as other:
@@ -301,3 +302,74 @@ async def test_a_bad_tick_is_not_the_last(node: NodeApp) -> None:
     await node.tick(at=1.0, streams=[{"nonsense": True}])
     await node.tick(at=2.0)
     assert (await receive())["at"] == 2.0
+
+
+async def ticking(node: NodeApp, seconds: float) -> None:
+    """Ten ticks a second."""
+    for _ in range(int(seconds * 10)):
+        await node.tick()
+        await asyncio.sleep(0.1)
+
+
+async def in_state(node: NodeApp, state: str) -> None:
+    await tick_until(node, Node.objects.filter(name=NODE, state=state).exists, seconds=8)
+
+
+@pytest.mark.both_forms
+async def test_the_players_of_a_node_that_was_taken_for_dead_end(
+    node: NodeApp, process: HistoryWriter, stream: Stream
+) -> None:
+    """Their sessions are over in the database: no kick and no revocation would reach them."""
+    await is_up()
+    player = Connection()
+    await player.connect()
+    session_id = (await player.play("cam1"))["session_id"]
+    assert await asyncio.to_thread(process.flush, 5)
+    await ticking(node, 0.3)  # The look of the start is over.
+    later = timezone.now() + timedelta(seconds=40)
+    ended = await sync_to_async(nodes.sweep)(now=later)
+    assert [str(session.pk) for session in ended] == [session_id]
+    assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": session_id, "reason": "lease_lost"}
+    await player.disconnect()
+    await in_state(node, "up")
+    assert (await Session.objects.aget()).end_reason == "node_lost"
+
+
+@pytest.mark.both_forms
+async def test_a_drain_that_could_not_be_written_is_written_later(node: NodeApp) -> None:
+    await is_up()
+    with locked_database():
+        await node.tell("node.draining")
+        await ticking(node, 2.5)
+        assert (await Node.objects.aget(name=NODE)).state == "up"
+    await in_state(node, "draining")
+    with locked_database():
+        await node.tell("node.resumed")
+        await ticking(node, 2.5)
+    await in_state(node, "up")
+    await ticking(node, 3.5)
+    assert (await Node.objects.aget(name=NODE)).state == "up"
+
+
+async def test_an_outage_is_said_once(node: NodeApp, caplog: pytest.LogCaptureFixture) -> None:
+    """Although some of what a node asks is answered meanwhile, as by a standby."""
+    await is_up()
+    with caplog.at_level(logging.INFO, "ingest.consumers.upkeep"):
+        with locked_database():
+            await ticking(node, 6)
+        async with asyncio.timeout(8):
+            while "answers again" not in caplog.text:
+                await ticking(node, 0.1)
+    said = [record.getMessage() for record in caplog.records if "upkeep" in record.name]
+    assert [text.split(":")[0] for text in said] == [
+        "The node's upkeep (leases) waits for the database",
+        "The database answers again.",
+    ]
+
+
+@pytest.mark.both_forms
+async def test_a_sample_of_no_session_spoils_no_tick(node: NodeApp) -> None:
+    receive = await watch("live")
+    await node.tick(at=1.0, samples=[replace(SAMPLE, session="nonsense", idle_ms=5000)])
+    assert (await receive())["at"] == 1.0
+    await is_up()

@@ -26,12 +26,12 @@ from ingest.rtmp import amf0, amf3
 from ingest.rtmp.messages.shared_object import Release, RequestChange, RequestRemove, Use
 from ingest.server import Deadlines
 from ingest.services import objects
+from tests.ingest.control import listening
 from tests.ingest.faults import held, limited, locked_database, missing_table
-from tests.ingest.listener import listening
 from tests.ingest.server.sharer import Sharer
 from tests.ingest.ticks import until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 NOT_CREATED = "SharedObject.ObjectCreationFailed"
 QUICK = Deadlines(object_save_s=0.05)
@@ -84,7 +84,7 @@ async def test_a_persistent_object_outlives_its_server(room: Application, proces
 
 
 @pytest.mark.both_forms
-async def test_what_changes_is_written_while_it_is_used(room: Application, process: HistoryWriter) -> None:
+async def test_what_changes_is_written_while_it_is_used(room: Application) -> None:
     async with listening(deadlines=QUICK) as port, sharing(port) as [client]:
         await client.set("a", 1.0)
         await until(lambda: kept() == {"a": amf0.encode(1.0)})
@@ -114,11 +114,7 @@ async def test_an_object_comes_back_before_it_is_written(room: Application, proc
 @pytest.mark.both_forms
 @pytest.mark.parametrize("fault", ["slow", "broken"])
 async def test_a_database_that_fails_refuses_new_ones_and_nothing_else(
-    room: Application,
-    process: HistoryWriter,
-    fault: str,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    room: Application, fault: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "FAILURES", Bound(100))
     async with listening() as port, sharing(port, 2) as (one, other), sharing(port, use=False, name="new") as [new]:
@@ -147,7 +143,7 @@ async def test_a_write_that_fails_is_tried_again(
 
 
 @pytest.mark.both_forms
-async def test_nodes_change_properties_apart(room: Application, process: HistoryWriter) -> None:
+async def test_nodes_change_properties_apart(room: Application) -> None:
     """Each has its own object; in the database both are one, the later change of a property counts."""
     async with (
         listening("node-a", deadlines=QUICK) as port_a,
@@ -165,7 +161,7 @@ async def test_nodes_change_properties_apart(room: Application, process: History
 
 
 @pytest.mark.parametrize("access", ["none", "temporary"])
-async def test_what_an_application_has(process: HistoryWriter, access: str) -> None:
+async def test_what_an_application_has(access: str) -> None:
     await Application.objects.acreate(name="room", shared_objects=access)
     codes = {
         "none": ["SharedObject.NoReadAccess"] * 2,
@@ -182,14 +178,14 @@ async def test_what_an_application_has(process: HistoryWriter, access: str) -> N
         assert one.statuses + other.statuses == codes
 
 
-async def test_an_application_has_none_unless_an_operator_says_so(process: HistoryWriter) -> None:
+async def test_an_application_has_none_unless_an_operator_says_so() -> None:
     await sync_to_async(call_command)("application", "set", "room")
     assert (await Application.objects.aget()).shared_objects == "none"
     await sync_to_async(call_command)("application", "set", "room", "--shared-objects", "temporary")
     assert (await Application.objects.aget()).shared_objects == "temporary"
 
 
-async def test_names_that_no_row_can_have(room: Application, process: HistoryWriter) -> None:
+async def test_names_that_no_row_can_have(room: Application) -> None:
     async with listening() as port:
         for name in ("x" * 256, "a\x00b"):
             async with sharing(port, use=False, name=name) as [client]:
@@ -197,9 +193,7 @@ async def test_names_that_no_row_can_have(room: Application, process: HistoryWri
                 await client.is_refused(NOT_CREATED)
 
 
-async def test_an_application_has_room_for_so_many(
-    room: Application, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_application_has_room_for_so_many(room: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "MOST_OF_APPLICATION", 1)
     async with listening() as port, sharing(port) as [one], sharing(port, use=False, name="more") as [more]:
         await one.set("a", 1.0)
@@ -220,7 +214,7 @@ async def test_a_client_that_only_shared_is_no_failed_attempt(room: Application,
     assert not await Attempt.objects.aexists()
 
 
-async def test_the_nodes_limits_hold(room: Application, process: HistoryWriter) -> None:
+async def test_the_nodes_limits_hold(room: Application) -> None:
     async with listening(objects=ObjectLimits(slots=1)) as port, sharing(port) as [client]:
         await client.set("a", 1.0)
         await client.ask(RequestChange("b", 1.0))

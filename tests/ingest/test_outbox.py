@@ -12,7 +12,7 @@ from ingest.history_rows import DiscardRow, EndRow, EventRow
 from ingest.models import Lease, Node, OutboxEvent, Session, Stream
 from ingest.services import outbox, recordings, sessions
 from tests.ingest.control import TOTALS, Connection
-from tests.ingest.simultaneous import at_once
+from tests.ingest.faults import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

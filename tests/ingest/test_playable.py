@@ -1,15 +1,21 @@
-"""What may be played of a name: live, recorded, or either; and who may."""
+"""What may be played of a name: live, recorded, or either; who may; and tokens and URLs for it, by the command."""
 
+import json
 import uuid
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.utils import timezone
+from pytest_django import Settings
 
-from ingest.models import Application, Lease, Node, Recording, Session, Stream
+from ingest.models import Application, AuditEntry, Lease, Node, Recording, Session, Stream
 from ingest.server.credentials import mask
-from ingest.services import keys, lengths, playable, playtokens, revocation
+from ingest.services import keys, lengths, playable, playlinks, playtokens, revocation
 from ingest.services.playable import Playable, Wanted, wanted_by
 from ingest.services.refusals import Refused
 
@@ -354,3 +360,89 @@ def test_who_waits_for_a_name_may_go_on_while_anyone_may_come(application: Appli
     made.delete()
     Application.objects.update(enabled=False)
     assert due() == {player.pk, publisher.pk}
+
+
+@pytest.fixture
+def cafe(db: None) -> Stream:
+    application, _ = Application.objects.get_or_create(name="live")
+    return Stream.objects.create(application=application, name="caf\u00e9")
+
+
+def printed(*arguments: str) -> str:
+    out = StringIO()
+    call_command("playtoken", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Settings) -> None:
+    settings.RTMP_ADDRESS, settings.MEDIA_ADDRESS = ("0.0.0.0", 1935), ("0.0.0.0", 8001)
+    found: dict[str, Any] = json.loads(printed("live/caf\u00e9", "--hours", "2", "--json"))
+    token = found["token"]
+    assert playtokens.verify(token=token, stream=cafe.pk) == "valid"
+    later = timezone.now() + timedelta(hours=2, minutes=1)
+    assert playtokens.verify(token=token, stream=cafe.pk, now=later) == "expired"
+    assert abs(datetime.fromisoformat(found["expires_at"]) - later) < timedelta(minutes=2)
+    assert found["stream"] == "live/caf\u00e9"
+    assert found["play_url"] == f"rtmp://127.0.0.1/live/caf%C3%A9?token={token}"
+    assert found["flv_url"] == f"http://127.0.0.1:8001/live/live/caf%C3%A9.flv?token={token}"
+    assert found["ws_url"] == f"ws://127.0.0.1:8001/live/live/caf%C3%A9.flv?token={token}"
+    assert "flv url: http://127.0.0.1:8001/live/live/caf%C3%A9.flv?token=" in printed("live/caf\u00e9")
+
+
+def test_the_urls_are_those_that_browsers_use(cafe: Stream, settings: Settings) -> None:
+    settings.MEDIA_URL_BASE = "https://media.example.org/tv"
+    link = playlinks.make(stream=cafe)
+    assert link.flv_url.startswith("https://media.example.org/tv/live/live/")
+    assert link.ws_url.startswith("wss://media.example.org/tv/live/live/")
+    settings.MEDIA_ADDRESS = None
+    link = playlinks.make(stream=cafe)
+    assert (link.flv_url, link.ws_url) == ("", "")
+
+
+@pytest.mark.parametrize("hours", ["0", "-1", "nan", "800"])
+def test_no_token_is_made_for_no_time_or_for_ever(cafe: Stream, hours: str) -> None:
+    with pytest.raises(CommandError, match="744 at most"):
+        printed("live/caf\u00e9", "--hours", hours)
+
+
+def test_no_token_is_made_where_nobody_may_play(cafe: Stream) -> None:
+    Application.objects.update(play_policy=Application.PlayPolicy.NONE)
+    with pytest.raises(CommandError, match="--play token"):
+        printed("live/caf\u00e9")
+
+
+def test_the_dashboard_s_own_pages_may_play(settings: Settings) -> None:
+    settings.ALLOWED_HOSTS = ["localhost", "[::1]", ".example.org", "*"]
+    settings.CSRF_TRUSTED_ORIGINS = ["https://Live.example.org", "https://*.example.org"]
+    settings.HTTP_ADDRESS = ("127.0.0.1", 8000)
+    assert playlinks.origins() == {"http://localhost:8000", "http://[::1]:8000", "https://live.example.org"}
+    settings.BEHIND_TLS = True
+    assert "https://localhost" in playlinks.origins()
+    settings.MEDIA_ORIGINS = ["https://WWW.example.org/"]
+    assert playlinks.origins() == {"https://www.example.org"}
+
+
+@pytest.fixture
+def recording(cafe: Stream) -> Recording:
+    return Recording.objects.create(application=cafe.application, stream=cafe, name="show 1", file="a.flv")
+
+
+def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) -> None:
+    settings.MEDIA_ADDRESS = ("127.0.0.1", 8001)
+    found = json.loads(printed("--recording", str(recording.pk), "--hours", "1", "--json"))
+    token = found["token"]
+    assert playtokens.recording_of(token=token) == (recording.pk, "valid")
+    assert found["recording"] == "live/show 1"
+    assert found["play_url"] == f"rtmp://127.0.0.1/live/show%201?token={token}"
+    assert found["flv_url"] == f"http://127.0.0.1:8001/recordings/live/show%201.flv?token={token}"
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.target) == ("recording_token.create", "live/show 1")
+    assert token not in str(entry.detail)
+    Application.objects.update(play_policy=Application.PlayPolicy.NONE)
+    for given in (("--recording", str(recording.pk)), ("live/caf\u00e9",)):
+        with pytest.raises(CommandError, match="Nobody may play"):
+            printed(*given)
+    with pytest.raises(CommandError, match="no recording 999"):
+        printed("--recording", "999")
+    with pytest.raises(CommandError):
+        printed("live/caf\u00e9", "--recording", str(recording.pk))

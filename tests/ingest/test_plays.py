@@ -1,8 +1,10 @@
-"""Players are admitted by reading alone, and their sessions are written afterwards."""
+"""Players are admitted by reading alone, and their sessions are written afterwards; on a node that does not have the
+stream, while another one does, they are told so, and where."""
 
 import asyncio
 import threading
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,24 +14,24 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ingest.attempts import Attempts
-from ingest.consumers import database, rtmp
+from ingest.consumers import database, rtmp, silence
 from ingest.consumers.active import ACTIVE, AWAITED
 from ingest.consumers.database import READ
 from ingest.history import HistoryWriter
 from ingest.history_rows import BeginRow, EventRow
-from ingest.models import Application, Attempt, Session, StatusEvent, Stream
+from ingest.models import Application, Attempt, Lease, Node, Recording, Session, StatusEvent, Stream
 from ingest.rtmp import events
-from ingest.services import keys, playtokens, removal, revocation, sessions
+from ingest.services import elsewhere, keys, paste, playable, playtokens, removal, revocation, sessions
 from ingest.services.history import write
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE, Connection, NodeApp
+from ingest.services.refusals import Refused as NotHere
+from tests.ingest.control import NODE, Connection, NodeApp, listening
 from tests.ingest.faults import held, limited, locked_database, until_queued
-from tests.ingest.listener import listening
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.media import AVC_HEADER, keep_sending, key_frame
 from tests.ingest.ticks import drop_after_ticks, is_up, snapshot, until
-from tests.rtmp_client import RtmpClient
+from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 HERD = 100
 
@@ -46,7 +48,7 @@ async def disconnect(*connections: Connection) -> None:
         await each.disconnect()
 
 
-async def test_a_herd_of_players_is_let_in(process: HistoryWriter, stream: Stream) -> None:
+async def test_a_herd_of_players_is_let_in(stream: Stream) -> None:
     """As at a broadcast's start, all at once."""
 
     async def join(port: int) -> RtmpClient:
@@ -82,9 +84,7 @@ async def test_a_player_is_let_in_while_nothing_can_be_written(process: HistoryW
 
 
 @pytest.mark.both_forms
-async def test_a_herd_does_not_stand_in_a_publishers_way(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_a_herd_does_not_stand_in_a_publishers_way(encoder: Connection, key: NewKey) -> None:
     """Those who ask the same at the same time are answered by one read, with one more for those who came later."""
     players = await connected(50)
     with held(READ):
@@ -100,7 +100,7 @@ async def test_a_herd_does_not_stand_in_a_publishers_way(
     await disconnect(encoder, *players)
 
 
-async def test_players_are_told_apart_by_what_they_show(process: HistoryWriter, stream: Stream) -> None:
+async def test_players_are_told_apart_by_what_they_show(stream: Stream) -> None:
     await Application.objects.aupdate(play_policy="token")
     token = playtokens.issue(stream=stream.pk)
     players = await connected(4)
@@ -111,7 +111,7 @@ async def test_players_are_told_apart_by_what_they_show(process: HistoryWriter, 
     await disconnect(*players)
 
 
-async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before(process: HistoryWriter) -> None:
+async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before() -> None:
     """Even if that read is still under way."""
     truth, reading, gate = ["before"], threading.Event(), threading.Event()
     together: database.Together[str] = database.Together()
@@ -181,7 +181,7 @@ async def test_a_player_whose_stream_is_deleted_before_its_row_is_written(
 
 
 async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
-    process: HistoryWriter, application: Application, monkeypatch: pytest.MonkeyPatch
+    application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where anyone may publish. It has no stream until then, and looks of the node don't end it for that."""
     await Application.objects.aupdate(publish_policy="open")
@@ -271,7 +271,7 @@ def begin(stream: Stream) -> BeginRow:
 
 
 @pytest.mark.both_forms
-def test_a_herds_rows_are_written_by_few_statements(process: HistoryWriter, stream: Stream) -> None:
+def test_a_herds_rows_are_written_by_few_statements(stream: Stream) -> None:
     rows = [begin(stream) for _ in range(40)]
     told = [EventRow(row.session, 1, row.at, "session.started") for row in rows]
     mixed = [operation for pair in zip(rows, told, strict=True) for operation in pair]
@@ -280,3 +280,151 @@ def test_a_herds_rows_are_written_by_few_statements(process: HistoryWriter, stre
     assert len(queries) < 15
     write(mixed, Attempts())
     assert Session.objects.count() == StatusEvent.objects.count() == 40
+
+
+HERE, THERE = "node-a", "node-b"
+
+
+def publish_there(stream: Stream, **node: str) -> Lease:
+    other, now = Node.objects.create(name=THERE, **node), timezone.now()
+    session = Session.objects.create(kind="publish", app="live", name=stream.name, stream=stream, node=other)
+    return Lease.objects.create(stream=stream, session=session, node=other, expires_at=now + timedelta(seconds=10))
+
+
+def told(*paths: str, node: str = HERE) -> dict[str, str]:
+    return elsewhere.told(paths=set(paths), node=node, now=timezone.now())
+
+
+def test_what_they_are_told(stream: Stream) -> None:
+    Stream.objects.create(application=stream.application, name="cam2")
+    lease = publish_there(stream, url="rtmp://b.example.net")
+    words = "The stream is published on another node of this server. Play it from rtmp://b.example.net (node-b)."
+    assert told("live/cam1", "live/cam2", "other/cam1", "live/never") == {"live/cam1": words}
+    assert told("live/cam1", node=THERE) == {}
+    other = Node.objects.create(name=HERE, url="rtmp://b.example.net", state="up")
+    assert told("live/cam1")["live/cam1"].endswith("Play it from node-b."), "the URL leads here as well"
+    Node.objects.filter(pk=other.pk).update(state="down")
+    assert told("live/cam1") == {"live/cam1": words}, "it has been replaced"
+    Node.objects.update(url="")
+    assert told("live/cam1")["live/cam1"].endswith("Play it from node-b.")
+    lease.expires_at = timezone.now()
+    lease.save()
+    assert told("live/cam1") == {}, "its node is gone"
+
+
+def test_however_many_are_waited_for(stream: Stream) -> None:
+    publish_there(stream)
+    others = [f"live/other{number}" for number in range(elsewhere.ASKED_AT_ONCE + 1)]
+    assert set(told("live/cam1", *others)) == {"live/cam1"}
+
+
+def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, settings: Any) -> None:
+    """But who asks for what is live, or else the recording, asks for what is live elsewhere."""
+    publish_there(stream)
+    row = Recording.objects.create(
+        application=stream.application, stream=stream, name="cam1", file="cam1.flv", state="complete"
+    )
+    now = timezone.now()
+    check: dict[str, Any] = {"app": "live", "name": "cam1", "now": now}
+    with pytest.raises(NotHere) as refused:
+        elsewhere.refuse(found=playable.check(**check, credential=""), node=HERE, now=now)
+    assert (refused.value.reason, refused.value.stream) == ("elsewhere", stream.pk)
+    token = playtokens.issue_download(recording=row.pk)
+    download = playable.check(**check, credential=token, wanted="recorded", by_http=True)
+    elsewhere.refuse(found=download, node=HERE, now=now)
+
+
+async def test_a_recording_is_asked_for_by_its_start(stream: Stream) -> None:
+    await sync_to_async(publish_there)(stream)
+    await Application.objects.aupdate(play_recordings="as_live")
+    await Recording.objects.acreate(
+        application=stream.application, stream=stream, name="cam1", file="cam1.flv", state="complete"
+    )
+    player = Connection(node=HERE)
+    await player.connect()
+    answers = [await player.ask(player.play_event("cam1") | {"start": start}) for start in (-1.0, -2.0, 0.0)]
+    assert [answer["type"] for answer in answers] == ["rtmp.play.reject", "rtmp.play.reject", "rtmp.play.accept"]
+    assert answers[0]["code"] == "NetStream.Play.StreamNotFound"
+    await player.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("node_url", "host", "plain", "tls", "found"),
+    [
+        ("rtmp://b.example.net:1940", "live.example.net", [("0.0.0.0", 1935)], [], "rtmp://b.example.net:1940"),
+        ("", "live.example.net", [("0.0.0.0", 1936)], [], "rtmp://live.example.net:1936"),
+        ("", "", [("192.0.2.7", 1935)], [], "rtmp://192.0.2.7"),
+        ("", "", [("0.0.0.0", 1935)], [("::", 1936)], ""),
+        ("", "live.example.net", [], [("0.0.0.0", 443)], "rtmps://live.example.net"),
+    ],
+)
+def test_by_which_address(
+    settings: Any, node_url: str, host: str, plain: list[tuple[str, int]], tls: list[tuple[str, int]], found: str
+) -> None:
+    settings.NODE_URL, settings.RTMP_HOST = node_url, host
+    assert paste.node_url(plain, tls) == found
+
+
+# --- Two nodes ---
+
+
+async def publish(encoder: RtmpClient, key: NewKey) -> int:
+    await encoder.connect("live")
+    stream_id = await encoder.publish(key.secret)
+    await encoder.send_video(stream_id, 0, AVC_HEADER)
+    await encoder.send_video(stream_id, 0, key_frame(0))
+    return stream_id
+
+
+async def test_on_the_wrong_node_they_are_refused_or_sent_away(key: NewKey) -> None:
+    async with (
+        listening() as here,
+        listening(THERE) as there,
+        RtmpClient(port=there) as encoder,
+        RtmpClient(port=here) as early,
+        RtmpClient(port=here) as late,
+        RtmpClient(port=there) as right,
+    ):
+        await early.connect("live")
+        await early.play("cam1")
+        await until(Node.objects.filter(name=THERE).exclude(url="").exists)
+        await publish(encoder, key)
+        words = f"Play it from rtmp://127.0.0.1:{there} (node-b)."
+        status = await early.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
+        assert status.code == "NetStream.Play.StreamNotFound"
+        assert status.description.endswith(words)
+        await early.wait_closed()
+        await late.connect("live")
+        with pytest.raises(Refused, match="StreamNotFound") as refused:
+            await late.play("cam1")
+        assert refused.value.description.endswith(words)
+        await right.connect("live")
+        await right.play("cam1")
+        await right.wait_count(events.VideoReceived, 2)
+    await until(Session.objects.filter(kind="play", node__name=HERE, end_reason="elsewhere").exists)
+    assert await Attempt.objects.filter(reason="elsewhere", node=HERE).acount() == 1
+
+
+async def test_players_are_sent_after_a_publisher_that_moved(
+    stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of its former node, which had media until then."""
+    monkeypatch.setattr(silence, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
+    await Stream.objects.aupdate(takeover="replace")
+    second = await sync_to_async(keys.create)(stream=stream)
+    async with (
+        listening() as here,
+        listening(THERE) as there,
+        RtmpClient(port=here) as encoder,
+        RtmpClient(port=here) as player,
+        RtmpClient(port=there) as spare,
+    ):
+        sending = asyncio.create_task(keep_sending(encoder, await publish(encoder, key)))
+        await player.connect("live")
+        await player.play("cam1")
+        await player.wait_count(events.VideoReceived, 2)
+        await publish(spare, second)
+        status = await player.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
+        assert status.description.endswith(f"Play it from rtmp://127.0.0.1:{there} (node-b).")
+        await player.wait_closed()
+        sending.cancel()

@@ -19,11 +19,11 @@ from ingest.procedures import CallContext, CallError, procedure
 from ingest.services import invoking, playtokens
 from ingest.services.invoking import InvokeError
 from ingest.services.keys import NewKey
-from tests.ingest.listener import listening
+from tests.ingest.control import listening
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 FAILED = "NetConnection.Call.Failed"
 
@@ -107,7 +107,7 @@ async def test_a_client_calls(process: HistoryWriter, application: Application) 
     assert not await Attempt.objects.aexists(), "it came for a call"
 
 
-async def test_the_context_tells_what_the_client_has_shown(process: HistoryWriter, key: NewKey) -> None:
+async def test_the_context_tells_what_the_client_has_shown(key: NewKey) -> None:
     @procedure
     async def who(context: CallContext) -> Any:
         return [context.authenticated, [str(session) for session in context.sessions]]
@@ -135,7 +135,7 @@ async def test_the_context_tells_what_the_client_has_shown(process: HistoryWrite
     ],
 )
 async def test_a_call_that_fails(
-    process: HistoryWriter, application: Application, caplog: pytest.LogCaptureFixture, name: str, told: str
+    application: Application, caplog: pytest.LogCaptureFixture, name: str, told: str
 ) -> None:
     @procedure
     async def refusing(context: CallContext, *_: Any) -> None:
@@ -174,9 +174,7 @@ async def test_a_call_that_fails(
     assert ("in broken" in caplog.text) == (name == "broken"), "where it failed"
 
 
-async def test_only_so_many_run_at_once(
-    process: HistoryWriter, application: Application, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_so_many_run_at_once(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "MAX_RUNNING", 2)
     go = asyncio.Event()
 
@@ -230,7 +228,7 @@ async def test_the_length_of_a_recording(process: HistoryWriter, stream: Stream,
     assert not await Session.objects.aexists(), "it plays nothing"
 
 
-async def test_what_is_live_has_no_length(process: HistoryWriter, key: NewKey, stream: Stream) -> None:
+async def test_what_is_live_has_no_length(key: NewKey, stream: Stream) -> None:
     await Application.objects.aupdate(play_recordings="as_live")
     await record(await Application.objects.aget(), stream, "cam1", 1000)
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as client:
@@ -243,7 +241,7 @@ async def test_what_is_live_has_no_length(process: HistoryWriter, key: NewKey, s
         assert await client.call("getStreamLength", "cam1") == 1
 
 
-async def test_guessing_tokens_by_it_is_no_way(process: HistoryWriter, stream: Stream, settings: Any) -> None:
+async def test_guessing_tokens_by_it_is_no_way(stream: Stream, settings: Any) -> None:
     settings.GUESSES = 3
     await Application.objects.aupdate(play_policy="token")
     async with listening() as port, RtmpClient(port=port) as client:
@@ -257,7 +255,7 @@ async def test_guessing_tokens_by_it_is_no_way(process: HistoryWriter, stream: S
 # --- Calls of the project ---
 
 
-async def test_an_answer_is_not_held_up_by_who_else_waits_for_the_layer(process: HistoryWriter, key: NewKey) -> None:
+async def test_an_answer_is_not_held_up_by_who_else_waits_for_the_layer(key: NewKey) -> None:
     """As pages and nodes of the process do."""
     layer = get_channel_layer()
     async with listening() as port, RtmpClient(port=port) as client, asyncio.timeout(5):
@@ -274,7 +272,7 @@ async def test_an_answer_is_not_held_up_by_who_else_waits_for_the_layer(process:
 
 
 @pytest.mark.both_forms
-async def test_the_project_calls_a_sessions_client(process: HistoryWriter, key: NewKey) -> None:
+async def test_the_project_calls_a_sessions_client(key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as client:
         told: list[Any] = []
         client.procedures["double"] = lambda number: number * 2

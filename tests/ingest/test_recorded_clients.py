@@ -24,7 +24,7 @@ from ingest.rtmp import events
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.services import playlinks
 from tests.e2e.programs import PLAYERS
-from tests.ingest.listener import listening
+from tests.ingest.control import listening
 from tests.ingest.ticks import until
 from tests.media import Packet, is_run_of, make_clip, of_kind, read_packets
 from tests.rtmp_client import RtmpClient

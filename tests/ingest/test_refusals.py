@@ -38,7 +38,7 @@ from tests.ingest.faults import (
 )
 from tests.ingest.ticks import until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 
 @pytest.mark.usefixtures("application")
@@ -60,7 +60,7 @@ async def test_an_unknown_application(process: HistoryWriter) -> None:
 @pytest.mark.usefixtures("application")
 @pytest.mark.parametrize(("app", "shown"), [("live", "live"), ("other", "o…")])
 async def test_the_log_has_the_name_of_an_application_that_there_is(
-    process: HistoryWriter, caplog: pytest.LogCaptureFixture, app: str, shown: str
+    caplog: pytest.LogCaptureFixture, app: str, shown: str
 ) -> None:
     """Any other may be a key by mistake."""
     caplog.set_level("INFO")
@@ -144,9 +144,7 @@ async def test_what_the_database_does_too_late_is_undone(
 
 
 @pytest.mark.both_forms
-async def test_a_kick_does_not_wait_behind_a_validation(
-    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
-) -> None:
+async def test_a_kick_does_not_wait_behind_a_validation(encoder: Connection, stream: Stream, key: NewKey) -> None:
     other = await Stream.objects.acreate(application=stream.application, name="cam2")
     second_key = await sync_to_async(keys.create)(stream=other)
     first = await encoder.publish(key.secret, stream_id=1)
@@ -162,9 +160,7 @@ async def test_a_kick_does_not_wait_behind_a_validation(
     await encoder.disconnect()
 
 
-async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_left(
-    process: HistoryWriter, stream: Stream, key: NewKey
-) -> None:
+async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_left(stream: Stream, key: NewKey) -> None:
     """The publisher that left is undone; that it found the former one's lease expired is not."""
     node = await Node.objects.acreate(name="node-b")
     lost = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=node)
@@ -202,9 +198,7 @@ async def test_a_database_that_hangs_leaves_nothing_behind(
 
 
 @pytest.mark.both_forms
-async def test_what_waits_for_a_database_that_hangs_is_bounded(
-    process: HistoryWriter, stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_waits_for_a_database_that_hangs_is_bounded(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "MAX_UNDONE", 3)
     players = [Connection() for _ in range(5)]
     for player in players:

@@ -9,7 +9,7 @@ from ingest.history import HistoryWriter
 from ingest.models import Application, Lease, Session, StatusEvent, Stream
 from ingest.rtmp import events
 from ingest.services import keys
-from tests.ingest.listener import listening
+from tests.ingest.control import listening
 from tests.ingest.server.media import AVC_HEADER, inter_frame, keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient

@@ -12,7 +12,7 @@ from ingest.contracts import Sample
 from ingest.live import LiveSettings, QueueLimits
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
-from tests.ingest.hangingdisk import HangingDisk
+from tests.ingest.faults import HangingDisk
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, keep_sending, key_frame, sound

@@ -1,29 +1,230 @@
-"""Guessing as attackers, encoders, viewers and operators see it: real connections to a media node."""
+"""Who is banned for guessing, from when and until when: the guard, which no flood makes grow without end, `manage.py
+ban`, and real connections to a media node, as attackers, encoders and viewers have them."""
 
 import asyncio
 import contextlib
 import logging
 import time
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.management import CommandError
 from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django import Settings
 
 from ingest.consumers import guarding, upkeep
 from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Ban, Session, Stream
 from ingest.rtmp import events
 from ingest.services import bans, keys, playtokens
+from ingest.services.guard import WINDOW_S, Guard, KnownBan
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE
+from tests.ingest.control import NODE, listening
 from tests.ingest.faults import missing_table
-from tests.ingest.listener import listening
+from tests.ingest.operating import run, run_json
 from tests.ingest.server.media import AVC_HEADER
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
+
+NOW = 1_800_000_000.0
+PEER = "192.0.2.7"
+
+
+def guard(guesses: int = 3, ban_s: float = 600.0, most: int = 100) -> Guard:
+    return Guard(guesses=guesses, ban_s=ban_s, most=most)
+
+
+def known(address: str = PEER, *, at: float = NOW, until: float = NOW + 600, lifted: bool = False) -> KnownBan:
+    return KnownBan(address, at, until, lifted)
+
+
+def test_different_wrong_secrets_ban() -> None:
+    found = guard()
+    assert [found.wrong(PEER, f"key-{number}", NOW) for number in range(3)] == [0, 0, 3]
+    assert found.banned_until(PEER, NOW) == NOW + 600
+    assert found.banned_until("192.0.2.8", NOW) is None
+    assert found.banned_until(PEER, NOW + 600) is None
+
+
+def test_one_wrong_key_all_day_bans_nobody() -> None:
+    found = guard()
+    assert not any(found.wrong(PEER, "key-1", NOW + second) for second in range(0, 86_400, 10))
+    assert found.sizes == (1, 1, 0)
+
+
+def test_old_guesses_are_forgotten() -> None:
+    found = guard()
+    assert not any(found.wrong(PEER, f"key-{number}", NOW + number * WINDOW_S / 2) for number in range(50))
+
+
+def test_a_secret_counts_from_when_it_was_last_tried() -> None:
+    found = guard()
+    for second in (0, WINDOW_S - 1):
+        found.wrong(PEER, "key-1", NOW + second)
+    found.wrong(PEER, "key-2", NOW + WINDOW_S + 1)
+    assert found.wrong(PEER, "key-3", NOW + WINDOW_S + 2) == 3
+
+
+def test_a_network_of_ipv6_counts_as_one() -> None:
+    found = guard()
+    counts = [found.wrong(f"2001:db8:1:2::{number}", f"key-{number}", NOW) for number in range(3)]
+    assert counts == [0, 0, 3]
+    assert found.banned_until("2001:db8:1:2:ffff::1", NOW) is not None
+    assert found.banned_until("2001:db8:1:3::1", NOW) is None
+
+
+def test_a_ban_begins_the_count_anew() -> None:
+    found = guard()
+    for number in range(3):
+        found.wrong(PEER, f"key-{number}", NOW)
+    assert found.wrong(PEER, "late answer to one that was asked before", NOW) == 0
+    assert [found.wrong(PEER, f"key-{number}", NOW + 601) for number in range(3)] == [0, 0, 3]
+
+
+def test_without_bans_nothing_is_counted() -> None:
+    found = guard(ban_s=0)
+    assert not any(found.wrong(PEER, f"key-{number}", NOW) for number in range(50))
+    assert found.sizes == (0, 0, 0)
+
+
+@pytest.mark.parametrize("address", ["", "unix:", "not an address"])
+def test_who_has_no_address_is_neither_counted_nor_banned(address: str) -> None:
+    found = guard(guesses=1)
+    assert found.wrong(address, "key-1", NOW) == 0
+    assert found.banned_until(address, NOW) is None
+
+
+# --- With the database ---
+
+
+def test_bans_of_other_nodes_hold_here() -> None:
+    found = guard()
+    found.settle([known()], NOW)
+    assert found.banned_until(PEER, NOW) == NOW + 600
+    found.settle([], NOW)
+    assert found.banned_until(PEER, NOW) is None
+
+
+def test_an_own_ban_holds_while_its_row_waits() -> None:
+    found = guard()
+    for number in range(3):
+        found.wrong(PEER, f"key-{number}", NOW)
+    found.settle([], NOW + 1)
+    found.settle([known(at=NOW - 500, lifted=True)], NOW + 2)  # An older one says nothing of it.
+    assert found.banned_until(PEER, NOW + 2) == NOW + 600
+
+
+@pytest.mark.parametrize("seen_first", [True, False])
+def test_a_lifted_ban_is_over(seen_first: bool) -> None:
+    found = guard()
+    for number in range(3):
+        found.wrong(PEER, f"key-{number}", NOW)
+    if seen_first:
+        found.settle([known()], NOW + 1)
+    found.settle([known(lifted=True)], NOW + 2)
+    assert found.banned_until(PEER, NOW + 2) is None
+
+
+def test_of_several_bans_the_longest_counts() -> None:
+    found = guard()
+    found.settle([known(until=NOW + 10), known(until=NOW + 500), known(until=NOW + 900, lifted=True)], NOW)
+    assert found.banned_until(PEER, NOW) == NOW + 500
+
+
+# --- Bounds ---
+
+
+@given(
+    tries=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40), st.floats(0, 400, allow_nan=False)), max_size=300),
+    most=st.integers(1, 20),
+    guesses=st.integers(1, 5),
+)
+def test_it_never_holds_more_than_it_may(tries: list[tuple[int, int, float]], most: int, guesses: int) -> None:
+    found = guard(guesses, most=most)
+    now = NOW
+    for peer, secret, passed in tries:
+        now += passed
+        found.wrong(f"198.51.100.{peer}", f"key-{secret}", now)
+        addresses, hashes, bans = found.sizes
+        assert addresses <= most
+        assert hashes <= addresses * (guesses - 1)
+        assert bans <= most
+        if passed > 300:
+            found.settle([], now)
+
+
+@given(tries=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), st.floats(0, 300)), max_size=120))
+def test_who_is_banned_tried_enough_within_the_window(tries: list[tuple[int, int, float]]) -> None:
+    found = guard(4)
+    seen: dict[str, dict[int, float]] = {}
+    now = NOW
+    for peer, secret, passed in tries:
+        now += passed
+        address = f"198.51.100.{peer}"
+        if found.banned_until(address, now) is not None:
+            continue
+        mine = seen.setdefault(address, {})
+        mine[secret] = now
+        recent = {each for each, last in mine.items() if last > now - WINDOW_S}
+        assert found.wrong(address, f"key-{secret}", now) == (len(recent) if len(recent) >= 4 else 0)
+        if len(recent) >= 4:
+            del seen[address]
+
+
+@pytest.mark.django_db
+def test_add_list_and_lift(settings: Settings) -> None:
+    settings.BAN_S = 600
+    assert "No address is banned" in run("ban", "list")
+    assert "192.0.2.7 is banned until" in run("ban", "add", "192.0.2.7")
+    made = run_json("ban", "add", "2001:db8:1:2::9", "--seconds", "60")
+    assert (made["address"], made["guesses"], made["node"]) == ("2001:db8:1:2::/64", 0, "")
+    bans.impose(address="192.0.2.9", seconds=60, now=timezone.now(), guesses=10, node="node-a")
+    found = run_json("ban", "list")
+    assert found["count"] == 3
+    assert {item["address"] for item in found["items"]} == {"192.0.2.7", "192.0.2.9", "2001:db8:1:2::/64"}
+    listed = run("ban", "list")
+    assert "10 wrong secrets on node-a" in listed
+    assert "by an operator" in listed
+    assert run_json("ban", "lift", "2001:db8:1:2:ffff::1") == {"lifted": 1}
+    assert "heard again" in run("ban", "lift", "::ffff:192.0.2.7")
+    assert [item["address"] for item in run_json("ban", "list")["items"]] == ["192.0.2.9"]
+
+
+@pytest.mark.django_db
+def test_a_ban_that_is_over_is_not_listed() -> None:
+    bans.impose(address="192.0.2.7", seconds=1, now=timezone.now() - timedelta(seconds=2))
+    assert run_json("ban", "list")["items"] == []
+    assert Ban.objects.count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("lift", "192.0.2.7"), "192.0.2.7 is not banned"),
+        (("lift", "nonsense"), "is no address"),
+        (("add", "192.0.2.0/24"), "is no address"),
+        (("add", "192.0.2.7/64"), "can be banned"),
+        (("add", "192.0.2.7", "--seconds", "0"), "from 1 to"),
+    ],
+)
+def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        run("ban", *words)
+    assert not Ban.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_network_is_named_as_it_is_listed() -> None:
+    run("ban", "add", "2001:db8:1:2::/64")
+    assert run_json("ban", "lift", "2001:db8:1:2::/64") == {"lifted": 1}
+
 
 HERE = "127.0.0.1"
 
