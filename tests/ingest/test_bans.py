@@ -25,12 +25,13 @@ from ingest.rtmp import events
 from ingest.services import bans, keys, playtokens
 from ingest.services.guard import WINDOW_S, Guard, KnownBan
 from ingest.services.keys import NewKey
+from tests.ingest.clients import go_live, play_from, publish_to
 from tests.ingest.control import NODE, listening
 from tests.ingest.faults import missing_table
 from tests.ingest.operating import run, run_json
 from tests.ingest.server.media import AVC_HEADER
 from tests.ingest.ticks import until
-from tests.rtmp_client import Refused, RtmpClient
+from tests.rtmp_client import RtmpClient
 
 NOW = 1_800_000_000.0
 PEER = "192.0.2.7"
@@ -234,29 +235,8 @@ def quick(settings: Any) -> None:
     settings.GUESSES = 3
 
 
-async def publish(port: int, secret: str, app: str = "live") -> str:
-    """What came of it: the refusal's code and description, or "live"."""
-    async with RtmpClient(port=port, timeout_s=20) as encoder:
-        try:
-            await encoder.connect(app)
-            await encoder.publish(secret)
-        except Refused as refused:
-            return str(refused)
-    return "live"
-
-
-async def play(port: int, name: str, app: str = "live") -> str:
-    async with RtmpClient(port=port) as player:
-        try:
-            await player.connect(app)
-            await player.play(name)
-        except Refused as refused:
-            return str(refused)
-    return "live"
-
-
 async def guess(port: int, count: int) -> list[str]:
-    return [await publish(port, keys.generate()) for _ in range(count)]
+    return [await publish_to(port, keys.generate()) for _ in range(count)]
 
 
 async def impose() -> None:
@@ -293,20 +273,19 @@ async def test_who_guesses_is_banned_and_nobody_else_is_disturbed(
     other = await Stream.objects.acreate(application=stream.application, name="cam2")
     live_key = await sync_to_async(keys.create)(stream=other)
     async with listening() as port, RtmpClient(port=port) as before:
-        await before.connect("live")
-        stream_id = await before.publish(live_key.secret)
+        stream_id = await go_live(before, live_key.secret)
         with caplog.at_level(logging.WARNING):
             wrong = await guess(port, 3)
         assert {"NetStream.Publish.Denied: The stream key is not known."} == set(wrong)
-        refusal = await publish(port, key.secret)
+        refusal = await publish_to(port, key.secret)
         assert refusal.startswith(
             "NetStream.Publish.Denied: Too many wrong keys, tokens or passwords came from this address."
         )
-        by_app = await publish(port, "cam1", app=f"live?key={key.secret}")
+        by_app = await publish_to(port, "cam1", app=f"live?key={key.secret}")
         assert by_app.startswith("NetConnection.Connect.Rejected: Too many wrong keys")
-        assert "Too many wrong keys" in await play(port, "cam1?token=anything")
-        assert await play(port, "cam1") == "live"
-        await before.send_video(stream_id, 0, AVC_HEADER)
+        assert "Too many wrong keys" in await play_from(port, "cam1?token=anything")
+        assert await play_from(port, "cam1") == "live"
+        await before.send_video(stream_id, 40, AVC_HEADER)
         assert not before.closed
     assert f"manage.py ban lift {HERE}" in caplog.text
     assert process.flush(5)
@@ -324,8 +303,8 @@ async def test_one_wrong_key_again_and_again_bans_nobody(process: HistoryWriter,
     async with listening() as port:
         mistyped = keys.generate()
         for _ in range(5):
-            assert "not known" in await publish(port, mistyped)
-        assert await publish(port, key.secret) == "live"
+            assert "not known" in await publish_to(port, mistyped)
+        assert await publish_to(port, key.secret) == "live"
     assert process.flush(5)
     assert (await Attempt.objects.aget()).count == 5
     assert not await Ban.objects.aexists()
@@ -335,31 +314,31 @@ async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stre
     await Application.objects.aupdate(play_policy="token")
     token = playtokens.issue(stream=stream.pk)
     async with listening() as port:
-        assert await play(port, f"cam1?token={token}") == "live"
+        assert await play_from(port, f"cam1?token={token}") == "live"
         for number in range(3):
-            assert "not valid" in await play(port, f"cam1?token=guess-{number}")
-        assert "Too many wrong keys, tokens or passwords" in await play(port, f"cam1?token={token}")
+            assert "not valid" in await play_from(port, f"cam1?token=guess-{number}")
+        assert "Too many wrong keys, tokens or passwords" in await play_from(port, f"cam1?token={token}")
 
 
 async def test_those_on_the_application_are_refused_there(process: HistoryWriter, stream: Stream) -> None:
     await Application.objects.aupdate(play_policy="token")
     token = playtokens.issue(stream=stream.pk)
     async with listening() as port:
-        assert await play(port, "cam1", app=f"live?token={token}") == "live"
+        assert await play_from(port, "cam1", app=f"live?token={token}") == "live"
         for number in range(3):
-            refused = await play(port, "cam1", app=f"live?token=guess-{number}")
+            refused = await play_from(port, "cam1", app=f"live?token=guess-{number}")
             assert refused == "NetConnection.Connect.Rejected: The play token is not valid for this stream."
-        assert "Too many wrong keys, tokens or passwords" in await play(port, "cam1", app=f"live?token={token}")
+        assert "Too many wrong keys, tokens or passwords" in await play_from(port, "cam1", app=f"live?token={token}")
 
 
 async def test_a_lifted_ban_is_over_with_the_nodes_next_look(process: HistoryWriter, key: NewKey, looks: Looks) -> None:
     async with listening() as port:
         await guess(port, 3)
-        assert "Too many" in await publish(port, key.secret)
+        assert "Too many" in await publish_to(port, key.secret)
         await until(Ban.objects.exists)
         assert await sync_to_async(bans.lift)(address=HERE, now=timezone.now()) == 1
         await looks.another()
-        assert await publish(port, key.secret) == "live"
+        assert await publish_to(port, key.secret) == "live"
 
 
 @pytest.mark.both_forms
@@ -367,12 +346,12 @@ async def test_another_nodes_ban_holds_here_with_the_next_look_and_ends_by_itsel
     process: HistoryWriter, key: NewKey, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with listening() as port:
-        assert await publish(port, key.secret) == "live"
+        assert await publish_to(port, key.secret) == "live"
         await impose()
         await looks.another()
-        assert "Too many" in await publish(port, key.secret)
+        assert "Too many" in await publish_to(port, key.secret)
         monkeypatch.setattr(guarding, "clock", SimpleNamespace(now=lambda: time.time() + 600))
-        assert await publish(port, key.secret) == "live"
+        assert await publish_to(port, key.secret) == "live"
 
 
 @pytest.mark.both_forms
@@ -384,7 +363,7 @@ async def test_a_node_that_starts_knows_the_bans(
     await impose()
     async with listening() as port:
         await until(lambda: looks.over)
-        assert "Too many" in await publish(port, key.secret)
+        assert "Too many" in await publish_to(port, key.secret)
 
 
 async def test_who_is_banned_learns_nothing_of_keys(process: HistoryWriter, key: NewKey) -> None:
@@ -392,7 +371,7 @@ async def test_who_is_banned_learns_nothing_of_keys(process: HistoryWriter, key:
     async with listening() as port:
         await guess(port, 3)
         with missing_table("ingest_streamkey"):
-            right, wrong = await publish(port, key.secret), await publish(port, keys.generate())
+            right, wrong = await publish_to(port, key.secret), await publish_to(port, keys.generate())
     assert right == wrong
     assert "Too many" in right
 
@@ -401,7 +380,7 @@ async def test_without_bans_wrong_keys_stay_wrong(process: HistoryWriter, key: N
     settings.BAN_S = 0
     async with listening() as port:
         assert all("not known" in answer for answer in await guess(port, 6))
-        assert await publish(port, key.secret) == "live"
+        assert await publish_to(port, key.secret) == "live"
 
 
 def held_long(_least: float, _most: float) -> float:
@@ -423,14 +402,14 @@ async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
 
     async def timed() -> tuple[str, float]:
         asked = loop.time()
-        return await publish(port, mistyped), loop.time() - asked
+        return await publish_to(port, mistyped), loop.time() - asked
 
     async with listening() as port:
         with monkeypatch.context() as longer:
             longer.setattr(guarding._random, "uniform", draw)
             waiting = asyncio.gather(*(timed() for _ in range(8)))
             await until(lambda: len(drawn) == 8)
-            assert await publish(port, key.secret) == "live"
+            assert await publish_to(port, key.secret) == "live"
             assert not waiting.done()
             waiting.cancel()
             with contextlib.suppress(asyncio.CancelledError):

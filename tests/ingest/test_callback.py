@@ -14,6 +14,7 @@ from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, OutboxEvent, Session, Stream
 from ingest.services import callback, playtokens
 from ingest.services.keys import NewKey
+from tests.ingest.clients import watch_live
 from tests.ingest.control import Connection, listening
 from tests.ingest.ticks import until
 from tests.receivers import HttpReceiver, answer, http_receiver
@@ -58,8 +59,7 @@ async def test_who_is_allowed_publishes_and_plays(asked: HttpReceiver, key: NewK
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as player:
         await encoder.connect("live")
         await encoder.publish(key.secret)
-        await player.connect("live")
-        await player.play("cam1")
+        await watch_live(player)
         session = await Session.objects.aget(kind="publish")
     said = questions(asked)
     assert [(each["action"], each["name"]) for each in said] == [
@@ -78,8 +78,7 @@ async def test_who_is_allowed_publishes_and_plays(asked: HttpReceiver, key: NewK
 async def test_the_instance_is_told(asked: HttpReceiver, stream: Stream) -> None:
     await Stream.objects.acreate(application_id=stream.application_id, name="room/cam1")
     async with listening() as port, RtmpClient(port=port) as player:
-        await player.connect("live/room")
-        await player.play("cam1")
+        await watch_live(player, app="live/room")
     found = [(each["action"], each["app"], each["instance"], each["name"]) for each in questions(asked)]
     assert found == [("connect", "live", "room", ""), ("play", "live", "room", "room/cam1")]
 

@@ -21,9 +21,10 @@ from ingest.server import Deadlines
 from ingest.services import keys
 from ingest.services.guard import get_guard
 from ingest.services.keys import NewKey
+from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import NODE, Connection, listening
 from tests.ingest.faults import held, limited, locked_database
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.media import key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -46,9 +47,7 @@ def in_state(state: str) -> Any:
 async def test_a_drained_node_refuses_ends_and_resumes(key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as late:
         await until(in_state("up"))
-        await encoder.connect("live", capsEx=1.0)
-        stream_id = await encoder.publish(key.secret)
-        await encoder.send_video(stream_id, 0, AVC_HEADER)
+        stream_id = await go_live(encoder, key.secret, capsEx=1.0)
         await late.connect("live")
         shown = await command("drain", NODE, "--grace", "600")
         assert (shown["publishers"], shown["drain_grace_s"]) == (1, 600)
@@ -68,8 +67,7 @@ async def test_a_drained_node_refuses_ends_and_resumes(key: NewKey) -> None:
         await until(in_state("up"))
         await encoder.send_video(stream_id, 40, key_frame(1))
         async with RtmpClient(port=port) as player:
-            await player.connect("live")
-            await player.play("cam1")
+            await watch_live(player)
             await player.wait_count(events.VideoReceived, 2)
 
         done = await command("drain", NODE, "--grace", "1", "--wait")

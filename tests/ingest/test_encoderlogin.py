@@ -16,9 +16,9 @@ from ingest.services import challenges, encoderlogin, keys, revocation
 from ingest.services.challenges import Verifiers
 from ingest.services.encoderlogin import NewPassword
 from ingest.services.keys import NewKey
+from tests.ingest.clients import all_ended, go_live, publish_to
 from tests.ingest.control import NODE, listening
 from tests.ingest.encoder import Encoder, asked
-from tests.ingest.server.media import AVC_HEADER
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -36,18 +36,6 @@ def no_delay(settings: Any) -> None:
 @pytest.fixture
 def login(stream: Stream) -> NewPassword:
     return encoderlogin.create(stream=stream, user="bob", label="van")
-
-
-async def publish(port: int, app: str, name: str) -> str:
-    """ "live", or what it is told."""
-    async with RtmpClient(port=port) as encoder:
-        try:
-            await encoder.connect(app)
-            await encoder.publish(name)
-        except Refused as refused:
-            return str(refused)
-    await until(lambda: not Session.objects.filter(ended_at=None).exists())
-    return "live"
 
 
 # --- What was recorded of FFmpeg ---
@@ -90,7 +78,7 @@ async def test_three_rounds_then_it_publishes(
     async with listening() as port:
         encoder = Encoder(port, "bob", login.password)
         assert await encoder.first() == "adobe"
-        assert await publish(port, f"live{await encoder.query(method)}", name) == "live"
+        assert await publish_to(port, name, f"live{await encoder.query(method)}") == "live"
     assert process.flush(5)
     session = await Session.objects.select_related("login").aget()
     assert (session.name, str(session.login), session.key_id) == ("cam1", "van (bob)", None)
@@ -124,7 +112,7 @@ async def test_who_comes_with_a_method_gets_its_rounds_unasked(login: NewPasswor
     async with listening() as port:
         assert await asked(port, "live?authmod=llnw") == challenges.invitation("llnw")
         encoder = Encoder(port, "bob", login.password)
-        assert await publish(port, f"live{await encoder.query()}", "cam1") == "live"
+        assert await publish_to(port, "cam1", f"live{await encoder.query()}") == "live"
         assert "adobe and llnw are" in await asked(port, "live?authmod=basic&user=bob")
         assert (await asked(port, "nowhere?authmod=adobe&user=bob")) == "There is no such application."
 
@@ -164,7 +152,7 @@ async def test_users_that_there_are_cannot_be_told_from_others(login: NewPasswor
 async def test_an_answer_is_good_once(login: NewPassword) -> None:
     async with listening() as port:
         answer = await Encoder(port, "bob", login.password).query()
-        assert await publish(port, f"live{answer}", "cam1") == "live"
+        assert await publish_to(port, "cam1", f"live{answer}") == "live"
         assert "?reason=needauth&" in await asked(port, f"live{answer}"), "it is asked anew"
 
 
@@ -265,9 +253,9 @@ async def test_only_its_own_stream(login: NewPassword, stream: Stream) -> None:
     other_key = await sync_to_async(keys.create)(stream=other)
     async with listening() as port:
         encoder = Encoder(port, "bob", login.password)
-        refused = await publish(port, f"live{await encoder.query()}", "cam2")
+        refused = await publish_to(port, "cam2", f"live{await encoder.query()}")
         assert refused.startswith("NetStream.Publish.Denied: The encoder's log-in belongs to another stream.")
-        assert await publish(port, f"live{await encoder.query()}", other_key.secret) == "live", "a key is a key"
+        assert await publish_to(port, other_key.secret, f"live{await encoder.query()}") == "live", "a key is a key"
         other_app = Encoder(port, "bob", login.password, "studio")
         await Application.objects.acreate(name="studio")
         assert await asked(port, f"studio{await other_app.query()}") == WRONG.format("adobe")
@@ -299,7 +287,7 @@ async def test_a_new_password_makes_the_old_one_wrong(login: NewPassword) -> Non
     changed = await sync_to_async(encoderlogin.set_password)(login=login.login, password="another-one")
     async with listening() as port:
         assert await asked(port, f"live{await Encoder(port, 'bob', login.password).query()}") == WRONG.format("adobe")
-        assert await publish(port, f"live{await Encoder(port, 'bob', changed.password).query()}", "cam1") == "live"
+        assert await publish_to(port, "cam1", f"live{await Encoder(port, 'bob', changed.password).query()}") == "live"
 
 
 async def end_by(what: str, login: EncoderLogin) -> None:
@@ -317,13 +305,11 @@ async def end_by(what: str, login: EncoderLogin) -> None:
 @pytest.mark.parametrize("what", ["revoked", "disabled", "expired", "deleted"])
 async def test_what_is_live_ends_with_its_log_in(login: NewPassword, what: str) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder:
-        await encoder.connect(f"live{await Encoder(port, 'bob', login.password).query()}")
-        stream_id = await encoder.publish("cam1")
-        await encoder.send_video(stream_id, 0, AVC_HEADER)
+        await go_live(encoder, "cam1", f"live{await Encoder(port, 'bob', login.password).query()}")
         assert await sync_to_async(revocation.due)(node=NODE, now=timezone.now()) == [], "while its log-in holds"
         await end_by(what, login.login)
         await encoder.wait_closed(timeout_s=5)
-        await until(lambda: not Session.objects.filter(ended_at=None).exists())
+        await until(all_ended)
     assert (await Session.objects.aget()).end_reason == "key_revoked"
 
 
@@ -332,10 +318,8 @@ async def test_a_publisher_that_comes_back_takes_its_stream_over(login: NewPassw
     eve = await sync_to_async(encoderlogin.create)(stream=login.login.stream, user="eve")
     async with listening() as port, RtmpClient(port=port) as gone, RtmpClient(port=port, timeout_s=15) as back:
         bob = Encoder(port, "bob", login.password)
-        await gone.connect(f"live{await bob.query()}")
-        stream_id = await gone.publish("cam1")
-        await gone.send_video(stream_id, 0, AVC_HEADER)
-        other = await publish(port, f"live{await Encoder(port, 'eve', eve.password).query()}", "cam1")
+        await go_live(gone, "cam1", f"live{await bob.query()}")
+        other = await publish_to(port, "cam1", f"live{await Encoder(port, 'eve', eve.password).query()}")
         assert other.startswith("NetStream.Publish.BadName")
         await back.connect(f"live{await bob.query()}")
         await back.publish("cam1")
@@ -357,7 +341,7 @@ async def test_users_passwords_and_answers_stand_nowhere(
             wrong = await Encoder(port, user, "wrong password").query()
             await asked(port, f"live{wrong}")
             right = await encoder.query()
-            assert await publish(port, f"live{right}", "cam1") == "live"
+            assert await publish_to(port, "cam1", f"live{right}") == "live"
     assert process.flush(5)
     kept = [repr(row) async for row in Session.objects.values()] + [repr(row) async for row in Attempt.objects.values()]
     for text in (

@@ -37,8 +37,8 @@ from ingest.services.admission import Grant
 from ingest.services.keys import NewKey
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused as NotAdmitted
+from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import Connection, listening
-from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.ticks import until
 from tests.media import make_clip, of_kind, read_packets
 from tests.rtmp_client import Refused, RtmpClient
@@ -250,16 +250,11 @@ async def test_a_connection_to_an_instance_sees_its_streams(inside: NewKey) -> N
         RtmpClient(port=port) as outside,
         RtmpClient(port=port) as wrong,
     ):
-        await encoder.connect("live/room")
-        stream_id = await encoder.publish(inside.secret)
+        await go_live(encoder, inside.secret, "live/room")
         (started,) = encoder.of(events.StatusReceived)
         assert started.description == "cam is now published."
-        await encoder.send_video(stream_id, 0, AVC_HEADER)
-        await encoder.send_video(stream_id, 0, key_frame(1))
-        await within.connect("live/room")
-        await within.play("cam")
-        await outside.connect("live")
-        await outside.play("room/cam")
+        await watch_live(within, "cam", "live/room")
+        await watch_live(outside, "room/cam")
         for player in (within, outside):
             await player.wait_count(events.VideoReceived, 2)
         await wrong.connect("live/room")

@@ -1,4 +1,4 @@
-"""Stream keys: secrets, states, rotation; and a table of them, brought over whole or not, without a key in any message."""
+"""Stream keys: secrets, states, rotation; and a table of them, brought over whole or not, with no key in a message."""
 
 import io
 import math

@@ -19,8 +19,9 @@ from ingest.models import Application, Attempt, Lease, Recording, Session, Statu
 from ingest.rtmp import events
 from ingest.services import keys
 from ingest.services.keys import NewKey
+from tests.ingest.clients import all_ended, go_live, publish_to, watch_live
 from tests.ingest.control import listening
-from tests.ingest.server.media import AVC_HEADER, keep_sending, key_frame
+from tests.ingest.server.media import keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -31,28 +32,6 @@ LIMITED = LiveSettings(
     warm_up_s=0,
     limit=LimitSettings(window_s=2, close_s=1.0),
 )
-
-
-async def live(encoder: RtmpClient, secret: str) -> int:
-    await encoder.connect("live")
-    stream_id = await encoder.publish(secret)
-    await encoder.send_video(stream_id, 0, AVC_HEADER)
-    return stream_id
-
-
-def all_ended() -> bool:
-    return not Session.objects.filter(ended_at=None).exists()
-
-
-async def works(port: int, secret: str) -> bool | str:
-    """True, or what the encoder is told. What was published has ended when this returns."""
-    async with RtmpClient(port=port) as encoder:
-        try:
-            await live(encoder, secret)
-        except Refused as refused:
-            return str(refused)
-    await until(all_ended)
-    return True
 
 
 async def ends(encoder: RtmpClient, after: datetime) -> tuple[str, float]:
@@ -68,17 +47,17 @@ async def ends(encoder: RtmpClient, after: datetime) -> tuple[str, float]:
 async def test_both_keys_work_in_the_grace_and_the_old_one_until_its_end(key: NewKey) -> None:
     async with listening() as port:
         new = await sync_to_async(keys.rotate)(key=key.key, grace=timedelta(hours=1))
-        assert await works(port, new.secret) is True
-        assert await works(port, key.secret) is True
+        assert await publish_to(port, new.secret) == "live"
+        assert await publish_to(port, key.secret) == "live"
         async with RtmpClient(port=port) as encoder:
-            await live(encoder, key.secret)
+            await go_live(encoder, key.secret)
             over = timezone.now() + timedelta(seconds=1)
             await StreamKey.objects.filter(pk=key.key.pk).aupdate(grace_until=over)
             reason, seconds = await ends(encoder, over)
         assert reason == "key_revoked"
         assert seconds >= 0
-        assert "revoked" in str(await works(port, key.secret))
-        assert await works(port, new.secret) is True
+        assert "revoked" in await publish_to(port, key.secret)
+        assert await publish_to(port, new.secret) == "live"
 
 
 async def test_an_encoder_is_ended_when_its_key_expires(stream: Stream) -> None:
@@ -86,13 +65,13 @@ async def test_an_encoder_is_ended_when_its_key_expires(stream: Stream) -> None:
     key = await sync_to_async(keys.create)(stream=stream, expires_at=later)
     async with listening() as port:
         async with RtmpClient(port=port) as encoder:
-            await live(encoder, key.secret)
+            await go_live(encoder, key.secret)
             expires_at = timezone.now() + timedelta(seconds=1)
             await StreamKey.objects.aupdate(expires_at=expires_at)
             reason, seconds = await ends(encoder, expires_at)
         assert reason == "key_revoked"
         assert seconds >= 0
-        assert "expired" in str(await works(port, key.secret))
+        assert "expired" in await publish_to(port, key.secret)
 
 
 @pytest.mark.parametrize(
@@ -107,14 +86,13 @@ async def test_an_encoder_is_ended_when_its_key_expires(stream: Stream) -> None:
 async def test_networks(stream: Stream, networks: list[str], allowed: bool) -> None:
     key = await sync_to_async(keys.create)(stream=stream, allowed_networks=networks)
     async with listening() as port:
-        found = await works(port, key.secret)
-    assert (found is True) is allowed
-    assert allowed or "may not be used from the address 127.0.0.1" in str(found)
+        found = await publish_to(port, key.secret)
+    assert found == "live" if allowed else "may not be used from the address 127.0.0.1" in found
 
 
 async def test_a_key_was_last_used_when_its_session_ended(key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder:
-        await live(encoder, key.secret)
+        await go_live(encoder, key.secret)
         begun = (await StreamKey.objects.aget()).last_used_at
         assert begun is not None
         await encoder.close()
@@ -140,17 +118,17 @@ async def test_an_encoder_over_its_limit_is_ended_and_kept_from_coming_back_at_o
     key = await sync_to_async(keys.create)(stream=stream, **rights)
     async with listening(live=LIMITED) as port:
         async with RtmpClient(port=port) as encoder:
-            sending = asyncio.create_task(send(encoder, await live(encoder, key.secret), 4000))
+            sending = asyncio.create_task(send(encoder, await go_live(encoder, key.secret), 4000))
             reason, _ = await ends(encoder, timezone.now())
             sending.cancel()
         assert reason == "over_limit"
         session = await Session.objects.aget()
         assert session.end_description.endswith("the stream key's limit is 400 kbit/s.")
-        refusal = str(await works(port, key.secret))
+        refusal = await publish_to(port, key.secret)
         assert refusal.startswith("NetStream.Publish.Denied: The stream was ended, since its bitrate stayed over")
         assert "400 kbit/s" in refusal
         await StreamKey.objects.aupdate(max_kbps=None)
-        assert await works(port, key.secret) is True
+        assert await publish_to(port, key.secret) == "live"
     assert process.flush(5)
     assert (await Attempt.objects.aget()).reason == "over_limit"
 
@@ -160,25 +138,16 @@ async def trial(stream: Stream) -> NewKey:
     return await sync_to_async(keys.create)(stream=stream, label="trial", test_only=True)
 
 
-async def publish(encoder: RtmpClient, secret: str) -> int:
-    await encoder.connect("live")
-    stream_id = await encoder.publish(secret)
-    await encoder.send_video(stream_id, 0, AVC_HEADER)
-    await encoder.send_video(stream_id, 0, key_frame(0))
-    return stream_id
-
-
 async def test_players_see_only_the_stream_while_a_trial_is_live(key: NewKey, trial: NewKey, stream: Stream) -> None:
     store = get_livestore()
     async with listening() as port, RtmpClient(port=port) as tester, RtmpClient(port=port) as player:
-        sending = asyncio.create_task(keep_sending(tester, await publish(tester, trial.secret)))
+        sending = asyncio.create_task(keep_sending(tester, await go_live(tester, trial.secret)))
         await until(lambda: any(each["state"] == "live" for each in store.read().trials))
         assert store.read().streams == []  # The stream itself is not on air.
         assert not await Lease.objects.filter(stream=stream).aexists()
-        await player.connect("live")
-        await player.play(stream.name)
+        await watch_live(player)
         async with RtmpClient(port=port) as encoder:  # Not refused, though a trial is live.
-            await publish(encoder, key.secret)
+            await go_live(encoder, key.secret)
             await player.wait_count(events.VideoReceived, 2)
             await until(lambda: any(each["state"] == "live" for each in store.read().streams))
             assert [each["name"] for each in store.read().streams] == [stream.name]
@@ -194,8 +163,8 @@ async def test_players_see_only_the_stream_while_a_trial_is_live(key: NewKey, tr
 @pytest.mark.both_forms
 async def test_a_newer_trial_of_a_key_takes_the_place_of_the_older_one(trial: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as older, RtmpClient(port=port) as newer:
-        await publish(older, trial.secret)
-        await publish(newer, trial.secret)
+        await go_live(older, trial.secret)
+        await go_live(newer, trial.secret)
         await older.wait_closed(timeout_s=5)
         ended = Session.objects.filter(is_test=True, end_reason="replaced")
         await until(ended.exists)
@@ -206,7 +175,7 @@ async def test_a_trial_ends_by_itself_and_rests(trial: NewKey, monkeypatch: pyte
     monkeypatch.setattr(trials, "MOST", timedelta(seconds=1))
     async with listening() as port:
         async with RtmpClient(port=port) as tester:
-            await publish(tester, trial.secret)
+            await go_live(tester, trial.secret)
             await tester.wait_closed(timeout_s=5)
         await until(Session.objects.filter(end_reason="test_over").exists)
         async with RtmpClient(port=port) as tester:
@@ -221,7 +190,7 @@ async def test_a_trial_ends_by_itself_and_rests(trial: NewKey, monkeypatch: pyte
 async def test_a_trial_is_never_recorded(trial: NewKey) -> None:
     await Application.objects.aupdate(record=Application.RecordPolicy.ALL)
     async with listening() as port, RtmpClient(port=port) as tester:
-        tested = await publish(tester, trial.secret)
+        tested = await go_live(tester, trial.secret)
         await until(StatusEvent.objects.filter(kind="session.started").exists)
         await tester.send_video(tested, 40, key_frame(1))
     await until(Session.objects.filter(is_test=True, ended_at__isnull=False).exists)

@@ -3,7 +3,7 @@
 import threading
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -14,18 +14,16 @@ from pytest_django import DjangoAssertNumQueries
 from ingest.consumers.active import BREAK, Reach
 from ingest.history import HistoryWriter
 from ingest.models import Lease, Node, Session, Stream
-from ingest.services import admission, keys, leases, nodes, sessions
-from ingest.services.admission import Grant, NotYet
+from ingest.services import keys, leases, nodes, sessions
+from ingest.services.admission import NotYet
 from ingest.services.keys import NewKey
 from ingest.services.leases import Claim
-from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
+from tests.ingest.admitting import NOW, at, publish
 from tests.ingest.control import Connection, NodeApp
 from tests.ingest.ticks import is_up
 
 pytestmark = pytest.mark.both_forms
-
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -215,26 +213,10 @@ BACK = 30.0
 """When the database is back, after NOW, when the publisher began."""
 
 
-def at(seconds: float) -> datetime:
-    return NOW + timedelta(seconds=seconds)
-
-
-def publish(secret: str, now: float, *, reached: float, asked: float | None = None, node: str = "node-b") -> Grant:
-    """`reached`: since when the node could write."""
-    return admission.admit_publish(
-        session=uuid.uuid4(),
-        request=PublishRequest("live", secret, secret, True),
-        peer=Peer(address="192.0.2.8", encoder="OBS", node=node, channel=""),
-        now=at(now),
-        asked_at=at(now if asked is None else asked),
-        reached_since=at(reached),
-    )
-
-
 @pytest.fixture
 def held(key: NewKey) -> Session:
     """The stream's publisher, with the key, on another node: live, but its lease has expired."""
-    return Session.objects.get(pk=publish(key.secret, 0, reached=-60, node="node-a").session)
+    return Session.objects.get(pk=publish(key.secret, 0, reached_since=at(-60), node="node-a").session)
 
 
 @pytest.mark.parametrize("same_key", [False, True])
@@ -243,11 +225,11 @@ def test_a_publisher_keeps_its_stream_until_its_node_had_time_to_renew(
 ) -> None:
     secret = key.secret if same_key else keys.create(stream=stream).secret
     with pytest.raises(NotYet) as caught:
-        publish(secret, BACK + 1, reached=BACK)
+        publish(secret, BACK + 1, reached_since=at(BACK))
     assert caught.value.at == at(BACK + 10)
     assert leases.renew(node=held.node_id or 0, held=[(held.pk, 1)], now=at(BACK + 9)) == set()
     with pytest.raises(Refused, match="busy"):
-        publish(secret, BACK + 10, asked=BACK + 1, reached=BACK)
+        publish(secret, BACK + 10, asked=BACK + 1, reached_since=at(BACK))
     held.refresh_from_db()
     assert (held.end_reason, held.stop_requested) == ("", "")
 
@@ -255,26 +237,26 @@ def test_a_publisher_keeps_its_stream_until_its_node_had_time_to_renew(
 def test_a_node_that_died_in_the_outage_is_found_out_afterwards(held: Session, stream: Stream) -> None:
     secret = keys.create(stream=stream).secret
     with pytest.raises(NotYet):
-        publish(secret, BACK + 1, reached=BACK)
-    grant = publish(secret, BACK + 10, asked=BACK + 1, reached=BACK)
+        publish(secret, BACK + 1, reached_since=at(BACK))
+    grant = publish(secret, BACK + 10, asked=BACK + 1, reached_since=at(BACK))
     assert grant.lost is not None
     assert (grant.lost.pk, grant.lost.end_reason) == (held.pk, "node_lost")
 
 
 def test_nobody_waits_for_a_database_that_comes_and_goes(held: Session, key: NewKey) -> None:
     with pytest.raises(Refused, match="busy"):
-        publish(key.secret, BACK + 9, asked=BACK, reached=BACK + 8)
+        publish(key.secret, BACK + 9, asked=BACK, reached_since=at(BACK + 8))
 
 
 def test_a_silence_of_before_the_outage_may_be_over(held: Session, key: NewKey) -> None:
     leases.fell_silent(since={held.pk: at(1)})
     with pytest.raises(NotYet):
-        publish(key.secret, BACK + 1, reached=BACK)
+        publish(key.secret, BACK + 1, reached_since=at(BACK))
 
 
 def test_the_streams_policy_holds_all_the_same(held: Session, stream: Stream) -> None:
     Stream.objects.update(takeover="replace")
-    grant = publish(keys.create(stream=stream).secret, BACK + 1, reached=BACK)
+    grant = publish(keys.create(stream=stream).secret, BACK + 1, reached_since=at(BACK))
     assert grant.replaced is not None
     assert grant.replaced.session == held.pk
 

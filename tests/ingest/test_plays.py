@@ -25,9 +25,10 @@ from ingest.services import elsewhere, keys, paste, playable, playtokens, remova
 from ingest.services.history import write
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotHere
+from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import NODE, Connection, NodeApp, listening
 from tests.ingest.faults import held, limited, locked_database, until_queued
-from tests.ingest.server.media import AVC_HEADER, keep_sending, key_frame
+from tests.ingest.server.media import keep_sending
 from tests.ingest.ticks import drop_after_ticks, is_up, snapshot, until
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -54,8 +55,7 @@ async def test_a_herd_of_players_is_let_in(stream: Stream) -> None:
     async def join(port: int) -> RtmpClient:
         player = RtmpClient(port=port, timeout_s=20)
         await player.open()
-        await player.connect("live")
-        await player.play("cam1")
+        await watch_live(player)
         return player
 
     async with listening() as port:
@@ -202,15 +202,11 @@ async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
         RtmpClient(port=port) as encoder,
     ):
         for client, name in ((player, "next"), (other, "another")):
-            await client.connect("live")
-            await client.play(name)
+            await watch_live(client, name)
         await until(lambda: playing.filter(stream=None).count() == 2)
         before = looks
         await until(lambda: looks > before + 1)
-        await encoder.connect("live")
-        stream_id = await encoder.publish("next")
-        await encoder.send_video(stream_id, 0, AVC_HEADER)
-        await encoder.send_video(stream_id, 0, key_frame(1))
+        await go_live(encoder, "next")
         await player.wait_count(events.VideoReceived, 2)
         stream = await Stream.objects.select_related("application").aget()
         assert stream.path == "live/next"
@@ -368,14 +364,6 @@ def test_by_which_address(
 # --- Two nodes ---
 
 
-async def publish(encoder: RtmpClient, key: NewKey) -> int:
-    await encoder.connect("live")
-    stream_id = await encoder.publish(key.secret)
-    await encoder.send_video(stream_id, 0, AVC_HEADER)
-    await encoder.send_video(stream_id, 0, key_frame(0))
-    return stream_id
-
-
 async def test_on_the_wrong_node_they_are_refused_or_sent_away(key: NewKey) -> None:
     async with (
         listening() as here,
@@ -385,10 +373,9 @@ async def test_on_the_wrong_node_they_are_refused_or_sent_away(key: NewKey) -> N
         RtmpClient(port=here) as late,
         RtmpClient(port=there) as right,
     ):
-        await early.connect("live")
-        await early.play("cam1")
+        await watch_live(early)
         await until(Node.objects.filter(name=THERE).exclude(url="").exists)
-        await publish(encoder, key)
+        await go_live(encoder, key.secret)
         words = f"Play it from rtmp://127.0.0.1:{there} (node-b)."
         status = await early.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
         assert status.code == "NetStream.Play.StreamNotFound"
@@ -398,8 +385,7 @@ async def test_on_the_wrong_node_they_are_refused_or_sent_away(key: NewKey) -> N
         with pytest.raises(Refused, match="StreamNotFound") as refused:
             await late.play("cam1")
         assert refused.value.description.endswith(words)
-        await right.connect("live")
-        await right.play("cam1")
+        await watch_live(right)
         await right.wait_count(events.VideoReceived, 2)
     await until(Session.objects.filter(kind="play", node__name=HERE, end_reason="elsewhere").exists)
     assert await Attempt.objects.filter(reason="elsewhere", node=HERE).acount() == 1
@@ -419,11 +405,10 @@ async def test_players_are_sent_after_a_publisher_that_moved(
         RtmpClient(port=here) as player,
         RtmpClient(port=there) as spare,
     ):
-        sending = asyncio.create_task(keep_sending(encoder, await publish(encoder, key)))
-        await player.connect("live")
-        await player.play("cam1")
+        sending = asyncio.create_task(keep_sending(encoder, await go_live(encoder, key.secret)))
+        await watch_live(player)
         await player.wait_count(events.VideoReceived, 2)
-        await publish(spare, second)
+        await go_live(spare, second.secret)
         status = await player.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
         assert status.description.endswith(f"Play it from rtmp://127.0.0.1:{there} (node-b).")
         await player.wait_closed()

@@ -33,10 +33,10 @@ from ingest.services import acts, encoderlogin, removal, revocation
 from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
 from ingest.services.removal import InTheWay
+from tests.ingest.clients import all_ended, go_live
 from tests.ingest.control import listening
 from tests.ingest.operating import member
 from tests.ingest.removing import meanwhile, node_ends, worker_takes
-from tests.ingest.test_keys_live import all_ended, live
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient
 
@@ -218,7 +218,7 @@ async def test_an_encoder_that_is_live_is_ended(
     process: HistoryWriter, key: NewKey, act: Callable[[Stream], None], reason: str
 ) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder, worker():
-        await live(encoder, key.secret)
+        await go_live(encoder, key.secret)
         await sync_to_async(act)(key.key.stream)
         await encoder.wait_closed(timeout_s=10)
         await until(all_ended)

@@ -19,7 +19,8 @@ from cryptography import x509
 from ingest.rtmp import events
 from tests.background import Background, free_port
 from tests.certificates import Pair, make_pair
-from tests.ingest.server.media import AVC_HEADER, keep_sending
+from tests.ingest.clients import go_live, watch_live
+from tests.ingest.server.media import keep_sending
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import Installation
 
@@ -102,12 +103,9 @@ async def test_a_drain_by_sigterm_ends_early_when_nothing_is_live(
     async with AsyncExitStack() as stack:
         publisher = await stack.enter_async_context(RtmpClient(port=node.tls, tls=pair.client()))
         player = await stack.enter_async_context(RtmpClient(port=node.plain))
-        await publisher.connect("live", capsEx=1.0)
-        stream_id = await publisher.publish(key)
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        stream_id = await go_live(publisher, key, capsEx=1.0)
         sending = asyncio.create_task(keep_sending(publisher, stream_id))
-        await player.connect("live")
-        await player.play("cam1")
+        await watch_live(player)
 
         new = make_pair(tmp_path)
         node.signal(signal.SIGHUP)
@@ -139,12 +137,9 @@ async def test_a_second_signal_ends_the_drain_with_all_on_record(
 ) -> None:
     before = {pk for (pk,) in rows(installation, "SELECT id FROM ingest_session")}
     async with RtmpClient(port=node.tls, tls=pair.client()) as publisher, RtmpClient(port=node.plain) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish(key)
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        stream_id = await go_live(publisher, key)
         sending = asyncio.create_task(keep_sending(publisher, stream_id))
-        await player.connect("live")
-        await player.play("cam1")
+        await watch_live(player)
         await player.wait_count(events.VideoReceived, 20)
         node.signal(signal.SIGTERM)
         await node.says("Draining")
@@ -198,9 +193,7 @@ async def test_a_second_process_of_a_name_does_not_start(
     """And the first one's publisher is live as before."""
     open_ones = "SELECT count(*) FROM ingest_session WHERE ended_at IS NULL"
     async with RtmpClient(port=node.plain) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish(key)
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        stream_id = await go_live(publisher, key)
         sending = asyncio.create_task(keep_sending(publisher, stream_id))
         before = rows(installation, open_ones)
         second = Node(installation, pair)

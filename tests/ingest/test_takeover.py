@@ -2,9 +2,7 @@
 refused after all: the former publisher stays on air."""
 
 import asyncio
-import uuid
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,41 +15,22 @@ from ingest.models import Application, Lease, Session, Stream
 from ingest.services import admission, keys, leases, revocation, sessions
 from ingest.services.admission import Grant, NotYet
 from ingest.services.keys import NewKey
-from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
+from tests.ingest.admitting import NOW, at, publish
 from tests.ingest.control import Connection
 from tests.ingest.faults import limited, locked_database, patient_database, writing
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
-
-def at(seconds: float) -> datetime:
-    return NOW + timedelta(seconds=seconds)
-
-
-def publish(
-    secret: str, now: float = 0.0, *, asked: float | None = None, address: str = "192.0.2.8", node: str = "node-b"
-) -> Grant:
-    """`asked`: when it asked first."""
-    return admission.admit_publish(
-        session=uuid.uuid4(),
-        request=PublishRequest("live", secret, secret, True),
-        peer=Peer(address=address, encoder="OBS", node=node, channel=""),
-        now=at(now),
-        asked_at=at(now if asked is None else asked),
-    )
-
-
-def again(secret: str, now: float, *, asked: float) -> float:
+def again(secret: str, now: float, **how: Any) -> float:
     """When the service says to ask again, in seconds after NOW."""
     with pytest.raises(NotYet) as caught:
-        publish(secret, now, asked=asked)
+        publish(secret, now, **how)
     return (caught.value.at - NOW).total_seconds()
 
 
-def is_refused(secret: str, now: float, *, asked: float | None = None, address: str = "192.0.2.8") -> bool:
+def is_refused(secret: str, now: float, **how: Any) -> bool:
     with pytest.raises(Refused) as caught:
-        publish(secret, now, asked=asked, address=address)
+        publish(secret, now, **how)
     return caught.value.reason == "busy"
 
 
@@ -96,19 +75,19 @@ def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey)
 
 def test_an_encoder_that_is_back_too_early_waits_for_the_silence_to_be_long_enough(held: Session, key: NewKey) -> None:
     silent_since(1)
-    assert again(key.secret, 3, asked=3) == 4
+    assert again(key.secret, 3) == 4
     assert publish(key.secret, 4, asked=3).replaced is not None
 
 
 def test_an_encoder_that_is_back_before_the_silence_was_told_waits_for_it(held: Session, key: NewKey) -> None:
     renewed(1)
-    assert again(key.secret, 1.2, asked=1.2) == pytest.approx(4.7)
+    assert again(key.secret, 1.2) == pytest.approx(4.7)
     silent_since(1)
     assert publish(key.secret, 4.7, asked=1.2).replaced is not None
 
 
 def test_a_publisher_that_is_live_keeps_its_stream(held: Session, key: NewKey) -> None:
-    assert again(key.secret, 1, asked=1) == 4.5
+    assert again(key.secret, 1) == 4.5
     renewed(3)
     assert is_refused(key.secret, 4.5, asked=1)
     assert Lease.objects.get().session_id == held.pk
@@ -117,7 +96,7 @@ def test_a_publisher_that_is_live_keeps_its_stream(held: Session, key: NewKey) -
 @pytest.mark.both_forms
 def test_a_publisher_that_speaks_again_keeps_its_stream(held: Session, key: NewKey) -> None:
     silent_since(1)
-    assert again(key.secret, 3, asked=3) == 4
+    assert again(key.secret, 3) == 4
     leases.spoke_again(sessions={held.pk})
     assert again(key.secret, 4, asked=3) == 6.5
     renewed(6)
@@ -128,7 +107,7 @@ def test_a_publisher_that_speaks_again_keeps_its_stream(held: Session, key: NewK
 def test_a_node_that_no_longer_renews_is_waited_for_until_its_lease_expires(held: Session, key: NewKey) -> None:
     """As when it was killed: nobody tells of the silence then."""
     renewed(1)
-    assert again(key.secret, 2, asked=2) == 5.5
+    assert again(key.secret, 2) == 5.5
     assert again(key.secret, 5.5, asked=2) == 11
     grant = publish(key.secret, 11, asked=2)
     assert grant.replaced is None
@@ -145,6 +124,9 @@ def test_nobody_waits_for_longer_than_a_lease_lives(held: Session, key: NewKey) 
 # --- The same key, and the publisher is of this very process, which knows more than the database was told yet ---
 
 
+HERE: dict[str, Any] = {"node": "node-a", "standing": standing}
+
+
 @pytest.fixture
 def here(held: Session, monkeypatch: pytest.MonkeyPatch) -> ActiveSession:
     key, stream = held.key_id, held.stream_id
@@ -153,24 +135,11 @@ def here(held: Session, monkeypatch: pytest.MonkeyPatch) -> ActiveSession:
     return session
 
 
-def publish_here(secret: str, now: float, *, asked: float) -> Grant:
-    return admission.admit_publish(
-        session=uuid.uuid4(),
-        request=PublishRequest("live", secret, secret, True),
-        peer=Peer(address="192.0.2.8", encoder="OBS", node="node-a", channel=""),
-        now=at(now),
-        asked_at=at(asked),
-        standing=standing,
-    )
-
-
 @pytest.mark.both_forms
 def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSession, key: NewKey) -> None:
     here.silent_since = at(1)
-    with pytest.raises(NotYet) as caught:
-        publish_here(key.secret, 3, asked=3)
-    assert caught.value.at == at(4)
-    replaced = publish_here(key.secret, 4.2, asked=3).replaced
+    assert again(key.secret, 3, **HERE) == 4
+    replaced = publish(key.secret, 4.2, asked=3, **HERE).replaced
     assert replaced is not None
     assert replaced.why == "silent"
     assert replaced.silent_s == pytest.approx(3.2)
@@ -181,12 +150,8 @@ def test_a_publisher_that_speaks_keeps_its_stream_though_the_database_was_not_to
     here: ActiveSession, key: NewKey
 ) -> None:
     silent_since(1)
-    with pytest.raises(NotYet) as caught:
-        publish_here(key.secret, 4.2, asked=4.2)
-    assert caught.value.at == at(7.7)
-    with pytest.raises(Refused) as refused:
-        publish_here(key.secret, 7.7, asked=4.2)
-    assert refused.value.reason == "busy"
+    assert again(key.secret, 4.2, **HERE) == pytest.approx(7.7)
+    assert is_refused(key.secret, 7.7, asked=4.2, **HERE)
 
 
 def test_another_key_does_not_wait(held: Session, stream: Stream) -> None:
@@ -201,8 +166,7 @@ def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> 
     Application.objects.update(publish_policy="open")
     first = publish("cam7")
     silent_since(0)
-    with pytest.raises(NotYet):
-        publish("cam7", 1)
+    assert again("cam7", 1) == 3
     grant = publish("cam7", 3, address="203.0.113.4")
     assert grant.replaced is not None
     assert grant.replaced.session == first.session

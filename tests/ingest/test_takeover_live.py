@@ -20,8 +20,9 @@ from ingest.models import Application, Lease, Node, OutboxEvent, Session, Status
 from ingest.rtmp import events
 from ingest.services import keys
 from ingest.services.keys import NewKey
+from tests.ingest.clients import all_ended, go_live, watch_live
 from tests.ingest.control import NODE, Connection, listening
-from tests.ingest.server.media import AVC_HEADER, keep_sending, key_frame
+from tests.ingest.server.media import keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.production.reconnecting import Publisher
 from tests.rtmp_client import Refused, RtmpClient
@@ -33,11 +34,7 @@ pytestmark = pytest.mark.usefixtures("process")
 async def publishing(port: int, key: NewKey) -> AsyncIterator[tuple[RtmpClient, int]]:
     """An encoder and the id of its message stream, which has sent its first picture."""
     async with RtmpClient(port=port, timeout_s=12) as encoder:
-        await encoder.connect("live")
-        stream_id = await encoder.publish(key.secret)
-        await encoder.send_video(stream_id, 0, AVC_HEADER)
-        await encoder.send_video(stream_id, 0, key_frame(0))
-        yield encoder, stream_id
+        yield encoder, await go_live(encoder, key.secret)
 
 
 async def session_of(path: str) -> Session:
@@ -59,8 +56,7 @@ async def ended(session: Session, reason: EndReason) -> Session:
 async def test_an_encoder_that_comes_back_gets_its_stream_and_keeps_its_players(key: NewKey) -> None:
     """Its old connection is dead, but nobody knows: as OBS after a change of network."""
     async with listening() as port, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
+        await watch_live(player)
         async with publishing(port, key) as (dead, _):
             silent_from = asyncio.get_running_loop().time()
             await player.wait_count(events.VideoReceived, 2)
@@ -179,10 +175,7 @@ async def test_who_leaves_while_it_waits_leaves_nothing(
 async def test_a_paused_publisher_is_not_taken_over_as_a_silent_one_is(key: NewKey) -> None:
     """By the same key, long after a silence would have been enough: see test_takeover_live."""
     async with listening() as port, RtmpClient(port=port) as publisher, RtmpClient(port=port, timeout_s=12) as other:
-        await publisher.connect("live")
-        stream_id = await publisher.publish(key.secret)
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await publisher.send_video(stream_id, 0, key_frame(0))
+        stream_id = await go_live(publisher, key.secret)
         await until(Lease.objects.filter(silent_since__isnull=False).exists)
         publisher.protocol.send_command(stream_id, "pause", 0, None, True, 0.0)
         await publisher.flush()
@@ -213,22 +206,18 @@ async def test_no_task_and_no_session_is_left(application: Application) -> None:
     secrets = await sync_to_async(make_keys)(application)
     async with listening() as port:
         await until(Node.objects.filter(state="up").exists)
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
         before = len(asyncio.all_tasks())
-        over = asyncio.Event()
-        ends_at = asyncio.get_running_loop().time() + SECONDS
+        ends_at = loop.time() + SECONDS
         publishers = [Publisher(port, secret, random.Random(secret), until=ends_at) for secret in secrets]
         running = [asyncio.create_task(publisher.run(over)) for publisher in publishers]
-        async with asyncio.timeout(SECONDS + 30):
-            while not all(publisher.stays for publisher in publishers):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await until(lambda: all(publisher.stays for publisher in publishers), SECONDS + 30)
         await until(lambda: Session.objects.filter(ended_at=None).count() == len(ACTIVE) == PUBLISHERS)
         over.set()
         await asyncio.gather(*running)
         await until(lambda: not Lease.objects.filter(session__isnull=False).exists())
-        await until(lambda: not Session.objects.filter(ended_at=None).exists())
-        async with asyncio.timeout(15):
-            while len(asyncio.all_tasks()) > before or ACTIVE:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await until(all_ended)
+        await until(lambda: len(asyncio.all_tasks(loop)) <= before and not ACTIVE)
     # A busy machine may not check all of them in time, which is told as something that passes.
     assert all("Try again" in text for publisher in publishers for text in publisher.refused)
     assert sum(publisher.ends.total() for publisher in publishers) >= PUBLISHERS

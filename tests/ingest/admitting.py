@@ -1,0 +1,35 @@
+"""Admissions on the database's rows alone, by times in seconds after NOW."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ingest.services import admission
+from ingest.services.admission import Grant
+from ingest.services.publishrequest import Peer, PublishRequest
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def publish(
+    secret: str,
+    now: float = 0.0,
+    *,
+    asked: float | None = None,
+    address: str = "192.0.2.8",
+    node: str = "node-b",
+    **more: Any,
+) -> Grant:
+    """Of a publisher of live/, by its key. `asked`: when it asked first; `more`: what `admit_publish` takes beside."""
+    return admission.admit_publish(
+        session=uuid.uuid4(),
+        request=PublishRequest("live", secret, secret, True),
+        peer=Peer(address=address, encoder="OBS", node=node, channel=""),
+        now=at(now),
+        asked_at=at(now if asked is None else asked),
+        **more,
+    )
