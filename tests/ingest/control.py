@@ -130,6 +130,18 @@ class Connection:
         await _over(self.app)
 
 
+async def connected(count: int) -> list[Connection]:
+    made = [Connection() for _ in range(count)]
+    for each in made:
+        assert (await each.connect())["type"] == "rtmp.accept"
+    return made
+
+
+async def disconnect(*connections: Connection) -> None:
+    for each in connections:
+        await each.disconnect()
+
+
 class NodeApp:
     """One listener's application."""
 

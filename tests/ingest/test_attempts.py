@@ -268,16 +268,6 @@ async def test_an_imported_key_in_the_applications_place_is_nowhere(
     assert imported.secret not in str(lake)
 
 
-@pytest.mark.usefixtures("application")
-async def test_what_follows_an_unknown_applications_name_is_not_kept(process: HistoryWriter) -> None:
-    """It may be a key that this server doesn't know; the first part tells the operator enough."""
-    encoder = Connection(app="live/oldserver-key-1")
-    await encoder.connect()
-    await encoder.disconnect("rejected")
-    assert process.flush(5)
-    assert (await Attempt.objects.aget()).app == "live/…"
-
-
 async def test_a_peer_cannot_cause_events_without_bound(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:

@@ -20,7 +20,7 @@ from ingest.services.admission import Grant, NotYet
 from ingest.services.group_admission import Apart, Ask
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
-from tests.ingest.control import Connection
+from tests.ingest.control import connected, disconnect
 from tests.ingest.faults import Work, at_once, held, until_queued
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -283,9 +283,7 @@ def test_a_lease_that_another_holds_just_now_stands_in_nobodys_way(live: Applica
 async def test_encoders_that_wait_for_the_database_are_admitted_at_once(process: HistoryWriter, stream: Stream) -> None:
     """Each by its own answer; the moment that their rows have is that of their one transaction."""
     secrets = [await sync_to_async(key_of)("live", f"rush{number}") for number in range(SEVERAL)]
-    encoders = [Connection() for _ in (*secrets, "unknown")]
-    for encoder in encoders:
-        assert (await encoder.connect())["type"] == "rtmp.accept"
+    encoders = await connected(SEVERAL + 1)
     with held(database.WRITE):
         first, *others = encoders
         await first.tell(first.publish_event(secrets[0]))
@@ -299,5 +297,4 @@ async def test_encoders_that_wait_for_the_database_are_admitted_at_once(process:
     moments = [at async for at in Session.objects.order_by("started_at").values_list("started_at", flat=True)]
     assert len(moments) == SEVERAL
     assert len(set(moments)) == 2
-    for encoder in encoders:
-        await encoder.disconnect()
+    await disconnect(*encoders)

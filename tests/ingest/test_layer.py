@@ -167,9 +167,7 @@ async def test_one_asks_for_all(monkeypatch: pytest.MonkeyPatch, caplog: pytest.
     caplog.set_level(logging.INFO)
     away = Layer()
     waiting = [asyncio.ensure_future(absence().over(away, "one", ConnectionError())) for _ in range(CONSUMERS)]
-    async with asyncio.timeout(5):
-        while away.tries < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: away.tries >= 3)
     assert not any(task.done() for task in waiting)
     waiting[0].cancel()  # The connection that noticed it first ends: the others still hear of its end.
     tries = away.tries

@@ -3,6 +3,7 @@ to, and until then nobody claims to know it."""
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -116,6 +117,11 @@ def left(stream: Stream, **fields: Any) -> Session:
     return Session.objects.create(app="live", name="cam1", stream=stream, node=node, address="192.0.2.7", **given)
 
 
+async def starts_until(condition: Callable[[], Any]) -> None:
+    """A node starts, and stops when the condition holds."""
+    await starts_until(condition)
+
+
 def sampled(
     lake: Path, session: Session, seconds: int, node: str = NODE, *, first: int = 1, began: datetime | None = None
 ) -> None:
@@ -140,11 +146,8 @@ async def test_the_next_start_fills_them_in(stream: Stream, settings: Any) -> No
     other = await sync_to_async(left)(stream, node="node-z", end_reason="node_lost", ended_at=timezone.now())
     await asyncio.to_thread(sampled, settings.LAKE_DIR, session, 60)
     await asyncio.to_thread(sampled, settings.LAKE_DIR, other, 30, "node-z")
-    node = NodeApp()
-    await node.tell("node.started")
     filled = Session.objects.filter(end_reason="node_lost", bytes_in__gt=0)
-    await tick_until(node, lambda: filled.count() == 2)
-    await node.stop()
+    await starts_until(lambda: filled.count() == 2)
     row = await Session.objects.aget(pk=session.pk)
     assert (row.bytes_in, row.bytes_out, row.video_frames, row.audio_frames, row.keyframes) == (
         60 * 266_000, 60 * 500_000, 60 * 30, 60 * 43, 60
@@ -170,10 +173,7 @@ async def test_one_that_was_on_air_for_weeks_is_filled_in_as_well(stream: Stream
         await asyncio.to_thread(
             sampled, settings.LAKE_DIR, session, 60, first=first, began=ended - timedelta(minutes=2)
         )
-    node = NodeApp()
-    await node.tell("node.started")
-    await tick_until(node, Session.objects.filter(pk=whole.pk, summary__from_samples=True).exists)
-    await node.stop()
+    await starts_until(Session.objects.filter(pk=whole.pk, summary__from_samples=True).exists)
     row = await Session.objects.aget(pk=whole.pk)
     assert (row.video_frames, row.summary["duration_ms"]) == (120 * 30, 120_000)
     assert row.ended_at is not None
@@ -228,10 +228,7 @@ async def test_many_are_filled_in_in_one_round_each_where_its_samples_are(
         where = NODE if number == count - 1 else "node-z"
         ended = began + timedelta(minutes=1)
         await sync_to_async(left)(stream, node=where, end_reason="node_lost", started_at=began, ended_at=ended)
-    node = NodeApp()
-    await node.tell("node.started")
-    await tick_until(node, lambda: Session.objects.filter(summary__from_samples=True).count() == count)
-    await node.stop()
+    await starts_until(lambda: Session.objects.filter(summary__from_samples=True).count() == count)
     assert looked[0][0] == NODE
     assert len(looked) == count
     assert all(until - since < 600 for _, since, until in looked)
@@ -246,10 +243,7 @@ async def test_one_that_went_on_while_the_database_was_away_has_all_its_samples(
     ended = began + timedelta(seconds=30)
     session = await sync_to_async(left)(stream, end_reason="node_lost", started_at=began, ended_at=ended)
     await asyncio.to_thread(sampled, settings.LAKE_DIR, session, seconds)
-    node = NodeApp()
-    await node.tell("node.started")
-    await tick_until(node, lambda: Session.objects.filter(summary__from_samples=True).exists())
-    await node.stop()
+    await starts_until(lambda: Session.objects.filter(summary__from_samples=True).exists())
     row = await Session.objects.aget(pk=session.pk)
     assert row.video_frames == seconds * 30
     assert row.ended_at is not None

@@ -14,29 +14,14 @@ from ingest import livestore
 from ingest.consumers.counts import COUNTS
 from ingest.consumers.thumbnails import Thumbnails
 from ingest.consumers.wallfeed import NODE_LEFT_OUT, card
-from ingest.contracts import Issue, NodeCounts, NodeThumbnail
+from ingest.contracts import NodeCounts, NodeThumbnail
 from ingest.livestore import RedisLiveStore, Thumbnail, get_livestore
-from ingest.models import StatusEvent
 from ingest.services.keys import NewKey
 from tests.background import free_port
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.ticks import SAMPLE, is_up, published, snapshot, tick_until, until, watch
 
 pytestmark = pytest.mark.usefixtures("process")
-
-
-STARVING: Issue = {
-    "check": "starving",
-    "level": "warning",
-    "since": 1_800_000_000.0,
-    "actual": "Nothing for 3 s",
-    "expected": "2 s at most",
-    "title": "Nothing has arrived for 3 s.",
-    "advice": "Check that the encoder is running, then its uplink.",
-    "value": 3.0,
-    "limit": 2.0,
-    "unit": "s",
-}
 
 
 @pytest.mark.both_forms
@@ -136,30 +121,6 @@ async def test_events_reach_the_streams_page(node: NodeApp, key: NewKey) -> None
     assert (event["event"]["sequence"], event["event"]["kind"]) == (1, "session.started")
     assert event["event"]["session_id"] == session_id
     await encoder.disconnect()
-
-
-# --- Health ---
-
-
-async def test_issues_become_events_of_their_session(node: NodeApp, key: NewKey) -> None:
-    encoder, session_id = await published(key)
-    receive = await watch("live")
-    worse = STARVING | {"level": "bad"}
-    for issues in ([], [STARVING], [STARVING], [worse], [], []):
-        await node.tick(streams=[snapshot(session_id=session_id, issues=issues)])
-        await receive()
-    await encoder.disconnect()
-    await node.stop()
-    events = StatusEvent.objects.filter(kind__startswith="health.").order_by("sequence")
-    assert [(event.kind, event.level, event.code) async for event in events] == [
-        ("health.opened", "warning", "starving"),
-        ("health.opened", "bad", "starving"),
-        ("health.cleared", "status", "starving"),
-    ]
-    first = await events.afirst()
-    assert first is not None
-    assert first.detail["actual"] == "Nothing for 3 s"
-    assert first.description == "Nothing has arrived for 3 s."
 
 
 SECONDS: Iterator[int] = itertools.count(100)

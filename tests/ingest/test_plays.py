@@ -26,7 +26,7 @@ from ingest.services.history import write
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotHere
 from tests.ingest.clients import go_live, watch_live
-from tests.ingest.control import NODE, Connection, NodeApp, listening
+from tests.ingest.control import NODE, Connection, NodeApp, connected, disconnect, listening
 from tests.ingest.faults import held, limited, locked_database, until_queued
 from tests.ingest.server.media import keep_sending
 from tests.ingest.ticks import drop_after_ticks, is_up, snapshot, until
@@ -35,18 +35,6 @@ from tests.rtmp_client import Refused, RtmpClient
 pytestmark = pytest.mark.usefixtures("process")
 
 HERD = 100
-
-
-async def connected(count: int) -> list[Connection]:
-    players = [Connection() for _ in range(count)]
-    for player in players:
-        await player.connect()
-    return players
-
-
-async def disconnect(*connections: Connection) -> None:
-    for each in connections:
-        await each.disconnect()
 
 
 async def test_a_herd_of_players_is_let_in(stream: Stream) -> None:
@@ -72,7 +60,7 @@ async def test_a_player_is_let_in_while_nothing_can_be_written(process: HistoryW
     (player,) = await connected(1)
     with locked_database():
         answer = await player.play("cam1")
-        assert answer["type"] == "rtmp.play.accept"
+        assert (answer["type"], answer["path"]) == ("rtmp.play.accept", "live/cam1")
         await player.disconnect("idle_timeout")
         assert not await Session.objects.aexists()
     assert await asyncio.to_thread(process.flush, 10)

@@ -3,7 +3,10 @@
 import asyncio
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -26,7 +29,7 @@ from ingest.services.group_admission import Ask
 from ingest.services.keys import NewKey
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
-from tests.ingest.control import NODE, Connection
+from tests.ingest.control import NODE, Connection, connected, disconnect
 from tests.ingest.faults import (
     held,
     limited,
@@ -110,20 +113,6 @@ async def test_a_connection_that_comes_to_nothing_is_one_attempt(process: Histor
 
 
 @pytest.mark.both_forms
-async def test_a_locked_database_refuses_and_never_admits(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
-    with locked_database():
-        answer = await encoder.publish(key.secret)
-    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
-    await encoder.disconnect("rejected")
-    assert process.flush(5)
-    assert (await Attempt.objects.aget()).reason == "database_slow"
-    assert not await Session.objects.aexists()
-    assert not await Lease.objects.filter(session__isnull=False).aexists()
-
-
-@pytest.mark.both_forms
 async def test_what_the_database_does_too_late_is_undone(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:
@@ -181,9 +170,7 @@ async def test_a_database_that_hangs_leaves_nothing_behind(
     encoder: Connection, process: HistoryWriter, key: NewKey
 ) -> None:
     """It holds every thread, then goes on: what was asked meanwhile was refused, and is not done any more."""
-    players = [Connection() for _ in range(5)]
-    for player in players:
-        await player.connect()
+    players = await connected(5)
     with held(READ), held(WRITE), limited(0.5):
         for player in players:
             await player.tell(player.play_event("cam1"))
@@ -193,16 +180,13 @@ async def test_a_database_that_hangs_leaves_nothing_behind(
     assert process.flush(5)
     session = await Session.objects.aget()
     assert (await Lease.objects.aget()).session_id == session.pk
-    for each in (encoder, *players):
-        await each.disconnect()
+    await disconnect(encoder, *players)
 
 
 @pytest.mark.both_forms
 async def test_what_waits_for_a_database_that_hangs_is_bounded(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "MAX_UNDONE", 3)
-    players = [Connection() for _ in range(5)]
-    for player in players:
-        await player.connect()
+    players = await connected(5)
     with held(READ):
         for number, player in enumerate(players):
             await player.tell(player.play_event(f"cam{number}"))
@@ -214,8 +198,7 @@ async def test_what_waits_for_a_database_that_hangs_is_bounded(stream: Stream, m
         "rtmp.play.reject",
     ]
     assert (await players[4].play("cam1"))["type"] == "rtmp.play.accept"
-    for player in players:
-        await player.disconnect()
+    await disconnect(*players)
 
 
 async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
@@ -234,30 +217,37 @@ async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
     await second.disconnect()
 
 
-@pytest.mark.both_forms
-async def test_a_database_without_tables_is_an_error(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
-    with missing_table("ingest_streamkey"):
-        answer = await encoder.publish(key.secret)
-    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
-    await encoder.disconnect("rejected")
-    assert process.flush(5)
-    assert (await Attempt.objects.aget()).reason == "database_error"
-
-
-@pytest.mark.both_forms
-async def test_a_connection_that_the_database_closed_is_an_error(
-    encoder: Connection, process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def closed_connection() -> Iterator[None]:
     def ensure(self: BaseDatabaseWrapper) -> None:
         raise InterfaceError("connection already closed")
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BaseDatabaseWrapper, "ensure_connection", ensure)
+        yield
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (locked_database, "database_slow"),
+        (lambda: missing_table("ingest_streamkey"), "database_error"),
+        (closed_connection, "database_error"),
+    ],
+    ids=["locked", "without tables", "a closed connection"],
+)
+async def test_a_faulty_database_refuses_and_never_admits(
+    encoder: Connection, process: HistoryWriter, key: NewKey, fault: Callable[[], Any], reason: str
+) -> None:
+    with fault():
         answer = await encoder.publish(key.secret)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
     await encoder.disconnect("rejected")
     assert process.flush(5)
-    assert (await Attempt.objects.aget()).reason == "database_error"
+    assert (await Attempt.objects.aget()).reason == reason
+    assert not await Session.objects.aexists()
+    assert not await Lease.objects.filter(session__isnull=False).aexists()
 
 
 @pytest.mark.parametrize("error", [OperationalError("gone"), KeyError("x")], ids=["database", "own fault"])
