@@ -1,9 +1,12 @@
 """What encoders and players do in most tests of a real listener."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ingest.models import Session
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.media import AVC_HEADER, keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -19,6 +22,17 @@ async def go_live(encoder: RtmpClient, secret: str, app: str = "live", **propert
     await encoder.send_video(stream_id, 0, AVC_HEADER)
     await encoder.send_video(stream_id, 0, key_frame(0))
     return stream_id
+
+
+@asynccontextmanager
+async def sending(encoder: RtmpClient, stream_id: int) -> AsyncIterator[None]:
+    """It goes on sending pictures meanwhile."""
+    task = asyncio.create_task(keep_sending(encoder, stream_id))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def watch_live(player: RtmpClient, name: str = "cam1", app: str = "live") -> None:

@@ -1,6 +1,7 @@
 """Encoders' log-ins through sockets: their rounds, what they let one do, and what they never tell."""
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -137,10 +138,8 @@ async def test_users_that_there_are_cannot_be_told_from_others(login: NewPasswor
             for user in ("bob", "eve"):
                 told[app, user] = [await Encoder(port, user, "", app).second() for _ in range(2)]
     for first, again in told.values():
-        assert first.keys() == again.keys() == {"reason", "user", "salt", "challenge", "opaque"}
-        assert {name: len(value) for name, value in first.items()} == {
-            name: len(value) for name, value in again.items()
-        }
+        assert first.keys() == {"reason", "user", "salt", "challenge", "opaque"}
+        assert {name: len(first[name]) for name in first} == {name: len(again[name]) for name in again}
         assert first["salt"] == again["salt"]
         assert first["opaque"] != again["opaque"]
     salts = [first["salt"] for first, _ in told.values()]
@@ -290,24 +289,20 @@ async def test_a_new_password_makes_the_old_one_wrong(login: NewPassword) -> Non
         assert await publish_to(port, "cam1", f"live{await Encoder(port, 'bob', changed.password).query()}") == "live"
 
 
-async def end_by(what: str, login: EncoderLogin) -> None:
-    match what:
-        case "revoked":
-            await sync_to_async(encoderlogin.revoke)(login=login)
-        case "disabled":
-            await EncoderLogin.objects.aupdate(enabled=False)
-        case "expired":
-            await EncoderLogin.objects.aupdate(expires_at=timezone.now())
-        case "deleted":
-            await EncoderLogin.objects.all().adelete()
+ENDS: dict[str, Callable[[EncoderLogin], object]] = {
+    "revoked": lambda login: encoderlogin.revoke(login=login),
+    "disabled": lambda login: EncoderLogin.objects.update(enabled=False),
+    "expired": lambda login: EncoderLogin.objects.update(expires_at=timezone.now()),
+    "deleted": lambda login: EncoderLogin.objects.all().delete(),
+}
 
 
-@pytest.mark.parametrize("what", ["revoked", "disabled", "expired", "deleted"])
+@pytest.mark.parametrize("what", ENDS)
 async def test_what_is_live_ends_with_its_log_in(login: NewPassword, what: str) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder:
         await go_live(encoder, "cam1", f"live{await Encoder(port, 'bob', login.password).query()}")
         assert await sync_to_async(revocation.due)(node=NODE, now=timezone.now()) == [], "while its log-in holds"
-        await end_by(what, login.login)
+        await sync_to_async(ENDS[what])(login.login)
         await encoder.wait_closed(timeout_s=5)
         await until(all_ended)
     assert (await Session.objects.aget()).end_reason == "key_revoked"
@@ -334,7 +329,8 @@ async def test_users_passwords_and_answers_stand_nowhere(
 ) -> None:
     user = "a-very-particular-user"
     await EncoderLogin.objects.aupdate(user=user)
-    made = await sync_to_async(encoderlogin.set_password)(login=await _fresh(login))
+    fresh = await EncoderLogin.objects.select_related("stream__application").aget()
+    made = await sync_to_async(encoderlogin.set_password)(login=fresh)
     with caplog.at_level(logging.DEBUG):
         async with listening() as port:
             encoder = Encoder(port, user, made.password)
@@ -351,10 +347,6 @@ async def test_users_passwords_and_answers_stand_nowhere(
     ):
         assert text not in caplog.text
         assert text not in repr(kept)
-
-
-async def _fresh(login: NewPassword) -> EncoderLogin:
-    return await EncoderLogin.objects.select_related("stream__application").aget(pk=login.login.pk)
 
 
 def test_a_password_shows_in_no_representation(login: NewPassword) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,17 +23,10 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def test_a_secret_has_at_least_190_random_bits() -> None:
-    secret = keys.generate()
-    assert secret.startswith("rk_")
-    body = secret.removeprefix("rk_")
-    assert len(body) == 32
-    assert body.isalnum()
-    assert body.isascii()
-    assert len(body) * math.log2(62) >= 190
-
-
-def test_secrets_differ() -> None:
-    assert len({keys.generate() for _ in range(1000)}) == 1000
+    secrets = {keys.generate() for _ in range(1000)}
+    assert len(secrets) == 1000
+    assert all(re.fullmatch(r"rk_[0-9A-Za-z]{32}", secret) for secret in secrets)
+    assert 32 * math.log2(62) >= 190
 
 
 def test_a_row_holds_nothing_of_the_secret_but_its_beginning(key: NewKey) -> None:
@@ -113,15 +107,10 @@ def test_a_secret_belongs_to_one_key(stream: Stream, key: NewKey) -> None:
     assert StreamKey.objects.count() == 1
 
 
-@pytest.mark.parametrize("secret", ["", "a b", "a/b", "a?b", "a&b", "x" * 256, "tab\t", "nul\0"])
-def test_what_an_encoder_cannot_send_is_refused(stream: Stream, secret: str) -> None:
+@pytest.mark.parametrize("secret", ["", "a b", "a/b", "a?b", "a&b", "x" * 256, "tab\t", "nul\0", "cam1"])
+def test_what_an_encoder_cannot_send_or_is_a_public_name_is_refused(stream: Stream, secret: str) -> None:
     with pytest.raises(ValidationError):
         keys.create(stream=stream, secret=secret)
-
-
-def test_a_public_name_is_no_key(stream: Stream) -> None:
-    with pytest.raises(ValidationError):
-        keys.create(stream=stream, secret=stream.name)
 
 
 def test_rotation_hands_the_rights_on(stream: Stream) -> None:
@@ -143,12 +132,14 @@ def test_rotation_hands_the_rights_on(stream: Stream) -> None:
     assert keys.state(key=new.key) == "active"
 
 
-def test_a_rotated_key_works_until_its_grace_ends(key: NewKey) -> None:
+def test_a_rotated_key_works_until_its_grace_ends_or_it_is_revoked(key: NewKey) -> None:
     keys.rotate(key=key.key, grace=timedelta(hours=1))
     old = StreamKey.objects.get(pk=key.key.pk)
     assert old.revoked_at is not None
     assert keys.state(key=old, now=old.revoked_at + timedelta(minutes=59)) == "active"
     assert keys.state(key=old, now=old.revoked_at + timedelta(minutes=61)) == "revoked"
+    keys.revoke(key=key.key)
+    assert keys.state(key=StreamKey.objects.get(pk=key.key.pk)) == "revoked"
 
 
 def test_rotation_brings_no_revoked_key_back(key: NewKey) -> None:
@@ -177,12 +168,6 @@ def test_an_expired_key_has_no_successor(stream: Stream) -> None:
     old = keys.create(stream=stream, expires_at=timezone.now() - timedelta(seconds=1))
     with pytest.raises(ValidationError, match="expired"):
         keys.rotate(key=old.key)
-
-
-def test_a_revocation_ends_a_grace(key: NewKey) -> None:
-    keys.rotate(key=key.key, grace=timedelta(hours=1))
-    keys.revoke(key=key.key)
-    assert keys.state(key=StreamKey.objects.get(pk=key.key.pk)) == "revoked"
 
 
 # --- After a session over the limit ---
@@ -258,10 +243,7 @@ def test_a_table(table: Path) -> None:
     table.write_text(f"\ufeff{TABLE}")  # With the mark by which spreadsheets begin their UTF-8.
     made = run_json("streamkey", "import", str(table))
     assert made == {"keys": 3, "streams_made": ["live/cam1", "live/cam2"], "dry_run": False}
-    first, second, third = (keys.find(secret=f"oldserver-key-{number}") for number in (1, 2, 3))
-    assert first is not None
-    assert second is not None
-    assert third is not None
+    first, second, third = (StreamKey.objects.get(digest=keys.digest(f"oldserver-key-{n}")) for n in (1, 2, 3))
     assert (first.stream.path, first.label, first.max_kbps, first.over_limit) == ("live/cam1", "van", 6000, "close")
     assert first.expires_at == datetime(2030, 1, 31, tzinfo=UTC)
     assert first.allowed_networks == ["192.0.2.0/24", "2001:db8::/32"]

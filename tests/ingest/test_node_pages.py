@@ -6,7 +6,6 @@ import logging
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from ingest.livestore import RedisLiveStore, Thumbnail, get_livestore
 from ingest.services.keys import NewKey
 from tests.background import free_port
 from tests.ingest.control import NODE, Connection, NodeApp
-from tests.ingest.ticks import SAMPLE, is_up, published, snapshot, tick_until, until, watch
+from tests.ingest.ticks import SAMPLE, is_up, published, record_event, snapshot, tick_until, until, watch
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -194,25 +193,6 @@ async def test_a_store_that_is_away_is_told_once_and_nothing_is_named(
     assert caplog.text.count("takes no thumbnails") == 1
 
 
-def failed() -> dict[str, Any]:
-    """What the server says of a recording that could not begin."""
-    return {
-        "session_id": str(uuid.uuid4()),
-        "stream_id": 1,
-        "state": "failed",
-        "mode": "all",
-        "name": "",
-        "file": "",
-        "began": 0.0,
-        "is_continued": False,
-        "duration_ms": 0,
-        "size_bytes": 0,
-        "dropped_frames": 0,
-        "code": "NetStream.Record.DiskQuotaExceeded",
-        "description": "No space left on device.",
-    }
-
-
 async def test_the_node_tells_them_each_second(node: NodeApp, key: NewKey) -> None:
     await is_up()
     before = COUNTS.figures
@@ -224,7 +204,8 @@ async def test_the_node_tells_them_each_second(node: NodeApp, key: NewKey) -> No
     for _ in range(2):
         assert (await player.play("nothing"))["type"] == "rtmp.play.reject"
     await player.disconnect()
-    await node.tell("node.record", **failed())
+    failed = record_event(str(uuid.uuid4()), type="node.record", state="failed", name="", file="", size_bytes=0)
+    await node.app.send_input(failed)
     await node.tick()
     await until(lambda: get_livestore().read().nodes)
     now: NodeCounts = get_livestore().read().nodes[0]["counts"]

@@ -13,6 +13,7 @@ from ingest.models import Lease, Node, OutboxEvent, Session, Stream
 from ingest.services import outbox, recordings, sessions
 from tests.ingest.control import TOTALS, Connection
 from tests.ingest.faults import at_once
+from tests.ingest.ticks import record_event
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,6 +51,10 @@ def judged(session: Session, sequence: int, kind: str = "opened", check: str = "
     detail = {"actual": "14 s", "expected": "5 s at most", "advice": "Check the encoder."}
     at = NOW + timedelta(seconds=at_s)
     return EventRow(session.pk, sequence, at, f"health.{kind}", "bad", check, "Nothing has arrived.", detail)
+
+
+def flapping(session: Session, sequence: int, at_s: float) -> list[EventRow]:
+    return [judged(session, sequence, at_s=at_s), judged(session, sequence + 1, "cleared", at_s=at_s + 0.5)]
 
 
 def end(session: Session, reason: str = "tcp_reset") -> EndRow:
@@ -163,9 +168,7 @@ def test_a_flapping_check_is_told_so_often_a_minute_and_what_opened_is_cleared(
 ) -> None:
     most = outbox.MAX_OPENED_A_MINUTE
     for number in range(most + 5):
-        kinds = ("opened", "cleared")
-        rows = [judged(session, 2 * number + n, kinds[n], at_s=number + n / 2) for n in (0, 1)]
-        write(process, *rows)
+        write(process, *flapping(session, 2 * number, number))
     assert told().count("health.opened") == told().count("health.cleared") == most
     write(process, judged(session, 900, at_s=120))
     assert told().count("health.opened") == most + 1
@@ -175,9 +178,7 @@ def test_of_what_is_beyond_that_alerts_hear_how_each_check_stands(process: Histo
     most = outbox.MAX_OPENED_A_MINUTE
     write(process, *(judged(session, number, check=f"check-{number}", at_s=number) for number in range(most)))
     for number in range(3):
-        kinds = ("opened", "cleared")
-        rows = [judged(session, 20 + 2 * number + n, kinds[n], at_s=20 + number + n / 2) for n in (0, 1)]
-        write(process, *rows)
+        write(process, *flapping(session, 20 + 2 * number, 20 + number))
     (stands,) = OutboxEvent.objects.exclude(once__startswith="health")
     assert (stands.kind, stands.at) == ("health.cleared", NOW + timedelta(seconds=22.5))
     OutboxEvent.objects.update(taken_at=NOW)
@@ -189,23 +190,11 @@ def test_of_what_is_beyond_that_alerts_hear_how_each_check_stands(process: Histo
 
 @pytest.mark.both_forms
 def test_what_became_of_a_recording_is_told_once(process: HistoryWriter, session: Session) -> None:
-    event: Any = {
-        "type": "rtmp.record",
-        "session_id": str(session.pk),
-        "state": "started",
-        "name": "cam1",
-        "file": "live/cam1.flv",
-        "mode": "all",
-        "began": NOW.timestamp(),
-        "duration_ms": 0,
-        "size_bytes": 13,
-        "dropped_frames": 0,
-        "description": "",
-    }
-    recordings.note(session=session.pk, at=NOW, event=event)
+    recordings.note(session=session.pk, at=NOW, event=record_event(str(session.pk), began=NOW.timestamp()))
     assert told() == []
     for _ in range(2):
-        closed = event | {"state": "closed", "duration_ms": 4000, "size_bytes": 900}
+        done: dict[str, Any] = {"state": "closed", "duration_ms": 4000, "size_bytes": 900}
+        closed = record_event(str(session.pk), began=NOW.timestamp(), **done)
         recordings.note(session=session.pk, at=NOW, event=closed)
     (row,) = OutboxEvent.objects.all()
     assert (row.kind, row.payload["recording"]["state"]) == ("recording.done", "complete")
@@ -220,10 +209,9 @@ async def test_a_real_admission_tells_its_begin_and_one_end(
     await encoder.unpublish(accepted["session_id"])
     await encoder.disconnect()
     assert process.flush(20)
-    kinds = [kind async for kind in OutboxEvent.objects.order_by("at").values_list("kind", flat=True)]
-    assert kinds == ["publish", "unpublish"]
-    payloads = [str(payload) async for payload in OutboxEvent.objects.values_list("payload", flat=True)]
-    assert not any(key.secret in payload for payload in payloads)
+    events = [event async for event in OutboxEvent.objects.order_by("at")]
+    assert [event.kind for event in events] == ["publish", "unpublish"]
+    assert not any(key.secret in str(event.payload) for event in events)
 
 
 @pytest.mark.both_forms

@@ -147,31 +147,20 @@ def streams_of(stream: Stream) -> list[Stream]:
     return [Stream.objects.create(application=stream.application, name=name) for name in names]
 
 
-def test_two_ends_at_once_of_which_one_lets_the_other_begin(process: HistoryWriter, stream: Stream) -> None:
+@pytest.mark.parametrize("kind", ["unpublish", "health.opened"])
+def test_what_a_session_tells_whose_begin_is_just_told_waits_for_it(
+    process: HistoryWriter, stream: Stream, kind: str
+) -> None:
+    """Its end, or an issue, while the end of the one before lets it begin."""
     former, session = session_at(stream, 0), session_at(stream, 1)
     write(process, started(former), started(session))
+    issue = partial(at, [judged(session, 2)])
     with transaction.atomic():
         assert sessions.end(session=former.pk, reason="replaced")
-        other = Work(partial(sessions.end, session=session.pk, reason="node_lost"))
+        other = Work(partial(sessions.end, session=session.pk, reason="node_lost") if kind == "unpublish" else issue)
         other.join(BLOCKED_S)
     other.finish()
-    assert told(stream) == [
-        ("publish", former),
-        ("unpublish", former),
-        ("publish", session),
-        ("unpublish", session),
-    ]
-
-
-def test_an_issue_of_a_session_whose_begin_is_just_told_waits_for_it(process: HistoryWriter, stream: Stream) -> None:
-    former, session = session_at(stream, 0), session_at(stream, 1)
-    write(process, started(former), started(session))
-    with transaction.atomic():
-        assert sessions.end(session=former.pk, reason="replaced")
-        other = Work(partial(at, [judged(session, 2)]))
-        other.join(BLOCKED_S)
-    other.finish()
-    assert told(stream)[2:] == [("publish", session), ("health.opened", session)]
+    assert told(stream) == [("publish", former), ("unpublish", former), ("publish", session), (kind, session)]
 
 
 def test_batches_of_the_same_streams_in_other_orders(stream: Stream) -> None:

@@ -19,7 +19,7 @@ from cryptography import x509
 from ingest.rtmp import events
 from tests.background import Background, free_port
 from tests.certificates import Pair, make_pair
-from tests.ingest.clients import go_live, watch_live
+from tests.ingest.clients import go_live, sending, watch_live
 from tests.ingest.server.media import keep_sending
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import Installation
@@ -104,7 +104,7 @@ async def test_a_drain_by_sigterm_ends_early_when_nothing_is_live(
         publisher = await stack.enter_async_context(RtmpClient(port=node.tls, tls=pair.client()))
         player = await stack.enter_async_context(RtmpClient(port=node.plain))
         stream_id = await go_live(publisher, key, capsEx=1.0)
-        sending = asyncio.create_task(keep_sending(publisher, stream_id))
+        await stack.enter_async_context(sending(publisher, stream_id))
         await watch_live(player)
 
         new = make_pair(tmp_path)
@@ -123,8 +123,6 @@ async def test_a_drain_by_sigterm_ends_early_when_nothing_is_live(
         await player.close()
         await publisher.delete_stream(stream_id)
         assert await node.ends() == 0
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
     assert "Draining for 20 s at most" in node.log
     assert "Traceback" not in node.log
     assert rows(installation, "SELECT state FROM ingest_node") == [("down",)]
@@ -137,17 +135,14 @@ async def test_a_second_signal_ends_the_drain_with_all_on_record(
 ) -> None:
     before = {pk for (pk,) in rows(installation, "SELECT id FROM ingest_session")}
     async with RtmpClient(port=node.tls, tls=pair.client()) as publisher, RtmpClient(port=node.plain) as player:
-        stream_id = await go_live(publisher, key)
-        sending = asyncio.create_task(keep_sending(publisher, stream_id))
-        await watch_live(player)
-        await player.wait_count(events.VideoReceived, 20)
-        node.signal(signal.SIGTERM)
-        await node.says("Draining")
-        node.signal(signal.SIGTERM)
-        await publisher.wait_closed(10)
-        await player.wait_closed(10)
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
+        async with sending(publisher, await go_live(publisher, key)):
+            await watch_live(player)
+            await player.wait_count(events.VideoReceived, 20)
+            node.signal(signal.SIGTERM)
+            await node.says("Draining")
+            node.signal(signal.SIGTERM)
+            await publisher.wait_closed(10)
+            await player.wait_closed(10)
         assert await node.ends() == 0
     assert publisher.of(events.StatusReceived)[-1].code == "NetConnection.Connect.AppShutdown"
     assert player.of(events.StatusReceived)[-1].code == "NetStream.Play.UnpublishNotify"

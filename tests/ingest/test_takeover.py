@@ -13,7 +13,7 @@ from ingest.consumers.database import WRITE
 from ingest.history import HistoryWriter
 from ingest.models import Application, Lease, Session, Stream
 from ingest.services import admission, keys, leases, revocation, sessions
-from ingest.services.admission import Grant, NotYet
+from ingest.services.admission import Grant, NotYet, Replaced
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import NOW, at, publish
@@ -26,6 +26,13 @@ def again(secret: str, now: float, **how: Any) -> float:
     with pytest.raises(NotYet) as caught:
         publish(secret, now, **how)
     return (caught.value.at - NOW).total_seconds()
+
+
+def takes_over(secret: str, now: float, **how: Any) -> Replaced:
+    """From whom, and why."""
+    replaced = publish(secret, now, **how).replaced
+    assert replaced is not None
+    return replaced
 
 
 def is_refused(secret: str, now: float, **how: Any) -> bool:
@@ -58,8 +65,7 @@ def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey)
     silent_since(1)
     grant = publish(key.secret, 4.2)
     assert grant.replaced is not None
-    assert (grant.replaced.session, grant.replaced.address) == (held.pk, "192.0.2.7")
-    assert grant.replaced.why == "silent"
+    assert (grant.replaced.session, grant.replaced.address, grant.replaced.why) == (held.pk, "192.0.2.7", "silent")
     assert grant.replaced.silent_s == pytest.approx(3.2)
     assert grant.lost is None
     lease = Lease.objects.get()
@@ -76,14 +82,14 @@ def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey)
 def test_an_encoder_that_is_back_too_early_waits_for_the_silence_to_be_long_enough(held: Session, key: NewKey) -> None:
     silent_since(1)
     assert again(key.secret, 3) == 4
-    assert publish(key.secret, 4, asked=3).replaced is not None
+    assert takes_over(key.secret, 4, asked=3)
 
 
 def test_an_encoder_that_is_back_before_the_silence_was_told_waits_for_it(held: Session, key: NewKey) -> None:
     renewed(1)
     assert again(key.secret, 1.2) == pytest.approx(4.7)
     silent_since(1)
-    assert publish(key.secret, 4.7, asked=1.2).replaced is not None
+    assert takes_over(key.secret, 4.7, asked=1.2)
 
 
 def test_a_publisher_that_is_live_keeps_its_stream(held: Session, key: NewKey) -> None:
@@ -139,8 +145,7 @@ def here(held: Session, monkeypatch: pytest.MonkeyPatch) -> ActiveSession:
 def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSession, key: NewKey) -> None:
     here.silent_since = at(1)
     assert again(key.secret, 3, **HERE) == 4
-    replaced = publish(key.secret, 4.2, asked=3, **HERE).replaced
-    assert replaced is not None
+    replaced = takes_over(key.secret, 4.2, asked=3, **HERE)
     assert replaced.why == "silent"
     assert replaced.silent_s == pytest.approx(3.2)
 
@@ -155,10 +160,10 @@ def test_a_publisher_that_speaks_keeps_its_stream_though_the_database_was_not_to
 
 
 def test_another_key_does_not_wait(held: Session, stream: Stream) -> None:
-    other = keys.create(stream=stream)
-    assert is_refused(other.secret, 1)
+    other = keys.create(stream=stream).secret
+    assert is_refused(other, 1)
     silent_since(1)
-    assert is_refused(other.secret, 9)
+    assert is_refused(other, 9)
 
 
 @pytest.mark.both_forms
@@ -167,9 +172,7 @@ def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> 
     first = publish("cam7")
     silent_since(0)
     assert again("cam7", 1) == 3
-    grant = publish("cam7", 3, address="203.0.113.4")
-    assert grant.replaced is not None
-    assert grant.replaced.session == first.session
+    assert takes_over("cam7", 3, address="203.0.113.4").session == first.session
     renewed(6)
     assert is_refused("cam7", 8, asked=4), "from one that is live nobody does"
 
@@ -182,9 +185,8 @@ def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> 
 def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key: NewKey, same_key: bool) -> None:
     Stream.objects.update(takeover="replace")
     secret = key.secret if same_key else keys.create(stream=stream).secret
-    grant = publish(secret, 1)
-    assert grant.replaced is not None
-    assert (grant.replaced.session, grant.replaced.why, grant.replaced.silent_s) == (held.pk, "replace", None)
+    replaced = takes_over(secret, 1)
+    assert (replaced.session, replaced.why, replaced.silent_s) == (held.pk, "replace", None)
     assert revocation.due(node="node-a", now=at(1)) == [(held.pk, "replaced")]
 
 
@@ -192,9 +194,7 @@ def test_a_stream_that_takes_the_newer_from_the_same_address(held: Session, stre
     Stream.objects.update(takeover="same_address")
     other = keys.create(stream=stream).secret
     assert is_refused(other, 1, address="192.0.2.8")
-    grant = publish(other, 1, address="192.0.2.7")
-    assert grant.replaced is not None
-    assert grant.replaced.why == "same_address"
+    assert takes_over(other, 1, address="192.0.2.7").why == "same_address"
 
 
 def test_no_policy_makes_up_for_a_key_that_does_not_work(held: Session, stream: Stream, key: NewKey) -> None:

@@ -20,7 +20,7 @@ from ingest.models import Application, Lease, Node, OutboxEvent, Session, Status
 from ingest.rtmp import events
 from ingest.services import keys
 from ingest.services.keys import NewKey
-from tests.ingest.clients import all_ended, go_live, watch_live
+from tests.ingest.clients import all_ended, go_live, sending, watch_live
 from tests.ingest.control import NODE, Connection, listening
 from tests.ingest.server.media import keep_sending, key_frame
 from tests.ingest.ticks import until
@@ -80,8 +80,7 @@ async def test_an_encoder_that_comes_back_gets_its_stream_and_keeps_its_players(
 
 async def test_a_live_publisher_keeps_its_stream(key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silence, "SILENT_MS", 2500)  # A busy machine may hold it up, but not for as long as is waited.
-    async with listening() as port, publishing(port, key) as (encoder, stream_id):
-        sending = asyncio.create_task(keep_sending(encoder, stream_id))
+    async with listening() as port, publishing(port, key) as (encoder, stream_id), sending(encoder, stream_id):
         asked = asyncio.get_running_loop().time()
         with pytest.raises(Refused, match=r"NetStream\.Publish\.BadName"):
             async with publishing(port, key):
@@ -89,7 +88,6 @@ async def test_a_live_publisher_keeps_its_stream(key: NewKey, monkeypatch: pytes
         assert asyncio.get_running_loop().time() - asked > 3
         assert not encoder.closed
         assert (await Lease.objects.aget()).silent_since is None
-        sending.cancel()
 
 
 async def test_a_stream_that_takes_the_newer_changes_its_publisher_at_once(
@@ -112,12 +110,12 @@ async def test_a_stream_that_takes_the_newer_changes_its_publisher_at_once(
     await Stream.objects.aupdate(takeover="replace")
     second = await sync_to_async(keys.create)(stream=stream)
     async with listening() as port, listening("node-b") as other_port, publishing(port, key) as (encoder, stream_id):
-        sending = asyncio.create_task(keep_sending(encoder, stream_id))
+        went_on = asyncio.create_task(keep_sending(encoder, stream_id))
         former = await session_of("cam1")
         await until(lambda: over >= {(NODE, "_revocations"), (NODE, "_leases")})
         async with publishing(other_port, second):
             session = await ended(former, "replaced")
-            sending.cancel()
+            went_on.cancel()
         assert session.end_description == "Taken over from 127.0.0.1."
 
 
