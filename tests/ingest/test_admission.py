@@ -186,6 +186,7 @@ def test_a_key_that_does_not_work(key: NewKey, change: dict[str, Any], reason: s
     refused = refusal(lambda: publish(as_name(key.secret)))
     assert (refused.reason, refused.code) == (reason, "NetStream.Publish.Denied")
     assert (refused.stream, refused.key) == (key.key.stream_id, key.key.pk)
+    assert ("may not be used from the address 192.0.2.7" in refused.description) == (reason == "network_not_allowed")
     assert not Session.objects.exists()
     assert not Lease.objects.exists()
 
@@ -222,8 +223,7 @@ def test_no_key_that_is_known(request_: PublishRequest, reason: str) -> None:
     assert (refused.reason, refused.code) == (reason, "NetStream.Publish.Denied")
 
 
-def test_another_streams_key(stream: Stream, key: NewKey) -> None:
-    Stream.objects.create(application=stream.application, name="cam2")
+def test_another_streams_key(cam2: Stream, key: NewKey) -> None:
     refused = refusal(lambda: publish(with_name("cam2", key.secret)))
     assert (refused.reason, refused.code) == ("key_other_stream", "NetStream.Publish.Denied")
     assert "cam1" not in refused.description
@@ -366,8 +366,7 @@ def test_streams_that_are_not_there_or_not_to_be_played(stream: Stream, key: New
     assert refusal(play).reason == "stream_disabled"
 
 
-def test_tokens(stream: Stream) -> None:
-    other = Stream.objects.create(application=stream.application, name="cam2")
+def test_tokens(stream: Stream, cam2: Stream) -> None:
     Application.objects.update(play_policy="token")
     token = playtokens.issue(stream=stream.pk, lifetime=timedelta(minutes=5), now=NOW)
     assert play(token=token).path == "live/cam1"
@@ -375,14 +374,11 @@ def test_tokens(stream: Stream) -> None:
         "": "token_missing",
         "nonsense": "token_invalid",
         token[:-1]: "token_invalid",
-        playtokens.issue(stream=other.pk, now=NOW): "token_invalid",
+        playtokens.issue(stream=cam2.pk, now=NOW): "token_invalid",
         playtokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
     }
     assert {given: refusal(partial(play, token=given)).reason for given in cases} == cases
     assert refusal(lambda: play(token=token, now=NOW + timedelta(minutes=5))).reason == "token_expired"
-
-
-# --- The table ---
 
 
 def test_every_reason_fits_its_column_and_tells_what_it_means() -> None:

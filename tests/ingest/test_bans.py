@@ -266,12 +266,10 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 
 
 async def test_who_guesses_is_banned_and_nobody_else_is_disturbed(
-    process: HistoryWriter, stream: Stream, key: NewKey, caplog: pytest.LogCaptureFixture
+    process: HistoryWriter, key: NewKey, other_key: NewKey, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = await Stream.objects.acreate(application=stream.application, name="cam2")
-    live_key = await sync_to_async(keys.create)(stream=other)
     async with listening() as port, RtmpClient(port=port) as before:
-        stream_id = await go_live(before, live_key.secret)
+        stream_id = await go_live(before, other_key.secret)
         with caplog.at_level(logging.WARNING):
             wrong = await guess(port, 3)
         assert {"NetStream.Publish.Denied: The stream key is not known."} == set(wrong)
@@ -308,25 +306,20 @@ async def test_one_wrong_key_again_and_again_bans_nobody(process: HistoryWriter,
     assert not await Ban.objects.aexists()
 
 
-async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stream) -> None:
+@pytest.mark.parametrize("on_app", [False, True], ids=["with the name", "on the application, where they are refused"])
+async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stream, on_app: bool) -> None:
+    async def play(token: str) -> str:
+        query = f"?token={token}"
+        return await (play_from(port, "cam1", f"live{query}") if on_app else play_from(port, f"cam1{query}"))
+
     await Application.objects.aupdate(play_policy="token")
     token = playtokens.issue(stream=stream.pk)
+    code = "NetConnection.Connect.Rejected" if on_app else "NetStream.Play.Failed"
     async with listening() as port:
-        assert await play_from(port, f"cam1?token={token}") == "live"
+        assert await play(token) == "live"
         for number in range(3):
-            assert "not valid" in await play_from(port, f"cam1?token=guess-{number}")
-        assert "Too many wrong keys, tokens or passwords" in await play_from(port, f"cam1?token={token}")
-
-
-async def test_those_on_the_application_are_refused_there(process: HistoryWriter, stream: Stream) -> None:
-    await Application.objects.aupdate(play_policy="token")
-    token = playtokens.issue(stream=stream.pk)
-    async with listening() as port:
-        assert await play_from(port, "cam1", app=f"live?token={token}") == "live"
-        for number in range(3):
-            refused = await play_from(port, "cam1", app=f"live?token=guess-{number}")
-            assert refused == "NetConnection.Connect.Rejected: The play token is not valid for this stream."
-        assert "Too many wrong keys, tokens or passwords" in await play_from(port, "cam1", app=f"live?token={token}")
+            assert await play(f"guess-{number}") == f"{code}: The play token is not valid for this stream."
+        assert "Too many wrong keys, tokens or passwords" in await play(token)
 
 
 async def test_a_lifted_ban_is_over_with_the_nodes_next_look(process: HistoryWriter, key: NewKey, looks: Looks) -> None:

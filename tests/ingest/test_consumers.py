@@ -51,33 +51,26 @@ async def test_a_session_from_connect_to_end(encoder: Connection, process: Histo
     assert not await Attempt.objects.aexists()
 
 
-async def test_a_connection_that_is_lost_ends_its_sessions(
-    encoder: Connection, process: HistoryWriter, key: NewKey
+@pytest.mark.parametrize("reason", ["idle_timeout", "node_shutdown"])
+async def test_a_connection_that_is_lost_or_given_up_by_the_server_ends_its_sessions(
+    encoder: Connection, process: HistoryWriter, key: NewKey, reason: str
 ) -> None:
     await encoder.publish(key.secret)
-    await encoder.disconnect("idle_timeout")
+    if reason == "node_shutdown":
+        encoder.app.future.cancel()
+        await asyncio.wait({encoder.app.future})
+    else:
+        await encoder.disconnect(reason)
     assert process.flush(5)
-    assert (await Session.objects.aget()).end_reason == "idle_timeout"
+    assert (await Session.objects.aget()).end_reason == reason
     assert not ACTIVE
 
 
-async def test_a_server_that_gives_up_leaves_no_session_open(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
-    await encoder.publish(key.secret)
-    encoder.app.future.cancel()
-    await asyncio.wait({encoder.app.future})
-    assert process.flush(5)
-    assert (await Session.objects.aget()).end_reason == "node_shutdown"
-
-
 async def test_several_streams_on_one_connection(
-    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
+    encoder: Connection, process: HistoryWriter, key: NewKey, other_key: NewKey
 ) -> None:
-    other = await Stream.objects.acreate(application=stream.application, name="cam2")
-    second_key = await sync_to_async(keys.create)(stream=other)
     first = await encoder.publish(key.secret, stream_id=1)
-    second = await encoder.publish(second_key.secret, stream_id=2)
+    second = await encoder.publish(other_key.secret, stream_id=2)
     await encoder.status("NetStream.Publish.Start", stream_id=2)
     await encoder.unpublish(first["session_id"])
     await encoder.disconnect()
@@ -210,11 +203,9 @@ async def test_a_kick_closes_the_connection_and_says_by_whom(
     assert not await sync_to_async(sessions.request_stop)(session_id=answer["session_id"], by=user)
 
 
-async def test_a_kick_of_one_of_two_stops_that_stream_only(encoder: Connection, stream: Stream, key: NewKey) -> None:
-    other = await Stream.objects.acreate(application=stream.application, name="cam2")
-    second_key = await sync_to_async(keys.create)(stream=other)
+async def test_a_kick_of_one_of_two_stops_that_stream_only(encoder: Connection, key: NewKey, other_key: NewKey) -> None:
     await encoder.publish(key.secret, stream_id=1)
-    second = await encoder.publish(second_key.secret, stream_id=2)
+    second = await encoder.publish(other_key.secret, stream_id=2)
     await sync_to_async(sessions.request_stop)(session_id=second["session_id"])
     stop = {"type": "rtmp.stream.stop", "stream_id": 2, "session_id": second["session_id"], "reason": "kicked"}
     assert await encoder.answer() == stop

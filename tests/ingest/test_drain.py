@@ -2,15 +2,13 @@
 real listeners with the project's consumers."""
 
 import asyncio
-import io
-import json
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.core.management import call_command
 
 from ingest.consumers import guarding
 from ingest.consumers import node as node_consumer
@@ -24,6 +22,7 @@ from ingest.services.keys import NewKey
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import NODE, Connection, listening
 from tests.ingest.faults import held, limited, locked_database
+from tests.ingest.operating import run_json
 from tests.ingest.server.media import key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
@@ -31,13 +30,7 @@ from tests.rtmp_client import Refused, RtmpClient
 pytestmark = pytest.mark.usefixtures("process")
 
 
-def run(*words: str) -> Any:
-    out = io.StringIO()
-    call_command("node", *words, "--json", stdout=out)
-    return json.loads(out.getvalue())
-
-
-command = sync_to_async(run)
+command = sync_to_async(partial(run_json, "node"))
 
 
 def in_state(state: str) -> Any:

@@ -13,7 +13,7 @@ from ingest.contracts import LoginAnswer
 from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Ban, EncoderLogin, Session, Stream
 from ingest.server.credentials import split_app
-from ingest.services import challenges, encoderlogin, keys, revocation
+from ingest.services import challenges, encoderlogin, revocation
 from ingest.services.challenges import Verifiers
 from ingest.services.encoderlogin import NewPassword
 from ingest.services.keys import NewKey
@@ -247,9 +247,7 @@ async def test_who_tries_passwords_is_banned(process: HistoryWriter, login: NewP
 # --- What a log-in lets one do ---
 
 
-async def test_only_its_own_stream(login: NewPassword, stream: Stream) -> None:
-    other = await Stream.objects.acreate(application=stream.application, name="cam2")
-    other_key = await sync_to_async(keys.create)(stream=other)
+async def test_only_its_own_stream(login: NewPassword, other_key: NewKey) -> None:
     async with listening() as port:
         encoder = Encoder(port, "bob", login.password)
         refused = await publish_to(port, "cam2", f"live{await encoder.query()}")

@@ -50,6 +50,24 @@ def attempt(name: str, stream: int | None = None) -> AttemptRow:
     return AttemptRow(NOW, "publish", "live", name, "192.0.2.7", "OBS", "node-a", "key_unknown", "", "", stream)
 
 
+def write_all(process: HistoryWriter, *rows: Operation | AttemptRow) -> None:
+    for row in rows:
+        process.put(row)
+    assert process.flush(10)
+
+
+def raised_in_turn(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[Exception]:
+    """By the connection of history's thread, each once; those that are left."""
+    left = list(errors)
+
+    def check(self: BaseDatabaseWrapper) -> None:
+        if threading.current_thread().name == "rtmpweb-history" and left:
+            raise left.pop(0)
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "close_if_unusable_or_obsolete", check)
+    return left
+
+
 @pytest.mark.both_forms
 def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Session) -> None:
     for sequence in range(1, 501):
@@ -62,24 +80,15 @@ def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Sessio
 
 
 @pytest.mark.both_forms
-def test_an_end_is_written_once_and_frees_the_lease(process: HistoryWriter, session: Session) -> None:
-    process.put(end(session.pk))
-    process.put(end(session.pk, "tcp_reset"))
-    assert process.flush(5)
+def test_what_is_repeated_is_written_once_and_an_end_frees_the_lease(process: HistoryWriter, session: Session) -> None:
+    for _ in range(2):
+        write_all(process, event(session.pk, 1), end(session.pk), end(session.pk, "tcp_reset"))
+    assert StatusEvent.objects.count() == 1
     session.refresh_from_db()
     assert (session.end_reason, session.end_description, session.video_frames) == ("client_unpublish", "Said so.", 30)
     assert session.ended_at == NOW + timedelta(seconds=9)
     assert session.summary == {"media": {}, "dropped_frames": 1, "duration_ms": 1500}
     assert Lease.objects.get().session is None
-
-
-@pytest.mark.both_forms
-def test_repeating_a_batch_changes_nothing(process: HistoryWriter, session: Session) -> None:
-    for _ in range(2):
-        process.put(event(session.pk, 1))
-        process.put(end(session.pk))
-        assert process.flush(5)
-    assert StatusEvent.objects.count() == 1
 
 
 @pytest.mark.both_forms
@@ -99,11 +108,7 @@ def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWrite
 
 @pytest.mark.both_forms
 def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWriter, session: Session) -> None:
-    process.put(event(session.pk, 1))
-    process.put(event(uuid.uuid4(), 1))
-    process.put(event(session.pk, 2))
-    process.put(end(session.pk))
-    assert process.flush(5)
+    write_all(process, event(session.pk, 1), event(uuid.uuid4(), 1), event(session.pk, 2), end(session.pk))
     assert process.dropped == 1
     assert StatusEvent.objects.count() == 2
     session.refresh_from_db()
@@ -139,10 +144,8 @@ def test_what_was_refused_of_a_stream_that_was_deleted_is_written_without_it(
     process: HistoryWriter, stream: Stream
 ) -> None:
     key = keys.create(stream=stream).key
-    process.put(replace(attempt("cam1", stream.pk), key=key.pk))
-    assert process.flush(5)
-    process.put(replace(attempt("cam2", stream.pk + 1), key=key.pk + 1))
-    assert process.flush(5)
+    write_all(process, replace(attempt("cam1", stream.pk), key=key.pk))
+    write_all(process, replace(attempt("cam2", stream.pk + 1), key=key.pk + 1))
     found = Attempt.objects.order_by("pk").values_list("stream", "key")
     assert (list(found), process.dropped) == ([(stream.pk, key.pk), (None, None)], 0)
 
@@ -151,17 +154,9 @@ def test_what_was_refused_of_a_stream_that_was_deleted_is_written_without_it(
 def test_a_fault_of_the_connection_is_not_the_end_of_history(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faults = [OperationalError("gone"), RuntimeError("unforeseen")]
-
-    def check(self: BaseDatabaseWrapper) -> None:
-        if threading.current_thread().name == "rtmpweb-history" and faults:
-            raise faults.pop(0)
-
-    monkeypatch.setattr(BaseDatabaseWrapper, "close_if_unusable_or_obsolete", check)
-    process.put(event(session.pk, 1))
-    assert process.flush(5)
-    process.put(end(session.pk))
-    assert process.flush(5)
+    faults = raised_in_turn(monkeypatch, OperationalError("gone"), RuntimeError("unforeseen"))
+    write_all(process, event(session.pk, 1))
+    write_all(process, end(session.pk))
     assert not faults
     session.refresh_from_db()
     assert session.end_reason == "client_unpublish"
@@ -188,8 +183,7 @@ def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, st
 
 @pytest.mark.both_forms
 def test_an_undone_admission_leaves_nothing(process: HistoryWriter, session: Session) -> None:
-    process.put(DiscardRow(session.pk))
-    assert process.flush(5)
+    write_all(process, DiscardRow(session.pk))
     assert not Session.objects.exists()
     assert Lease.objects.get().session is None
 
@@ -199,23 +193,11 @@ def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:
     """A known stream's name is shown; what is a key is masked, imported ones too."""
     imported = keys.create(stream=stream, secret="oldserver-key-1").secret
     generated = keys.generate()
-    process.put(attempt("rk_…", stream=stream.pk))
-    for name in (imported, generated, "cam9"):
-        process.put(attempt(name))
-    assert process.flush(5)
+    write_all(process, attempt("rk_…", stream=stream.pk), *map(attempt, (imported, generated, "cam9")))
     names = list(Attempt.objects.order_by("pk").values_list("name", flat=True))
     assert (names[0], names[3]) == ("cam1", "cam9")
     assert imported not in names[1]
     assert names[2] == f"{generated[:7]}…"
-
-
-@pytest.mark.both_forms
-def test_closing_writes_what_is_left(session: Session) -> None:
-    writer = HistoryWriter()
-    for sequence in range(1, 301):
-        writer.put(event(session.pk, sequence))
-    assert writer.close(10)
-    assert StatusEvent.objects.count() == 300
 
 
 @pytest.mark.both_forms
@@ -252,15 +234,8 @@ def test_a_database_that_takes_no_writes_is_waited_for(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     """As a standby, or one whose roles and tables are just being changed; PostgreSQL has many errors for that."""
-    faults = [error("cannot execute UPDATE in a read-only transaction")] * 3
-
-    def check(self: BaseDatabaseWrapper) -> None:
-        if threading.current_thread().name == "rtmpweb-history" and faults:
-            raise faults.pop()
-
-    monkeypatch.setattr(BaseDatabaseWrapper, "close_if_unusable_or_obsolete", check)
-    process.put(EndRow(session.pk, "tcp_reset", "", NOW))
-    assert process.flush(5)
+    faults = raised_in_turn(monkeypatch, *[error("cannot execute UPDATE in a read-only transaction")] * 3)
+    write_all(process, EndRow(session.pk, "tcp_reset", "", NOW))
     assert not faults
     session.refresh_from_db()
     assert (session.end_reason, process.dropped) == ("tcp_reset", 0)

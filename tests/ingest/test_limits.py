@@ -31,22 +31,16 @@ def test_how_long_an_encoder_may_wait(settings: Settings, seconds: int) -> None:
     assert server_config(("127.0.0.1", 0)).deadlines.waiting_s == seconds
 
 
-def test_when_players_are_told_of_the_end(settings: Settings) -> None:
+def test_when_players_are_told_of_the_end_and_memory_for_late_ones(settings: Settings) -> None:
     assert server_config(("127.0.0.1", 0)).deadlines.end_players_s == 15, "longer than encoders need to come back"
     settings.END_PLAYERS_S = 0.0
     assert server_config(("127.0.0.1", 0)).deadlines.end_players_s == 0
-
-
-def test_memory_for_late_players(settings: Settings) -> None:
     settings.CACHE_MIB = 64
     assert server_config(("127.0.0.1", 0)).live.caches_bytes == 64 * MIB
 
 
-def test_a_decision_has_two_seconds_and_a_service_that_is_asked_has_as_long() -> None:
+def test_a_decision_has_two_seconds_as_has_a_service_that_is_asked_and_a_statement_has_less() -> None:
     assert (database.LIMIT_S, asking.LIMIT_S) == (2.0, 2.0)
-
-
-def test_a_statement_is_given_up_while_its_decision_is_waited_for() -> None:
     assert settings.DATABASE_TIMEOUT_S < database.LIMIT_S
 
 
@@ -59,8 +53,5 @@ def test_so_many_in_a_span_and_the_others_are_counted(monkeypatch: pytest.Monkey
     assert bound.take() is None
     now_s = 60.0
     assert [bound.take() for _ in range(3)] == [4, 0, None]
-
-
-def test_the_words() -> None:
     assert more(0) == ""
     assert more(7) == " (and 7 more since this was logged last)"

@@ -1,20 +1,19 @@
 """Nodes in the database: who has a name (it is taken from the dead at once, and from none who may live), how a lost
 one's sessions end, one by one, and what operators do with them."""
 
-import io
-import json
 import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import OperationalError, connection
 from django.utils import timezone
 
 from ingest.models import Node, Session, Stream
 from ingest.services import nodes, processes, sessions
 from tests.ingest.control import NODE
+from tests.ingest.operating import run, run_json
 from tests.ingest.others import ended_process, other_process, process_elsewhere
 from tests.ingest.test_outbox import NOW, make_session
 
@@ -185,12 +184,6 @@ def test_a_node_that_is_back_while_it_is_swept_learns_that_its_sessions_ended(
     assert nodes.seen(name="node-a", now=LATER) is True
 
 
-def run(*words: str) -> Any:
-    out = io.StringIO()
-    call_command("node", *words, "--json", stdout=out)
-    return json.loads(out.getvalue())
-
-
 def test_a_drain_belongs_to_its_process() -> None:
     now = timezone.now()
     Node.objects.create(name=NODE, state="up")
@@ -230,13 +223,13 @@ def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
     Node.objects.create(name=NODE, state="up")
     Node.objects.create(name="node-b", state="down")
     with pytest.raises(CommandError, match=said):
-        run(*words)
+        run_json("node", *words)
 
 
 def test_one_that_is_gone_is_forgotten_and_history_keeps_it() -> None:
     node = Node.objects.create(name="node-b", state="down")
     Session.objects.create(kind="play", app="live", name="cam1", node=node, ended_at=timezone.now())
-    assert run("forget", "node-b")["state"] == "down"
+    assert run_json("node", "forget", "node-b")["state"] == "down"
     node.refresh_from_db()
     assert node.stopped_at == node.seen_at
     assert node.sessions.count() == 1
@@ -248,12 +241,10 @@ def test_list() -> None:
     node = Node.objects.create(name=NODE, state="up", address="127.0.0.1:1935")
     Session.objects.create(kind="play", app="live", name="cam1", node=node)
     Session.objects.create(kind="publish", app="live", name="cam1", node=node, ended_at=timezone.now())
-    found = run("list")
+    found = run_json("node", "list")
     assert found["count"] == 5
     assert [(row["name"], row["publishers"], row["players"]) for row in found["items"]] == [
         (NODE, 0, 1),
         *((f"node-{letter}", 0, 0) for letter in "bcde"),
     ]
-    out = io.StringIO()
-    call_command("node", "list", stdout=out)
-    assert f"{NODE}  up  127.0.0.1:1935  publishers=0  players=1" in out.getvalue()
+    assert f"{NODE}  up  127.0.0.1:1935  publishers=0  players=1" in run("node", "list")

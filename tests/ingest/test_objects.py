@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group
 from django.core.management import call_command
-from django.test import Client
 from django.utils import timezone
 
 from ingest import objectchanges
@@ -28,6 +25,7 @@ from ingest.server import Deadlines
 from ingest.services import objects
 from tests.ingest.control import listening
 from tests.ingest.faults import held, limited, locked_database, missing_table
+from tests.ingest.operating import member
 from tests.ingest.server.sharer import Sharer
 from tests.ingest.ticks import until
 
@@ -294,14 +292,8 @@ def chat(db: None) -> SharedObject:
     return SharedObject.objects.create(application=room, name="chat", version=3, data=data)
 
 
-@pytest.mark.django_db
 def test_operators_see_and_admins_delete_them(chat: SharedObject) -> None:
-    clients = {}
-    for role in ("viewer", "operator", "admin"):
-        user = get_user_model().objects.create_user(role, is_staff=True)
-        user.groups.add(Group.objects.get(name=role))
-        clients[role] = Client()
-        clients[role].force_login(user)
+    clients = {role: member(role) for role in ("viewer", "operator", "admin")}
     listed, its_page = "/admin/ingest/sharedobject/", f"/admin/ingest/sharedobject/{chat.pk}/change/"
     assert clients["viewer"].get(listed).status_code == 403
     assert "chat" in clients["operator"].get(listed).content.decode()
@@ -314,7 +306,6 @@ def test_operators_see_and_admins_delete_them(chat: SharedObject) -> None:
     assert not SharedObject.objects.exists()
 
 
-@pytest.mark.django_db
 def test_they_end_with_their_application(chat: SharedObject) -> None:
     chat.application.delete()
     objects.save([row("chat", 4, a=b"1")])

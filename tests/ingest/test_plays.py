@@ -21,7 +21,7 @@ from ingest.history import HistoryWriter
 from ingest.history_rows import BeginRow, EventRow
 from ingest.models import Application, Attempt, Lease, Node, Recording, Session, StatusEvent, Stream
 from ingest.rtmp import events
-from ingest.services import elsewhere, keys, paste, playable, playtokens, removal, revocation, sessions
+from ingest.services import elsewhere, keys, paste, playable, playtokens, removal, revocation
 from ingest.services.history import write
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotHere
@@ -239,15 +239,6 @@ async def test_names_that_nobody_has_are_waited_for_in_some_number(
     await disconnect(early, late)
     assert await asyncio.to_thread(process.flush, 5)
     assert (await Attempt.objects.aget()).reason == "too_many_awaited"
-
-
-async def test_a_player_is_kicked(process: HistoryWriter, stream: Stream) -> None:
-    (player,) = await connected(1)
-    answer = await player.play("cam1")
-    assert await asyncio.to_thread(process.flush, 5)
-    assert await sync_to_async(sessions.request_stop)(session_id=answer["session_id"])
-    assert await player.answer() == {"type": "rtmp.close", "reason": "kicked"}
-    await player.disconnect("kicked")
 
 
 def begin(stream: Stream) -> BeginRow:

@@ -133,12 +133,10 @@ async def test_what_the_database_does_too_late_is_undone(
 
 
 @pytest.mark.both_forms
-async def test_a_kick_does_not_wait_behind_a_validation(encoder: Connection, stream: Stream, key: NewKey) -> None:
-    other = await Stream.objects.acreate(application=stream.application, name="cam2")
-    second_key = await sync_to_async(keys.create)(stream=other)
+async def test_a_kick_does_not_wait_behind_a_validation(encoder: Connection, key: NewKey, other_key: NewKey) -> None:
     first = await encoder.publish(key.secret, stream_id=1)
     with patient_database(20), locked_database():
-        await encoder.tell(encoder.publish_event(second_key.secret, stream_id=2))
+        await encoder.tell(encoder.publish_event(other_key.secret, stream_id=2))
         await writing()
         layer = get_channel_layer()
         channel = (await Session.objects.aget()).channel

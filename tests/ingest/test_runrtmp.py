@@ -59,6 +59,14 @@ class Node(Background):
             while self.log.count(text) < times:  # noqa: ASYNC110 - another process writes it.
                 await asyncio.sleep(0.05)
 
+    def fails(self) -> str:
+        """What it says as it ends at once."""
+        self.launch()
+        assert self.process is not None
+        assert self.process.wait(30) == 1
+        assert "Traceback" not in self.log
+        return self.log
+
     async def ends(self, timeout_s: float = 15) -> int:
         assert self.process is not None
         return await asyncio.to_thread(self.process.wait, timeout_s)
@@ -191,13 +199,10 @@ async def test_a_second_process_of_a_name_does_not_start(
         stream_id = await go_live(publisher, key)
         sending = asyncio.create_task(keep_sending(publisher, stream_id))
         before = rows(installation, open_ones)
-        second = Node(installation, pair)
-        second.launch()
-        assert await second.ends(30) == 1
-        assert f"CommandError: The node node-a runs already as process {node.pid} of " in second.log
-        assert "RTMPWEB_NODE" in second.log
-        assert "Listening" not in second.log
-        assert "Traceback" not in second.log
+        said = await asyncio.to_thread(Node(installation, pair).fails)
+        assert f"CommandError: The node node-a runs already as process {node.pid} of " in said
+        assert "RTMPWEB_NODE" in said
+        assert "Listening" not in said
         assert rows(installation, open_ones) == before
         assert not sending.done()
         assert not publisher.closed
@@ -216,20 +221,11 @@ async def test_a_second_process_of_a_name_does_not_start(
 def test_what_stops_the_start_is_said_in_one_sentence(
     installation: Installation, pair: Pair, environment: dict[str, str], said: str
 ) -> None:
-    failing = Node(installation, pair, **environment)
-    failing.launch()
-    assert failing.process is not None
-    assert failing.process.wait(30) == 1
-    assert said in failing.log
-    assert "Traceback" not in failing.log
+    assert said in Node(installation, pair, **environment).fails()
 
 
 def test_a_port_that_is_taken_is_named_with_its_setting(installation: Installation, pair: Pair, key: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        failing = Node(installation, pair, RTMPWEB_MEDIA=f"127.0.0.1:{port}")
-        failing.launch()
-        assert failing.process is not None
-        assert failing.process.wait(30) == 1
-    assert f"CommandError: Can't listen on 127.0.0.1:{port} (RTMPWEB_MEDIA): Address already in use." in failing.log
-    assert "Traceback" not in failing.log
+        said = Node(installation, pair, RTMPWEB_MEDIA=f"127.0.0.1:{port}").fails()
+    assert f"CommandError: Can't listen on 127.0.0.1:{port} (RTMPWEB_MEDIA): Address already in use." in said
