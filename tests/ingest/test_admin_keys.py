@@ -1,7 +1,6 @@
 """Stream keys in the admin, and encoders' log-ins there and by command: made, seen once, changed, revoked."""
 
 import io
-import json
 import re
 from datetime import timedelta
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session as BrowserSession
-from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
@@ -20,7 +18,7 @@ from ingest import roles
 from ingest.models import Application, EncoderLogin, Session, Stream, StreamKey
 from ingest.services import challenges, encoderlogin, keys
 from ingest.services.keys import NewKey
-from tests.ingest.operating import act, member
+from tests.ingest.operating import act, member, run, run_json
 
 ADD_KEY = "admin:ingest_streamkey_add"
 KEYS = "admin:ingest_streamkey_changelist"
@@ -178,20 +176,20 @@ def test_without_the_role_no_keys(key: NewKey, stream: Stream, role: str | None)
     assert keys.state(key=StreamKey.objects.get()) == "active"
 
 
-def test_strangers_are_sent_to_log_in(client: Client, key: NewKey, stream: Stream) -> None:
+@pytest.mark.parametrize("is_stranger", [True, False])
+def test_strangers_and_users_who_are_no_staff_are_sent_to_log_in(
+    client: Client, key: NewKey, stream: Stream, is_stranger: bool
+) -> None:
+    if not is_stranger:
+        user = User.objects.create_user(username="plain")
+        user.groups.add(Group.objects.get(name=roles.KEY_MANAGER))
+        client.force_login(user)
     for url in (reverse(KEYS), reverse(ADD_KEY), reverse("admin:ingest_session_changelist")):
         response = client.get(url)
         assert response.status_code == 302
         assert "login" in response["Location"]
     assert client.post(reverse(ADD_KEY), form(stream)).status_code == 302
     assert StreamKey.objects.count() == 1
-
-
-def test_a_user_who_is_not_staff_is_kept_out(client: Client, key: NewKey) -> None:
-    user = User.objects.create_user(username="plain")
-    user.groups.add(Group.objects.get(name=roles.KEY_MANAGER))
-    client.force_login(user)
-    assert client.get(reverse(KEYS)).status_code == 302
 
 
 ADD = "admin:ingest_encoderlogin_add"
@@ -252,9 +250,7 @@ def test_a_password_is_changed_or_stays(manager: Client, stream: Stream) -> None
     made = encoderlogin.create(stream=stream, user="bob")
     url = reverse(CHANGE, args=[made.login.pk])
     manager.post(url, {"password": "", "label": "another", "enabled": "on"})
-    login = EncoderLogin.objects.get()
-    assert login.label == "another"
-    assert fits(login, made.password)
+    assert fits(EncoderLogin.objects.get(label="another"), made.password)
     manager.post(url, {"password": "a-new-password", "label": "another", "enabled": "on"})
     login = EncoderLogin.objects.get()
     assert fits(login, "a-new-password")
@@ -278,15 +274,9 @@ def test_only_those_who_manage_keys_see_them(stream: Stream) -> None:
 # --- The command ---
 
 
-def run(*arguments: str) -> str:
-    out = io.StringIO()
-    call_command("encoderlogin", *arguments, stdout=out)
-    return out.getvalue()
-
-
 def test_create_list_and_revoke(application: Application, settings: Any) -> None:
     settings.RTMP_ADDRESS = ("127.0.0.1", 1935)
-    made = json.loads(run("create", "live/new", "--user", "bob", "--label", "van", "--expires", "30d", "--json"))
+    made = run_json("encoderlogin", "create", "live/new", "--user", "bob", "--label", "van", "--expires", "30d")
     assert fits(EncoderLogin.objects.get(stream__name="new"), made["password"])
     assert made == {
         "stream": "live/new",
@@ -297,20 +287,22 @@ def test_create_list_and_revoke(application: Application, settings: Any) -> None
         "publish_url": f"rtmp://bob:{made['password']}@127.0.0.1/live/new",
         "play_url": "rtmp://127.0.0.1/live/new",
     }
-    (item,) = json.loads(run("list", "live/new", "--json"))["items"]
+    (item,) = run_json("encoderlogin", "list", "live/new")["items"]
     assert (item["user"], item["stream"], item["state"], item["label"]) == ("bob", "live/new", "active", "van")
-    assert made["password"] not in run("list")
-    assert run("revoke", "bob") == "Revoked bob. Its session ends within 2 s.\n"
-    assert json.loads(run("list", "--json"))["items"][0]["state"] == "revoked"
+    assert made["password"] not in run("encoderlogin", "list")
+    assert run("encoderlogin", "revoke", "bob") == "Revoked bob. Its session ends within 2 s.\n"
+    assert run_json("encoderlogin", "list")["items"][0]["state"] == "revoked"
 
 
 def test_a_chosen_password_and_a_new_one(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "Password:    chosen-by-hand\n" in run("create", "live/new", "--user", "bob", "--password", "chosen-by-hand")
+    assert "Password:    chosen-by-hand\n" in run(
+        "encoderlogin", "create", "live/new", "--user", "bob", "--password", "chosen-by-hand"
+    )
     monkeypatch.setattr("sys.stdin", io.StringIO("from standard-input\n"))
     with pytest.raises(CommandError, match="without blanks"):
-        run("password", "bob", "--password", "-")
+        run("encoderlogin", "password", "bob", "--password", "-")
     monkeypatch.setattr("sys.stdin", io.StringIO("from-standard-input\n"))
-    assert "from-standard-input" in run("password", "bob", "--password", "-")
+    assert "from-standard-input" in run("encoderlogin", "password", "bob", "--password", "-")
     assert fits(EncoderLogin.objects.get(), "from-standard-input")
 
 
@@ -326,11 +318,11 @@ def test_a_chosen_password_and_a_new_one(application: Application, monkeypatch: 
 def test_errors(stream: Stream, arguments: tuple[str, ...], said: str) -> None:
     encoderlogin.create(stream=stream, user="taken")
     with pytest.raises(CommandError, match=said):
-        run(*arguments)
+        run("encoderlogin", *arguments)
 
 
 def test_an_application_asks(application: Application) -> None:
     for value in (True, False):
-        call_command("application", "set", "live", "--encoder-login", "on" if value else "off", stdout=io.StringIO())
+        run("application", "set", "live", "--encoder-login", "on" if value else "off")
         application.refresh_from_db()
         assert application.encoder_login is value

@@ -65,6 +65,14 @@ class Desk:
         await asyncio.to_thread(self.inside.wait, 5)
         return first
 
+    async def after_busy(self, *questions: str) -> Answers:
+        """What comes of the first and of these, which wait for it together."""
+        first = await self.busy()
+        others = self.ask(*questions)
+        await asyncio.sleep(0)
+        self.gate.set()
+        return await over(first, *others)
+
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
@@ -79,11 +87,7 @@ async def over(*tasks: "asyncio.Task[str]") -> Answers:
 
 
 async def test_those_who_wait_are_asked_about_together(desk: Desk) -> None:
-    first = await desk.busy()
-    others = desk.ask("a", "b", "bad", "c")
-    await asyncio.sleep(0)
-    desk.gate.set()
-    answers = await over(first, *others)
+    answers = await desk.after_busy("a", "b", "bad", "c")
     assert desk.asked == [["first"], ["a", "b", "bad", "c"]]
     assert [answer for answer in answers if isinstance(answer, str)] == ["FIRST", "A", "B", "C"]
     assert isinstance(answers[3], KeyError)
@@ -92,11 +96,7 @@ async def test_those_who_wait_are_asked_about_together(desk: Desk) -> None:
 
 async def test_a_batch_has_a_bound(desk: Desk) -> None:
     desk.batches.most = 3
-    first = await desk.busy()
-    others = desk.ask(*"abcdefg")
-    await asyncio.sleep(0)
-    desk.gate.set()
-    assert await over(first, *others) == ["FIRST", *"ABCDEFG"]
+    assert await desk.after_busy(*"abcdefg") == ["FIRST", *"ABCDEFG"]
     assert [len(batch) for batch in desk.asked] == [1, 3, 3, 1]
 
 
@@ -136,32 +136,25 @@ async def test_a_few_answers_come_in_each_turn_of_the_loop(desk: Desk) -> None:
 
 async def test_what_fails_as_a_whole_fails_for_all_of_it(desk: Desk) -> None:
     desk.fails = OSError("gone")
-    first = await desk.busy()
-    others = desk.ask("a", "b")
-    desk.gate.set()
-    assert {type(answer) for answer in await over(first, *others)} == {OSError}
+    assert {type(answer) for answer in await desk.after_busy("a", "b")} == {OSError}
     desk.fails = None
     assert await over(*desk.ask("again")) == ["AGAIN"]
 
 
-async def test_the_time_counts_from_the_batchs_beginning_and_what_was_decided_too_late_is_undone(desk: Desk) -> None:
+@pytest.mark.parametrize("looks", [False, True])
+async def test_the_time_counts_from_the_batchs_beginning_and_what_was_decided_too_late_is_undone(
+    desk: Desk, looks: bool
+) -> None:
+    """But for what looks before it commits."""
+    if looks:
+        desk.late = database.in_time
     with limited(0.4):
         first = await desk.busy()
         assert isinstance((await over(first))[0], TooSlow)
         waits = desk.ask("a")  # It comes while nothing moves, and is answered once something does.
         desk.gate.set()
         assert await over(*waits) == ["A"]
-    assert desk.undone == ["first"]
-
-
-async def test_what_looks_before_it_commits_has_nothing_to_undo(desk: Desk) -> None:
-    desk.late = database.in_time
-    with limited(0.4):
-        first = await desk.busy()
-        assert isinstance((await over(first))[0], TooSlow)
-        desk.gate.set()
-        assert await over(*desk.ask("a")) == ["A"]
-    assert not desk.undone
+    assert desk.undone == ([] if looks else ["first"])
 
 
 async def test_who_waits_too_long_for_a_batch_is_refused_unasked(desk: Desk) -> None:

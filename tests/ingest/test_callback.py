@@ -15,7 +15,7 @@ from ingest.models import Application, Attempt, OutboxEvent, Session, Stream
 from ingest.services import callback, playtokens
 from ingest.services.keys import NewKey
 from tests.ingest.clients import watch_live
-from tests.ingest.control import Connection, listening
+from tests.ingest.control import Connection, disconnect, listening
 from tests.ingest.ticks import until
 from tests.receivers import HttpReceiver, answer, http_receiver
 from tests.rtmp_client import Refused, RtmpClient
@@ -125,7 +125,9 @@ async def test_what_is_no_answer_refuses_for_now(asked: HttpReceiver, process: H
 
 
 @pytest.mark.parametrize("how", ["hang", "drip"])
-async def test_a_slow_service_stands_in_nobody_else_s_way(asked: HttpReceiver, how: str) -> None:
+async def test_a_slow_service_stands_in_nobody_else_s_way_and_refuses_in_time(
+    asked: HttpReceiver, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     asked.behaviours = [getattr(asked, how)]
     await Application.objects.acreate(name="other")
     slow, quick = Connection(), Connection(app="other")
@@ -133,17 +135,11 @@ async def test_a_slow_service_stands_in_nobody_else_s_way(asked: HttpReceiver, h
     await until(lambda: asked.got)
     assert (await quick.connect())["type"] == "rtmp.accept"
     assert slow.app.output_queue.empty()
-    for connection in (slow, quick):
-        await connection.disconnect()
-
-
-@pytest.mark.parametrize("how", ["hang", "drip"])
-async def test_a_slow_service_refuses_in_time(asked: HttpReceiver, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    await disconnect(slow, quick)
     monkeypatch.setattr(asking, "LIMIT_S", 0.5)
-    asked.behaviours = [getattr(asked, how)]
-    connection = Connection()
-    assert (await connection.connect())["type"] == "rtmp.reject"
-    await connection.disconnect("rejected")
+    late = Connection()
+    assert (await late.connect())["type"] == "rtmp.reject"
+    await late.disconnect("rejected")
 
 
 def hang_up(handler: BaseHTTPRequestHandler) -> None:

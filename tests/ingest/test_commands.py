@@ -244,12 +244,9 @@ def test_a_test_pattern_without_a_server_leaves_no_working_key(settings: Setting
 
 
 @pytest.mark.usefixtures("application")
-def test_a_test_picture_has_a_size() -> None:
+def test_a_test_picture_without_a_size_and_a_node_with_nothing_to_listen_on(settings: Settings) -> None:
     with pytest.raises(CommandError, match="WIDTHxHEIGHT"):
         run("testpattern", "live/cam1", "--size", "big")
-
-
-def test_nothing_to_listen_on(settings: Settings) -> None:
     settings.RTMP_ADDRESS = None
     with pytest.raises(CommandError, match="RTMPWEB_RTMP is off"):
         run("runrtmp")

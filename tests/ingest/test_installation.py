@@ -1,8 +1,6 @@
 """An installation's pepper and its database: nobody serves, or makes keys, as if those of a lost pepper still worked,
 and what is said of a database that is of another version."""
 
-import io
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from ingest import migrated
 from ingest.models import AuditEntry, Installation, Stream, StreamKey
 from ingest.services import installation, keys
 from ingest.services.installation import StartError
+from tests.ingest.operating import run, run_json
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
@@ -81,17 +80,13 @@ def test_one_that_had_to_be_made_is_refused_and_taken_away(
     assert not file.exists()
 
 
-def test_a_new_installation_may_make_its_own(file: Path, settings: Any) -> None:
-    other_pepper(settings, KEY_PEPPER_IS_NEW=True)
+@pytest.mark.parametrize("is_new", [True, False], ids=["of a new installation", "where nothing is kept"])
+def test_any_pepper_will_do(file: Path, settings: Any, is_new: bool) -> None:
+    if not is_new:
+        installation.check()
+    other_pepper(settings, KEY_PEPPER_IS_NEW=is_new)
     installation.check()
     assert file.exists()
-    installation.check()
-
-
-def test_where_nothing_is_kept_any_pepper_will_do(file: Path, settings: Any) -> None:
-    installation.check()
-    other_pepper(settings)
-    installation.check()
     installation.check()
 
 
@@ -117,9 +112,7 @@ def test_no_command_makes_what_would_be_void(
 def test_whoever_goes_on_without_it_is_told_what_is_void(secrets: tuple[str, str], file: Path, settings: Any) -> None:
     installation.check()
     other_pepper(settings)
-    out = io.StringIO()
-    call_command("pepper", "accept", "--json", stdout=out)
-    assert json.loads(out.getvalue()) == {"void": {"stream keys": 2, "API token": 1, "webhook": 1}}
+    assert run_json("pepper", "accept") == {"void": {"stream keys": 2, "API token": 1, "webhook": 1}}
     assert AuditEntry.objects.get().action == "pepper.accept"
     installation.check()
     key, token = secrets
@@ -128,8 +121,7 @@ def test_whoever_goes_on_without_it_is_told_what_is_void(secrets: tuple[str, str
     row = StreamKey.objects.order_by("pk").first()
     assert row is not None
     assert keys.find(secret=keys.rotate(key=row).secret) is not None
-    call_command("pepper", "accept", stdout=out)
-    assert "Nothing is void" in out.getvalue()
+    assert "Nothing is void" in run("pepper", "accept")
     assert AuditEntry.objects.count() == 1
 
 

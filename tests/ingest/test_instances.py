@@ -5,14 +5,13 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.core.exceptions import ValidationError
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
@@ -39,6 +38,7 @@ from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused as NotAdmitted
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import Connection, listening
+from tests.ingest.operating import run
 from tests.ingest.ticks import until
 from tests.media import make_clip, of_kind, read_packets
 from tests.rtmp_client import Refused, RtmpClient
@@ -196,7 +196,7 @@ def test_operators_make_as_many_as_the_application_may_have(application: Applica
     with pytest.raises(ValidationError, match="--max-instances N"):
         acts.make_stream(actor, application, "hall/cam")
     with pytest.raises(CommandError, match="has 1"):
-        call_command("streamkey", "create", "live/hall/cam", stdout=StringIO())
+        run("streamkey", "create", "live/hall/cam")
     assert Stream.objects.count() == 3
 
 
@@ -206,9 +206,9 @@ def test_an_imported_table_is_counted_as_a_whole(application: Application, tmp_p
     rows = [f"live/{instance}/cam,existing-key-{instance}" for instance in ("a", "b", "c")]
     table.write_text("\n".join(["app/name,key", *rows]))
     with pytest.raises(CommandError, match="may have 2 instances"):
-        call_command("streamkey", "import", str(table), stdout=StringIO())
+        run("streamkey", "import", str(table))
     table.write_text("\n".join(["app/name,key", *rows[:2]]))
-    call_command("streamkey", "import", str(table), stdout=StringIO())
+    run("streamkey", "import", str(table))
     assert instances.names(application=application) == {"a", "b"}
 
 

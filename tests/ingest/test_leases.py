@@ -1,13 +1,12 @@
 """Leases: held, renewed, lost; and if they expired while the database was away, nobody takes a live stream for it."""
 
-import threading
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
@@ -21,6 +20,7 @@ from ingest.services.leases import Claim
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import NOW, at, publish
 from tests.ingest.control import Connection, NodeApp
+from tests.ingest.faults import at_once
 from tests.ingest.ticks import is_up
 
 pytestmark = pytest.mark.both_forms
@@ -141,28 +141,19 @@ def test_a_lease_that_expired_unseen_is_renewed_if_nobody_took_it(stream: Stream
 @pytest.mark.django_db(transaction=True)
 def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
     contenders = [session_of(stream, node) for _ in range(6)]
-    barrier = threading.Barrier(len(contenders))
     won: list[uuid.UUID] = []
     lost: list[uuid.UUID] = []
 
     def contend(session: uuid.UUID) -> None:
-        barrier.wait(5)
         try:
             leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim(), now=NOW)
         except leases.Busy:
             lost.append(session)
         else:
             won.append(session)
-        finally:
-            connection.close()
 
-    threads = [threading.Thread(target=contend, args=(session,)) for session in contenders]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    assert len(won) == 1
-    assert len(lost) == len(contenders) - 1
+    at_once(*(partial(contend, session) for session in contenders))
+    assert (len(won), len(lost)) == (1, len(contenders) - 1)
     assert Lease.objects.get().session_id == won[0]
 
 
@@ -184,21 +175,16 @@ def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stre
     assert Session.objects.get(pk=elsewhere).ended_at is None
 
 
-def test_a_dead_node_is_swept(stream: Stream) -> None:
+@pytest.mark.parametrize("began", [NOW, NOW + timedelta(hours=1)], ids=["", "by a wrong clock"])
+def test_a_dead_node_is_swept(stream: Stream, began: datetime) -> None:
     dead = nodes.started(name="node-a", address="", now=NOW).node
     nodes.started(name="node-b", address="", now=NOW + timedelta(minutes=1))
     left, _ = take(stream, dead)
+    Session.objects.update(started_at=began)
     assert [session.pk for session in nodes.sweep(now=NOW + timedelta(minutes=1))] == [left]
     assert nodes.sweep(now=NOW + timedelta(minutes=1)) == []
     assert Session.objects.get(pk=left).end_reason == "node_lost"
     assert dict(Node.objects.values_list("name", "state")) == {"node-a": "down", "node-b": "up"}
-
-
-def test_a_dead_node_is_swept_whatever_its_clock_was(stream: Stream) -> None:
-    dead = nodes.started(name="node-a", address="", now=NOW).node
-    left = session_of(stream, dead)
-    Session.objects.update(started_at=NOW + timedelta(hours=1))
-    assert [session.pk for session in nodes.sweep(now=NOW + timedelta(minutes=1))] == [left]
 
 
 def test_a_session_ends_once(stream: Stream, node: Node) -> None:

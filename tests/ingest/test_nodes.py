@@ -1,7 +1,9 @@
 """Nodes in the database: who has a name (it is taken from the dead at once, and from none who may live), how a lost
 one's sessions end, one by one, and what operators do with them."""
 
+import itertools
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -117,40 +119,37 @@ def still_open() -> int:
     return Session.objects.filter(ended_at__isnull=True).count()
 
 
-def fails_at(monkeypatch: pytest.MonkeyPatch, wanted: int) -> None:
-    """The so-manieth end, once."""
-    real, number = sessions.end, 0
+def before_each_end(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], None]) -> None:
+    """`look` is told how many there were before."""
+    real, before = sessions.end, itertools.count()
 
     def end(**about: Any) -> bool:
-        nonlocal number
-        number += 1
-        if number == wanted:
-            raise OperationalError("the database goes away")
+        look(next(before))
         return real(**about)
 
     monkeypatch.setattr(sessions, "end", end)
+
+
+def fails_at_the_third(number: int) -> None:
+    if number == 2:
+        raise OperationalError("the database goes away")
 
 
 @pytest.mark.parametrize(
     "node_ends", [lambda: nodes.sweep(now=LATER), lambda: nodes.started(name="node-a", address="", now=LATER)]
 )
 def test_each_session_is_written_before_the_next(lost: Node, monkeypatch: pytest.MonkeyPatch, node_ends: Any) -> None:
-    real, left = sessions.end, 5
-
-    def end(**about: Any) -> bool:
-        nonlocal left
+    def look(number: int) -> None:
         assert not connection.in_atomic_block, "what ended before is not written yet"
-        assert still_open() == left
-        left -= 1
-        return real(**about)
+        assert still_open() == 5 - number
 
-    monkeypatch.setattr(sessions, "end", end)
+    before_each_end(monkeypatch, look)
     node_ends()
-    assert still_open() == left == 0
+    assert still_open() == 0
 
 
 def test_a_sweep_that_fails_half_way_goes_on_with_the_next(lost: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    fails_at(monkeypatch, 3)
+    before_each_end(monkeypatch, fails_at_the_third)
     assert len(nodes.sweep(now=LATER)) == 2
     assert still_open() == 3
     assert len(nodes.sweep(now=LATER)) == 3
@@ -160,7 +159,7 @@ def test_a_sweep_that_fails_half_way_goes_on_with_the_next(lost: Node, monkeypat
 
 
 def test_a_start_that_fails_half_way_tells_of_all_that_ended(lost: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    fails_at(monkeypatch, 3)
+    before_each_end(monkeypatch, fails_at_the_third)
     left: list[Session] = []
     with pytest.raises(OperationalError):
         nodes.started(name="node-a", address="", now=LATER, left=left)
@@ -172,13 +171,10 @@ def test_a_start_that_fails_half_way_tells_of_all_that_ended(lost: Node, monkeyp
 def test_a_node_that_is_back_while_it_is_swept_learns_that_its_sessions_ended(
     lost: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = sessions.end
-
-    def end(**about: Any) -> bool:
+    def look(number: int) -> None:
         assert nodes.seen(name="node-a", now=LATER) is False
-        return real(**about)
 
-    monkeypatch.setattr(sessions, "end", end)
+    before_each_end(monkeypatch, look)
     Node.objects.update(process="")
     assert len(nodes.sweep(now=LATER)) == 5
     assert nodes.seen(name="node-a", now=LATER) is True

@@ -1,14 +1,11 @@
 """What may be played of a name: live, recorded, or either; who may; and tokens and URLs for it, by the command."""
 
-import json
 import uuid
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from io import StringIO
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 from pytest_django import Settings
@@ -18,6 +15,7 @@ from ingest.server.credentials import mask
 from ingest.services import keys, lengths, playable, playlinks, playtokens, revocation
 from ingest.services.playable import Playable, Wanted, wanted_by
 from ingest.services.refusals import Refused
+from tests.ingest.operating import run, run_json
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 COMPLETE, RECORDING, FAILED = Recording.State.COMPLETE, Recording.State.RECORDING, Recording.State.FAILED
@@ -98,14 +96,11 @@ def test_spellings_of_a_name(application: Application, name: str) -> None:
     assert (row(found), found.name, found.stream) == (film.pk, "film", None)
 
 
-def test_a_name_that_looks_like_a_spelling_comes_first(application: Application) -> None:
+def test_a_name_that_looks_like_a_spelling_comes_first(application: Application, stream: Stream) -> None:
+    assert check("flv:cam1", "live").name == stream.name
     recorded(application, "film")
     exact = recorded(application, "film.mp4")
     assert row(check("film.mp4")) == row(check("mp4:film.mp4")) == exact.pk
-
-
-def test_a_live_stream_by_such_a_name(stream: Stream) -> None:
-    assert check("flv:cam1", "live").name == "cam1"
 
 
 def test_a_recording_of_no_stream(application: Application) -> None:
@@ -134,13 +129,12 @@ def test_a_recording_goes_by_its_streams_rules(stream: Stream) -> None:
     assert refusal("film") == "stream_disabled"
 
 
-def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream) -> None:
+def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream, cam2: Stream) -> None:
     """Who may play the stream gets that, and the recording only with the other's token, which is for nothing else."""
-    other = Stream.objects.create(application=stream.application, name="cam2")
-    film = recorded(stream.application, "cam1", stream=other)
+    film = recorded(stream.application, "cam1", stream=cam2)
     assert row(check()) == film.pk
     Application.objects.update(play_policy="token")
-    own, others = (playtokens.issue(stream=each.pk, now=NOW) for each in (stream, other))
+    own, others = (playtokens.issue(stream=each.pk, now=NOW) for each in (stream, cam2))
     assert row(check(token=own)) is None
     found = check(token=others)
     assert (row(found), found.is_recording_alone) == (film.pk, True)
@@ -148,14 +142,9 @@ def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream) -> N
     assert row(check(wanted="recorded", token=others)) == film.pk
 
 
-def test_recordings_of_other_applications(application: Application) -> None:
-    other = Application.objects.create(name="other")
-    recorded(other, "film")
-    assert refusal("film") == "stream_unknown"
-
-
-@pytest.mark.parametrize("name", ["a\x00b", "", "flv:", "mp4:.mp4", "x" * 1000])
-def test_names_of_nothing(application: Application, name: str) -> None:
+@pytest.mark.parametrize("name", ["film", "a\x00b", "", "flv:", "mp4:.mp4", "x" * 1000])
+def test_names_of_nothing_and_of_another_applications_recording(application: Application, name: str) -> None:
+    recorded(Application.objects.create(name="other"), "film")
     assert refusal(name) == "stream_unknown"
 
 
@@ -170,6 +159,7 @@ def signed(stream: Stream) -> Recording:
 
 
 def test_a_recording_needs_a_token_where_what_is_live_needs_none(signed: Recording, stream: Stream) -> None:
+    assert Application().play_recordings == "signed", "unless an operator says otherwise"
     own = recorded(signed.application, "cam1", stream=stream)
     assert signed.application.pk == Application.objects.get(play_policy="public").pk
     for name, wanted in (("show", "any"), ("show", "recorded"), ("cam1", "recorded")):
@@ -181,10 +171,6 @@ def test_a_recording_needs_a_token_where_what_is_live_needs_none(signed: Recordi
     assert (row(check(token=of_stream)), check(token=of_stream).is_recording_alone) == (own.pk, False)
     Stream.objects.update(enabled=False)
     assert refusal("show", "recorded", of_stream) == "stream_disabled"
-
-
-def test_that_is_the_default() -> None:
-    assert Application().play_recordings == "signed"
 
 
 def test_a_recordings_own_token_plays_it_and_no_other(signed: Recording) -> None:
@@ -368,15 +354,9 @@ def cafe(db: None) -> Stream:
     return Stream.objects.create(application=application, name="caf\u00e9")
 
 
-def printed(*arguments: str) -> str:
-    out = StringIO()
-    call_command("playtoken", *arguments, stdout=out)
-    return out.getvalue()
-
-
 def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Settings) -> None:
     settings.RTMP_ADDRESS, settings.MEDIA_ADDRESS = ("0.0.0.0", 1935), ("0.0.0.0", 8001)
-    found: dict[str, Any] = json.loads(printed("live/caf\u00e9", "--hours", "2", "--json"))
+    found: dict[str, Any] = run_json("playtoken", "live/caf\u00e9", "--hours", "2")
     token = found["token"]
     assert playtokens.verify(token=token, stream=cafe.pk) == "valid"
     later = timezone.now() + timedelta(hours=2, minutes=1)
@@ -386,7 +366,7 @@ def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Setti
     assert found["play_url"] == f"rtmp://127.0.0.1/live/caf%C3%A9?token={token}"
     assert found["flv_url"] == f"http://127.0.0.1:8001/live/live/caf%C3%A9.flv?token={token}"
     assert found["ws_url"] == f"ws://127.0.0.1:8001/live/live/caf%C3%A9.flv?token={token}"
-    assert "flv url: http://127.0.0.1:8001/live/live/caf%C3%A9.flv?token=" in printed("live/caf\u00e9")
+    assert "flv url: http://127.0.0.1:8001/live/live/caf%C3%A9.flv?token=" in run("playtoken", "live/caf\u00e9")
 
 
 def test_the_urls_are_those_that_browsers_use(cafe: Stream, settings: Settings) -> None:
@@ -399,16 +379,13 @@ def test_the_urls_are_those_that_browsers_use(cafe: Stream, settings: Settings) 
     assert (link.flv_url, link.ws_url) == ("", "")
 
 
-@pytest.mark.parametrize("hours", ["0", "-1", "nan", "800"])
-def test_no_token_is_made_for_no_time_or_for_ever(cafe: Stream, hours: str) -> None:
-    with pytest.raises(CommandError, match="744 at most"):
-        printed("live/caf\u00e9", "--hours", hours)
-
-
-def test_no_token_is_made_where_nobody_may_play(cafe: Stream) -> None:
+def test_no_token_is_made_for_no_time_or_for_ever_or_where_nobody_may_play(cafe: Stream) -> None:
+    for hours in ("0", "-1", "nan", "800"):
+        with pytest.raises(CommandError, match="744 at most"):
+            run("playtoken", "live/caf\u00e9", "--hours", hours)
     Application.objects.update(play_policy=Application.PlayPolicy.NONE)
     with pytest.raises(CommandError, match="--play token"):
-        printed("live/caf\u00e9")
+        run("playtoken", "live/caf\u00e9")
 
 
 def test_the_dashboard_s_own_pages_may_play(settings: Settings) -> None:
@@ -429,7 +406,7 @@ def recording(cafe: Stream) -> Recording:
 
 def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) -> None:
     settings.MEDIA_ADDRESS = ("127.0.0.1", 8001)
-    found = json.loads(printed("--recording", str(recording.pk), "--hours", "1", "--json"))
+    found = run_json("playtoken", "--recording", str(recording.pk), "--hours", "1")
     token = found["token"]
     assert playtokens.recording_of(token=token) == (recording.pk, "valid")
     assert found["recording"] == "live/show 1"
@@ -441,8 +418,8 @@ def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) 
     Application.objects.update(play_policy=Application.PlayPolicy.NONE)
     for given in (("--recording", str(recording.pk)), ("live/caf\u00e9",)):
         with pytest.raises(CommandError, match="Nobody may play"):
-            printed(*given)
+            run("playtoken", *given)
     with pytest.raises(CommandError, match="no recording 999"):
-        printed("--recording", "999")
+        run("playtoken", "--recording", "999")
     with pytest.raises(CommandError):
-        printed("live/caf\u00e9", "--recording", str(recording.pk))
+        run("playtoken", "live/caf\u00e9", "--recording", str(recording.pk))

@@ -153,18 +153,18 @@ def test_an_application_goes_with_its_streams_and_files(
 # --- What is live ---
 
 
-def of_stream(stream: Stream, force: bool) -> None:
+def of_stream(stream: Stream, force: bool = False) -> None:
     removal.delete_stream(MIRA, stream, force=force)
 
 
-def of_application(stream: Stream, force: bool) -> None:
+def of_application(stream: Stream, force: bool = False) -> None:
     removal.delete_application(MIRA, stream.application, force=force)
 
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("delete", [of_stream, of_application])
 def test_what_is_live_goes_only_by_force(
-    published: Stream, delete: Callable[[Stream, bool], None], monkeypatch: pytest.MonkeyPatch
+    published: Stream, delete: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_ = [session_of(published), session_of(published, kind="play")]
     with pytest.raises(InTheWay, match="is live: 1 publishing, 1 playing"):
@@ -243,31 +243,33 @@ def delete_in_the_list(client: Client, row: Stream | Application) -> Any:
     return client.post(reverse(f"admin:ingest_{row._meta.model_name}_changelist"), chosen)
 
 
+@pytest.fixture(params=["stream", "application"])
+def row(request: pytest.FixtureRequest, published: Stream) -> Stream | Application:
+    return published if request.param == "stream" else published.application
+
+
 WAYS = [delete_on_its_page, delete_in_the_list]
 
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("which", ["stream", "application"])
-def test_what_was_published_is_deleted(published: Stream, which: str, way: Callable[..., Any]) -> None:
+def test_what_was_published_is_deleted(published: Stream, row: Stream | Application, way: Callable[..., Any]) -> None:
     """By the role admin too, which may not delete plans of reports by themselves."""
     published.report_plans.create(name="Each Monday", kind="weekly")
-    client, row = member(roles.ADMIN), published if which == "stream" else published.application
+    client = member(roles.ADMIN)
     page = client.get(page_of(row)).content.decode()
     assert "With it go: " in page
     assert "1 stream key" in page
     assert "1 session." in page
     assert way(client, row).status_code == 302
     assert not type(row)._default_manager.filter(pk=row.pk).exists()
-    assert [entry.action for entry in AuditEntry.objects.all()] == [f"{which}.delete"]
+    assert [entry.action for entry in AuditEntry.objects.all()] == [f"{row._meta.model_name}.delete"]
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("which", ["stream", "application"])
 def test_what_is_live_is_not_deleted_in_the_admin(
-    admin_client: Client, published: Stream, which: str, way: Callable[..., Any]
+    admin_client: Client, published: Stream, row: Stream | Application, way: Callable[..., Any]
 ) -> None:
-    row = published if which == "stream" else published.application
     session_of(published)
     assert f"{row} is live: 1 publishing, 0 playing." in admin_client.get(page_of(row)).content.decode()
     answer = way(admin_client, row)
@@ -356,16 +358,10 @@ def test_what_happened_is_handed_over_first(published: Stream, monkeypatch: pyte
 
 
 @pytest.mark.both_forms
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("delete", [of_stream, of_application])
 def test_a_long_history_lets_go_in_pieces_and_goes_on_where_it_stopped(
-    published: Stream, whole: bool, monkeypatch: pytest.MonkeyPatch
+    published: Stream, delete: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def delete() -> None:
-        if whole:
-            removal.delete_application(MIRA, published.application)
-        else:
-            removal.delete_stream(MIRA, published)
-
     meanwhile(monkeypatch)
     kept = Session.objects.get()
     Session.objects.bulk_create(
@@ -375,10 +371,10 @@ def test_a_long_history_lets_go_in_pieces_and_goes_on_where_it_stopped(
     with monkeypatch.context() as patched:
         patched.setattr(removal, "RUN_S", 0.0)
         with pytest.raises(InTheWay, match="long history"):
-            delete()
+            delete(published)
     assert Stream.objects.exists()
     with CaptureQueriesContext(connection) as asked:
-        delete()
+        delete(published)
     for field in ("stream_id", "key_id"):
         changed = [each for each in asked if f'"ingest_session" SET "{field}" = NULL' in each["sql"]]
         assert len(changed) >= 2
@@ -389,13 +385,12 @@ def test_a_long_history_lets_go_in_pieces_and_goes_on_where_it_stopped(
 @pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("which", ["stream", "application"])
 def test_the_admin_waits_for_players_outside_of_any_transaction(
-    admin_client: Client, published: Stream, which: str, way: Any, monkeypatch: pytest.MonkeyPatch
+    admin_client: Client, published: Stream, row: Stream | Application, way: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session_of(published, kind="play")
     looks = meanwhile(monkeypatch, node_ends)
-    assert way(admin_client, published if which == "stream" else published.application).status_code == 302
+    assert way(admin_client, row).status_code == 302
     assert not Stream.objects.exists()
     assert looks.nested
     assert True not in looks.nested

@@ -12,6 +12,8 @@ from ingest import tasks
 from ingest.models import Attempt, AuditEntry, Ban, Lease, Node, Session, StatusEvent, Stream
 from ingest.services.retention import Pruned, prune
 
+pytestmark = pytest.mark.django_db
+
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
@@ -34,7 +36,6 @@ def session(started: datetime, ended: datetime | None, events: int = 2) -> Sessi
 
 
 @pytest.mark.both_forms
-@pytest.mark.django_db
 def test_old_attempts_and_bans_go() -> None:
     attempt(days(31))
     kept = attempt(days(29))
@@ -47,7 +48,6 @@ def test_old_attempts_and_bans_go() -> None:
 
 
 @pytest.mark.both_forms
-@pytest.mark.django_db
 def test_old_sessions_go_with_their_events_but_no_open_one(stream: Stream) -> None:
     node = Node.objects.create(name="node-a")
     gone = session(days(402), days(401), events=1200)
@@ -61,7 +61,6 @@ def test_old_sessions_go_with_their_events_but_no_open_one(stream: Stream) -> No
 
 
 @pytest.mark.both_forms
-@pytest.mark.django_db
 def test_old_entries_of_the_audit_log_go() -> None:
     for age in (401, 399):
         AuditEntry.objects.create(at=days(age), actor="mira", action="login")
@@ -71,7 +70,6 @@ def test_old_entries_of_the_audit_log_go() -> None:
 
 
 @pytest.mark.both_forms
-@pytest.mark.django_db
 def test_nought_keeps_for_ever() -> None:
     attempt(days(5000))
     session(days(5000), days(4999))
@@ -81,7 +79,6 @@ def test_nought_keeps_for_ever() -> None:
 
 
 @pytest.mark.both_forms
-@pytest.mark.django_db
 def test_what_takes_too_long_is_left_for_the_next_run() -> None:
     for _ in range(3):
         attempt(days(31))
@@ -122,7 +119,6 @@ def test_others_write_meanwhile() -> None:
 
 
 @pytest.mark.both_forms
-@pytest.mark.django_db
 def test_the_nightly_task() -> None:
     attempt(days(365 * 20))
     recent = attempt(datetime.now(UTC))

@@ -263,36 +263,29 @@ def test_its_silence_is_still_known(replaceable: Session, key: NewKey) -> None:
     assert Lease.objects.get().silent_since == NOW
 
 
-def test_of_several_the_last_one_has_it_again(replaceable: Session, key: NewKey) -> None:
-    second, third = publish(key.secret, 1), publish(key.secret, 2)
-    sessions.discard(session=third.session)
-    assert Lease.objects.get().session_id == second.session
+@pytest.mark.both_forms
+@pytest.mark.parametrize("which", [0, 1])
+def test_of_several_the_last_one_has_it_again_and_who_took_over_meanwhile_keeps_it(
+    replaceable: Session, key: NewKey, which: int
+) -> None:
+    taken = [publish(key.secret, 1), publish(key.secret, 2)]
+    sessions.discard(session=taken.pop(which).session)
+    assert Lease.objects.get().session_id == taken[0].session
     assert revocation.due(node="node-a", now=NOW) == [(replaceable.pk, "replaced")]
     assert revocation.due(node="node-b", now=NOW) == []
 
 
 @pytest.mark.both_forms
-def test_who_took_over_meanwhile_keeps_it(replaceable: Session, key: NewKey) -> None:
-    second, third = publish(key.secret, 1), publish(key.secret, 2)
-    sessions.discard(session=second.session)
-    assert Lease.objects.get().session_id == third.session
-    assert revocation.due(node="node-a", now=NOW) == [(replaceable.pk, "replaced")]
-
-
-@pytest.mark.both_forms
-def test_who_is_to_end_anyway_gets_nothing_back(replaceable: Session, key: NewKey) -> None:
-    sessions.request_stop(session_id=replaceable.pk)
-    sessions.discard(session=publish(key.secret, 1).session)
-    assert Lease.objects.get().session_id is None
-    assert revocation.due(node="node-a", now=NOW) == [(replaceable.pk, "kicked")]
-
-
-@pytest.mark.both_forms
-def test_who_ended_meanwhile_gets_nothing_back(replaceable: Session, key: NewKey) -> None:
+@pytest.mark.parametrize("ended", [False, True], ids=["is to end anyway", "ended meanwhile"])
+def test_who_gets_nothing_back(replaceable: Session, key: NewKey, ended: bool) -> None:
+    if not ended:
+        sessions.request_stop(session_id=replaceable.pk)
     second = publish(key.secret, 1)
-    sessions.end(session=replaceable.pk, reason="tcp_reset")
+    if ended:
+        sessions.end(session=replaceable.pk, reason="tcp_reset")
     sessions.discard(session=second.session)
     assert Lease.objects.get().session_id is None
+    assert revocation.due(node="node-a", now=NOW) == ([] if ended else [(replaceable.pk, "kicked")])
 
 
 async def stays(process: HistoryWriter, session_id: str) -> None:
