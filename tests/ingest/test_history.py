@@ -5,7 +5,7 @@ import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from django.db import InternalError, OperationalError, ProgrammingError, connection
@@ -19,23 +19,17 @@ from ingest.models import Application, Attempt, Ban, Lease, Node, Session, Share
 from ingest.objectchanges import ObjectRow
 from ingest.services import keys
 from ingest.services.history import write
+from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS
 from tests.ingest.faults import another_program, locked_database, missing_table
 from tests.server_process import wait_for
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
 
 
 @pytest.fixture
 def session(stream: Stream) -> Session:
-    node = Node.objects.create(name="node-a")
-    made = Session.objects.create(
-        kind="publish", app="live", name="cam1", stream=stream, node=node, started_at=NOW, summary={"media": {}}
-    )
-    Lease.objects.create(stream=stream, session=made, node=node, expires_at=NOW + timedelta(seconds=10))
-    return made
+    return hold(stream, summary={"media": {}})
 
 
 def event(session: uuid.UUID, sequence: int, code: str = "") -> EventRow:
@@ -68,7 +62,6 @@ def raised_in_turn(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[
     return left
 
 
-@pytest.mark.both_forms
 def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Session) -> None:
     for sequence in range(1, 501):
         process.put(event(session.pk, sequence))
@@ -79,7 +72,6 @@ def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Sessio
     assert list(codes) == [f"code {sequence}" for sequence in range(1, 501)]
 
 
-@pytest.mark.both_forms
 def test_what_is_repeated_is_written_once_and_an_end_frees_the_lease(process: HistoryWriter, session: Session) -> None:
     for _ in range(2):
         write_all(process, event(session.pk, 1), end(session.pk), end(session.pk, "tcp_reset"))
@@ -91,7 +83,6 @@ def test_what_is_repeated_is_written_once_and_an_end_frees_the_lease(process: Hi
     assert Lease.objects.get().session is None
 
 
-@pytest.mark.both_forms
 def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWriter, session: Session) -> None:
     with locked_database():
         for sequence in range(1, 11):
@@ -106,7 +97,6 @@ def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWrite
     assert session.end_reason == "client_unpublish"
 
 
-@pytest.mark.both_forms
 def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWriter, session: Session) -> None:
     write_all(process, event(session.pk, 1), event(uuid.uuid4(), 1), event(session.pk, 2), end(session.pk))
     assert process.dropped == 1
@@ -115,7 +105,6 @@ def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWri
     assert session.ended_at is not None
 
 
-@pytest.mark.both_forms
 def test_a_stream_that_is_deleted_while_its_player_is_written_is_left_out(
     process: HistoryWriter, stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -139,7 +128,6 @@ def waits_for_a_lock() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-@pytest.mark.both_forms
 def test_what_was_refused_of_a_stream_that_was_deleted_is_written_without_it(
     process: HistoryWriter, stream: Stream
 ) -> None:
@@ -150,7 +138,6 @@ def test_what_was_refused_of_a_stream_that_was_deleted_is_written_without_it(
     assert (list(found), process.dropped) == ([(stream.pk, key.pk), (None, None)], 0)
 
 
-@pytest.mark.both_forms
 def test_a_fault_of_the_connection_is_not_the_end_of_history(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,14 +168,12 @@ def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, st
     assert Session.objects.get(kind="play").end_reason == "client_unpublish"
 
 
-@pytest.mark.both_forms
 def test_an_undone_admission_leaves_nothing(process: HistoryWriter, session: Session) -> None:
     write_all(process, DiscardRow(session.pk))
     assert not Session.objects.exists()
     assert Lease.objects.get().session is None
 
 
-@pytest.mark.both_forms
 def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:
     """A known stream's name is shown; what is a key is masked, imported ones too."""
     imported = keys.create(stream=stream, secret="oldserver-key-1").secret
@@ -200,7 +185,6 @@ def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:
     assert names[2] == f"{generated[:7]}…"
 
 
-@pytest.mark.both_forms
 def test_shared_objects_are_written_apart_from_sessions(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +212,6 @@ def test_shared_objects_are_written_apart_from_sessions(
 ROW = AttemptRow(NOW, "play", "live", "cam1", "192.0.2.7", "VLC", "node-a", "database_error", "", "")
 
 
-@pytest.mark.both_forms
 @pytest.mark.parametrize("error", [InternalError, ProgrammingError])
 def test_a_database_that_takes_no_writes_is_waited_for(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
@@ -241,7 +224,6 @@ def test_a_database_that_takes_no_writes_is_waited_for(
     assert (session.end_reason, process.dropped) == ("tcp_reset", 0)
 
 
-@pytest.mark.both_forms
 def test_a_missing_table_is_waited_for(process: HistoryWriter, session: Session) -> None:
     with missing_table("ingest_statusevent"):
         process.put(EventRow(session.pk, 1, NOW, "onstatus"))
@@ -291,7 +273,6 @@ def test_one_address_can_fill_little_of_it(session: Session) -> None:
     assert sum(Attempt.objects.values_list("count", flat=True)) == 1000
 
 
-@pytest.mark.both_forms
 def test_bans_are_kept(session: Session) -> None:
     writer = HistoryWriter(max_waiting=5)
     with locked_database():

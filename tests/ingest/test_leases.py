@@ -18,7 +18,7 @@ from ingest.services.admission import NotYet
 from ingest.services.keys import NewKey
 from ingest.services.leases import Claim
 from ingest.services.refusals import Refused
-from tests.ingest.admitting import NOW, at, publish
+from tests.ingest.admitting import NOW, at, hold, publish
 from tests.ingest.control import Connection, NodeApp
 from tests.ingest.faults import at_once
 from tests.ingest.ticks import is_up
@@ -275,11 +275,8 @@ async def test_a_node_that_finds_the_database_again_takes_no_lease_for_expired(
 ) -> None:
     """Nor does one that just started: the outage may have been before."""
     monkeypatch.setattr("ingest.consumers.active.REACH._last", timezone.now() - timedelta(hours=2))
-    other = await Node.objects.acreate(name="node-b")
-    live = await Session.objects.acreate(
-        kind="publish", app="live", name="cam1", stream=stream, key=key.key, node=other, address="192.0.2.7"
-    )
-    await Lease.objects.acreate(stream=stream, session=live, node=other, expires_at=timezone.now())
+    now = timezone.now()
+    live = await sync_to_async(hold)(stream, "node-b", key=key.key, started_at=now, expires_at=now)
     node, spare = NodeApp(), Connection()
     await node.tell("node.started")
     await is_up()

@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from ingest.models import Node, Session, Stream
 from ingest.services import nodes, processes, sessions
+from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import NODE
 from tests.ingest.operating import run, run_json
 from tests.ingest.others import ended_process, other_process, process_elsewhere
-from tests.ingest.test_outbox import NOW, make_session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
@@ -111,7 +111,7 @@ def lost(transactional_db: None, stream: Stream) -> Node:
     """A node with five publishers."""
     node = nodes.started(name="node-a", address="", now=NOW).node
     for number in range(5):
-        make_session(Stream.objects.create(application=stream.application, name=f"cam-{number}"))
+        hold(Stream.objects.create(application=stream.application, name=f"cam-{number}"))
     return node
 
 

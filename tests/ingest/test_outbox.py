@@ -1,6 +1,6 @@
 """What others are told: exactly one end for each begin, whoever ends the session, and nothing of what never was."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -9,38 +9,19 @@ import pytest
 from ingest.consumers import database
 from ingest.history import HistoryWriter
 from ingest.history_rows import DiscardRow, EndRow, EventRow
-from ingest.models import Lease, Node, OutboxEvent, Session, Stream
+from ingest.models import OutboxEvent, Session, Stream
 from ingest.services import outbox, recordings, sessions
+from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS, Connection
 from tests.ingest.faults import at_once
 from tests.ingest.ticks import record_event
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
 
 
 @pytest.fixture
 def session(stream: Stream) -> Session:
-    return make_session(stream)
-
-
-def make_session(stream: Stream, **fields: Any) -> Session:
-    node, _ = Node.objects.get_or_create(name="node-a")
-    made = Session.objects.create(
-        kind=fields.pop("kind", "publish"),
-        app="live",
-        name="cam1",
-        stream=stream,
-        node=node,
-        address="192.0.2.7",
-        started_at=NOW,
-        **fields,
-    )
-    Lease.objects.update_or_create(
-        stream=stream, defaults={"session": made, "node": node, "expires_at": NOW + timedelta(seconds=10)}
-    )
-    return made
+    return hold(stream)
 
 
 def started(session: Session) -> EventRow:
@@ -73,7 +54,6 @@ def write(process: HistoryWriter, *rows: Any) -> None:
     assert process.flush(20)
 
 
-@pytest.mark.both_forms
 def test_a_begin_and_an_end_are_told_with_what_is_known(process: HistoryWriter, session: Session) -> None:
     write(process, started(session), end(session))
     begin, over = OutboxEvent.objects.order_by("at")
@@ -100,7 +80,6 @@ def test_a_begin_and_an_end_are_told_with_what_is_known(process: HistoryWriter, 
     assert (over.stream, over.session, over.taken_at) == (session.stream, session, None)
 
 
-@pytest.mark.both_forms
 def test_whatever_is_written_again_is_told_once(process: HistoryWriter, session: Session) -> None:
     for _ in range(2):
         write(process, started(session), judged(session, 2), end(session))
@@ -110,37 +89,33 @@ def test_whatever_is_written_again_is_told_once(process: HistoryWriter, session:
 
 def test_players_and_tests_tell_nothing(process: HistoryWriter, stream: Stream) -> None:
     for fields in ({"kind": "play"}, {"is_test": True}):
-        session = make_session(stream, **fields)
+        session = hold(stream, **fields)
         write(process, started(session), judged(session, 2), end(session))
     assert told() == []
 
 
-@pytest.mark.both_forms
 def test_an_admission_that_is_undone_tells_neither(process: HistoryWriter, session: Session) -> None:
     write(process, DiscardRow(session.pk), started(session), end(session))
     assert told() == []
 
 
-@pytest.mark.both_forms
 def test_a_node_that_died_before_it_told_a_begin_tells_no_end(process: HistoryWriter, session: Session) -> None:
     assert sessions.end(session=session.pk, reason="node_lost")
     write(process, started(session))  # Had it waited for the database.
     assert told() == []
 
 
-@pytest.mark.both_forms
 def test_ends_at_once_are_told_once(process: HistoryWriter, stream: Stream) -> None:
     for _ in range(5):
-        session = make_session(stream)
+        session = hold(stream)
         write(process, started(session))
         at_once(*[partial(sessions.end, session=session.pk, reason="node_lost")] * 3)
     assert sorted(told()) == ["publish"] * 5 + ["unpublish"] * 5
 
 
-@pytest.mark.both_forms
 def test_a_begin_and_an_end_at_once_are_both_told_or_neither(process: HistoryWriter, stream: Stream) -> None:
     for _ in range(10):
-        session = make_session(stream)
+        session = hold(stream)
         at_once(
             partial(write, process, started(session)), partial(sessions.end, session=session.pk, reason="node_lost")
         )
@@ -148,7 +123,6 @@ def test_a_begin_and_an_end_at_once_are_both_told_or_neither(process: HistoryWri
         assert of.count() in (0, 2)
 
 
-@pytest.mark.both_forms
 def test_issues_are_told_with_their_figures(process: HistoryWriter, session: Session) -> None:
     write(process, judged(session, 2), judged(session, 3, "cleared", at_s=30))
     opened, cleared = OutboxEvent.objects.order_by("at")
@@ -188,7 +162,6 @@ def test_of_what_is_beyond_that_alerts_hear_how_each_check_stands(process: Histo
     assert len(told()) == most
 
 
-@pytest.mark.both_forms
 def test_what_became_of_a_recording_is_told_once(process: HistoryWriter, session: Session) -> None:
     recordings.note(session=session.pk, at=NOW, event=record_event(str(session.pk), began=NOW.timestamp()))
     assert told() == []
@@ -201,7 +174,6 @@ def test_what_became_of_a_recording_is_told_once(process: HistoryWriter, session
     assert row.payload["recording"]["duration_ms"] == 4000
 
 
-@pytest.mark.both_forms
 async def test_a_real_admission_tells_its_begin_and_one_end(
     encoder: Connection, key: Any, process: HistoryWriter
 ) -> None:
@@ -214,7 +186,6 @@ async def test_a_real_admission_tells_its_begin_and_one_end(
     assert not any(key.secret in str(event.payload) for event in events)
 
 
-@pytest.mark.both_forms
 async def test_an_admission_that_came_too_late_tells_nothing(
     encoder: Connection, key: Any, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

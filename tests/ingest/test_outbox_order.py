@@ -19,18 +19,16 @@ from ingest.services.history import status_event
 from ingest.services.history import write as write_history
 from ingest.services.keys import NewKey
 from ingest.services.publishrequest import Peer, PublishRequest
+from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS
 from tests.ingest.faults import Work, at_once
-from tests.ingest.test_outbox import NOW, judged, make_session, started, write
+from tests.ingest.test_outbox import judged, started, write
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
 
 
 def session_at(stream: Stream, seconds: float) -> Session:
-    made = make_session(stream)
-    made.started_at = NOW + timedelta(seconds=seconds)
-    made.save()
-    return made
+    return hold(stream, started_at=NOW + timedelta(seconds=seconds))
 
 
 def ended(session: Session, seconds: float) -> EndRow:
@@ -263,7 +261,7 @@ def test_a_hundred_issues_cost_as_many_statements_as_ten(stream: Stream) -> None
 
 
 def test_a_stream_that_is_told_nothing_new_keeps_its_number(stream: Stream) -> None:
-    session = make_session(stream)
+    session = hold(stream)
     for _ in range(2):
         at([started(session), judged(session, 2)])
     assert StreamTold.objects.get().sequence == 2

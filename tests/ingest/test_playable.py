@@ -1,7 +1,7 @@
 """What may be played of a name: live, recorded, or either; who may; and tokens and URLs for it, by the command."""
 
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -10,14 +10,14 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 from pytest_django import Settings
 
-from ingest.models import Application, AuditEntry, Lease, Node, Recording, Session, Stream
+from ingest.models import Application, AuditEntry, Node, Recording, Session, Stream
 from ingest.server.credentials import mask
 from ingest.services import keys, lengths, playable, playlinks, playtokens, revocation
 from ingest.services.playable import Playable, Wanted, wanted_by
 from ingest.services.refusals import Refused
+from tests.ingest.admitting import NOW, hold
 from tests.ingest.operating import run, run_json
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 COMPLETE, RECORDING, FAILED = Recording.State.COMPLETE, Recording.State.RECORDING, Recording.State.FAILED
 
 
@@ -292,10 +292,8 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
 
 def test_whether_it_is_live_goes_by_the_clock_that_nodes_share(stream: Stream) -> None:
     recorded(stream.application, "cam1", stream=stream)
-    session = Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, address="")
-    node, shared = Node.objects.create(name="node-a"), NOW - timedelta(hours=1)
-    lease = {"node": node, "fencing": 1, "expires_at": shared + timedelta(seconds=9)}
-    Lease.objects.create(stream=stream, session=session, **lease)
+    shared = NOW - timedelta(hours=1)
+    hold(stream, expires_at=shared + timedelta(seconds=9))
     assert lengths.length_s(app="live", name="cam1", credential="", now=NOW, shared_now=shared) == 0
 
 
@@ -307,9 +305,7 @@ def test_lengths(stream: Stream) -> None:
     recorded(stream.application, "cam1", stream=stream)
     recorded(stream.application, "film", duration_ms=7250)
     assert (length(), length("mp4:film.mp4")) == (5, 7.25)
-    session = Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, address="")
-    node = Node.objects.create(name="node-a")
-    Lease.objects.create(stream=stream, session=session, node=node, fencing=1, expires_at=NOW + timedelta(seconds=9))
+    hold(stream, expires_at=NOW + timedelta(seconds=9))
     assert length() == 0
 
 

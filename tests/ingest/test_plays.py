@@ -25,6 +25,7 @@ from ingest.services import elsewhere, keys, paste, playable, playtokens, remova
 from ingest.services.history import write
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotHere
+from tests.ingest.admitting import hold
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import NODE, Connection, NodeApp, connected, disconnect, listening
 from tests.ingest.faults import held, limited, locked_database, until_queued
@@ -261,9 +262,15 @@ HERE, THERE = "node-a", "node-b"
 
 
 def publish_there(stream: Stream, **node: str) -> Lease:
-    other, now = Node.objects.create(name=THERE, **node), timezone.now()
-    session = Session.objects.create(kind="publish", app="live", name=stream.name, stream=stream, node=other)
-    return Lease.objects.create(stream=stream, session=session, node=other, expires_at=now + timedelta(seconds=10))
+    Node.objects.create(name=THERE, **node)
+    now = timezone.now()
+    hold(stream, THERE, started_at=now, expires_at=now + timedelta(seconds=10))
+    return Lease.objects.get()
+
+
+def recorded(stream: Stream) -> Recording:
+    fields = {"application": stream.application, "stream": stream, "state": "complete"}
+    return Recording.objects.create(name="cam1", file="cam1.flv", **fields)
 
 
 def told(*paths: str, node: str = HERE) -> dict[str, str]:
@@ -296,9 +303,7 @@ def test_however_many_are_waited_for(stream: Stream) -> None:
 def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, settings: Any) -> None:
     """But who asks for what is live, or else the recording, asks for what is live elsewhere."""
     publish_there(stream)
-    row = Recording.objects.create(
-        application=stream.application, stream=stream, name="cam1", file="cam1.flv", state="complete"
-    )
+    row = recorded(stream)
     now = timezone.now()
     check: dict[str, Any] = {"app": "live", "name": "cam1", "now": now}
     with pytest.raises(NotHere) as refused:
@@ -312,9 +317,7 @@ def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, se
 async def test_a_recording_is_asked_for_by_its_start(stream: Stream) -> None:
     await sync_to_async(publish_there)(stream)
     await Application.objects.aupdate(play_recordings="as_live")
-    await Recording.objects.acreate(
-        application=stream.application, stream=stream, name="cam1", file="cam1.flv", state="complete"
-    )
+    await sync_to_async(recorded)(stream)
     player = Connection(node=HERE)
     await player.connect()
     answers = [await player.ask(player.play_event("cam1") | {"start": start}) for start in (-1.0, -2.0, 0.0)]

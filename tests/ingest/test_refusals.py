@@ -23,12 +23,13 @@ from ingest.consumers.database import READ, WRITE
 from ingest.consumers.deciding import decided
 from ingest.consumers.journal import FAILURES_S
 from ingest.history import HistoryWriter
-from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
+from ingest.models import Attempt, Lease, Session, StatusEvent, Stream
 from ingest.services import keys
 from ingest.services.group_admission import Ask
 from ingest.services.keys import NewKey
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
+from tests.ingest.admitting import hold
 from tests.ingest.control import NODE, Connection, connected, disconnect
 from tests.ingest.faults import (
     held,
@@ -149,9 +150,8 @@ async def test_a_kick_does_not_wait_behind_a_validation(encoder: Connection, key
 
 async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_left(stream: Stream, key: NewKey) -> None:
     """The publisher that left is undone; that it found the former one's lease expired is not."""
-    node = await Node.objects.acreate(name="node-b")
-    lost = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=node)
-    await Lease.objects.acreate(stream=stream, session=lost, node=node, expires_at=timezone.now())
+    now = timezone.now()
+    lost = await sync_to_async(hold)(stream, "node-b", started_at=now, expires_at=now)
     request, peer = PublishRequest("live", "rk_…", key.secret, True), Peer("192.0.2.7", "OBS", NODE, "")
     single = Single(Ask(uuid.uuid4(), request, peer), timezone.now(), asyncio.get_running_loop())
     with patient_database(10), locked_database(), limited(8):

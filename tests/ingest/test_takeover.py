@@ -20,6 +20,8 @@ from tests.ingest.admitting import NOW, at, publish
 from tests.ingest.control import Connection
 from tests.ingest.faults import limited, locked_database, patient_database, writing
 
+pytestmark = pytest.mark.both_forms
+
 
 def again(secret: str, now: float, **how: Any) -> float:
     """When the service says to ask again, in seconds after NOW."""
@@ -60,7 +62,6 @@ def renewed(seconds: float) -> None:
 # --- The same key ---
 
 
-@pytest.mark.both_forms
 def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey) -> None:
     silent_since(1)
     grant = publish(key.secret, 4.2)
@@ -99,7 +100,6 @@ def test_a_publisher_that_is_live_keeps_its_stream(held: Session, key: NewKey) -
     assert Lease.objects.get().session_id == held.pk
 
 
-@pytest.mark.both_forms
 def test_a_publisher_that_speaks_again_keeps_its_stream(held: Session, key: NewKey) -> None:
     silent_since(1)
     assert again(key.secret, 3) == 4
@@ -109,7 +109,6 @@ def test_a_publisher_that_speaks_again_keeps_its_stream(held: Session, key: NewK
     assert is_refused(key.secret, 6.5, asked=3)
 
 
-@pytest.mark.both_forms
 def test_a_node_that_no_longer_renews_is_waited_for_until_its_lease_expires(held: Session, key: NewKey) -> None:
     """As when it was killed: nobody tells of the silence then."""
     renewed(1)
@@ -141,7 +140,6 @@ def here(held: Session, monkeypatch: pytest.MonkeyPatch) -> ActiveSession:
     return session
 
 
-@pytest.mark.both_forms
 def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSession, key: NewKey) -> None:
     here.silent_since = at(1)
     assert again(key.secret, 3, **HERE) == 4
@@ -150,7 +148,6 @@ def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSessi
     assert replaced.silent_s == pytest.approx(3.2)
 
 
-@pytest.mark.both_forms
 def test_a_publisher_that_speaks_keeps_its_stream_though_the_database_was_not_told(
     here: ActiveSession, key: NewKey
 ) -> None:
@@ -166,7 +163,6 @@ def test_another_key_does_not_wait(held: Session, stream: Stream) -> None:
     assert is_refused(other, 9)
 
 
-@pytest.mark.both_forms
 def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> None:
     Application.objects.update(publish_policy="open")
     first = publish("cam7")
@@ -180,7 +176,6 @@ def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> 
 # --- The stream's policy ---
 
 
-@pytest.mark.both_forms
 @pytest.mark.parametrize("same_key", [True, False])
 def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key: NewKey, same_key: bool) -> None:
     Stream.objects.update(takeover="replace")
@@ -205,7 +200,6 @@ def test_no_policy_makes_up_for_a_key_that_does_not_work(held: Session, stream: 
     assert Lease.objects.get().session_id == held.pk
 
 
-@pytest.mark.both_forms
 def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) -> None:
     Stream.objects.update(takeover="replace")
     sessions.request_stop(session_id=held.pk, note="Wrong scene.")
@@ -216,7 +210,6 @@ def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) 
 # --- What nodes tell ---
 
 
-@pytest.mark.both_forms
 def test_silences_are_told_in_one_statement(stream: Stream, django_assert_num_queries: object) -> None:
     held = []
     for number in range(20):
@@ -237,7 +230,6 @@ def replaceable(held: Session) -> Session:
     return held
 
 
-@pytest.mark.both_forms
 def test_the_former_publisher_has_its_stream_again(replaceable: Session, key: NewKey) -> None:
     second = publish(key.secret, 1)
     sessions.discard(session=second.session)
@@ -263,7 +255,6 @@ def test_its_silence_is_still_known(replaceable: Session, key: NewKey) -> None:
     assert Lease.objects.get().silent_since == NOW
 
 
-@pytest.mark.both_forms
 @pytest.mark.parametrize("which", [0, 1])
 def test_of_several_the_last_one_has_it_again_and_who_took_over_meanwhile_keeps_it(
     replaceable: Session, key: NewKey, which: int
@@ -275,7 +266,6 @@ def test_of_several_the_last_one_has_it_again_and_who_took_over_meanwhile_keeps_
     assert revocation.due(node="node-b", now=NOW) == []
 
 
-@pytest.mark.both_forms
 @pytest.mark.parametrize("ended", [False, True], ids=["is to end anyway", "ended meanwhile"])
 def test_who_gets_nothing_back(replaceable: Session, key: NewKey, ended: bool) -> None:
     if not ended:
@@ -297,7 +287,6 @@ async def stays(process: HistoryWriter, session_id: str) -> None:
     assert (await Lease.objects.aget()).session_id == session.pk
 
 
-@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_a_takeover_that_comes_too_late_displaces_nobody(

@@ -20,6 +20,7 @@ from ingest.models import Application, Lease, Node, OutboxEvent, Session, Status
 from ingest.rtmp import events
 from ingest.services import keys
 from ingest.services.keys import NewKey
+from tests.ingest.admitting import hold
 from tests.ingest.clients import all_ended, go_live, sending, watch_live
 from tests.ingest.control import NODE, Connection, listening
 from tests.ingest.server.media import keep_sending, key_frame
@@ -139,11 +140,9 @@ async def test_a_dead_nodes_stream_is_free_when_its_lease_expires(stream: Stream
     """The encoder, which is back at once, is let in then; and what its node could not record is recorded."""
     now = timezone.now()
     expires = now + timedelta(seconds=2)
-    node = await Node.objects.acreate(name="node-b", seen_at=now)
-    lost = await Session.objects.acreate(
-        kind="publish", app="live", name="cam1", stream=stream, key=key.key, node=node, address="127.0.0.1"
-    )
-    await Lease.objects.acreate(stream=stream, session=lost, node=node, expires_at=expires)
+    await Node.objects.acreate(name="node-b", seen_at=now)
+    fields = {"key": key.key, "address": "127.0.0.1", "started_at": now}
+    lost = await sync_to_async(hold)(stream, "node-b", expires_at=expires, **fields)
     async with listening() as port:
         async with publishing(port, key):
             assert timezone.now() >= expires
