@@ -10,6 +10,7 @@ from typing import Any
 from channels.routing import ProtocolTypeRouter
 from channels.testing import ApplicationCommunicator
 
+from ingest import history
 from ingest.consumers.node import NodeConsumer
 from ingest.consumers.rtmp import RtmpConsumer
 from ingest.contracts import LoginAnswer, NodeFigures, Totals
@@ -53,6 +54,12 @@ async def _over(app: ApplicationCommunicator) -> None:
     over, _ = await asyncio.wait({app.future}, timeout=OVER_S)
     assert over, f"an application goes on {OVER_S} s after its end"
     await app.wait()
+
+
+def flush() -> None:
+    """All that is known so far is written by the fixture's `process`."""
+    assert history._writer is not None
+    assert history._writer.flush(10)
 
 
 class Connection:

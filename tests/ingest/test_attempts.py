@@ -22,7 +22,7 @@ from ingest.services import keys
 from ingest.services.keys import NewKey
 from ingest.services.publishrequest import Peer
 from ingest.telemetry import TelemetryWriter, set_writer
-from tests.ingest.control import Connection
+from tests.ingest.control import Connection, flush
 from tests.ingest.faults import missing_table
 
 pytestmark = pytest.mark.usefixtures("process")
@@ -168,9 +168,7 @@ class Lake:
 
 
 @pytest.mark.both_forms
-async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(
-    process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(monkeypatch: pytest.MonkeyPatch) -> None:
     """By an event loop, as the consumers do it: pages are told, too."""
     lake, now = Lake(), 1000.9
     in_lake = []
@@ -193,7 +191,7 @@ async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(
     finally:
         set_writer(None)
     assert in_lake == [recorder.LAKE_ATTEMPTS_S, 2 * recorder.LAKE_ATTEMPTS_S, 2 * recorder.LAKE_ATTEMPTS_S]
-    assert await asyncio.to_thread(process.flush, 10)
+    await asyncio.to_thread(flush)
     counts = [count async for count in Attempt.objects.values_list("count", flat=True)]
     assert (len(counts), sum(counts)) == (3, 600)
 
@@ -222,16 +220,14 @@ def test_many_take_as_many_statements_as_one() -> None:
     assert sorted(set(Attempt.objects.values_list("count", flat=True))) == [2]
 
 
-async def test_a_key_is_nowhere(
-    encoder: Connection, process: HistoryWriter, key: NewKey, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_key_is_nowhere(encoder: Connection, key: NewKey, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     wrong = keys.generate()
     answers = [await encoder.publish(key.secret), await encoder.publish(wrong, stream_id=2)]
     with missing_table("ingest_streamkey"):
         answers.append(await encoder.publish(key.secret, stream_id=3))
     await encoder.disconnect()
-    assert process.flush(5)
+    flush()
     rows = [
         str(row)
         for model in (Application, Stream, Session, StatusEvent, Attempt, Lease)
@@ -244,9 +240,7 @@ async def test_a_key_is_nowhere(
 
 
 @pytest.mark.parametrize("app", ["live/{}", "{}", "live/{}/x", "other/{}"])
-async def test_an_imported_key_in_the_applications_place_is_nowhere(
-    process: HistoryWriter, stream: Stream, settings: Any, app: str
-) -> None:
+async def test_an_imported_key_in_the_applications_place_is_nowhere(stream: Stream, settings: Any, app: str) -> None:
     """An encoder that takes the key for a part of the server's URL, or breaks off before an answer."""
     imported = await sync_to_async(keys.create)(stream=stream, secret="oldserver-key-1")
     writer = TelemetryWriter(settings.LAKE_DIR, "node-a")
@@ -260,7 +254,7 @@ async def test_an_imported_key_in_the_applications_place_is_nowhere(
     finally:
         set_writer(None)
         writer.close()
-    assert process.flush(5)
+    flush()
     attempts = [str(row) async for row in Attempt.objects.values()]
     lake = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet", union_by_name=True).fetchall()
     assert len(attempts) == len(lake) == 2
@@ -268,13 +262,11 @@ async def test_an_imported_key_in_the_applications_place_is_nowhere(
     assert imported.secret not in str(lake)
 
 
-async def test_a_peer_cannot_cause_events_without_bound(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_a_peer_cannot_cause_events_without_bound(encoder: Connection, key: NewKey) -> None:
     await encoder.publish(key.secret)
     for _ in range(2100):
         await encoder.status("NetStream.Seek.Failed", level="error")
     await encoder.disconnect()
-    assert process.flush(10)
+    flush()
     assert await StatusEvent.objects.acount() == 2001
     assert (await StatusEvent.objects.order_by("-sequence").afirst()).kind == "session.ended"  # type: ignore[union-attr]

@@ -10,7 +10,6 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from ingest.contracts import LoginAnswer
-from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Ban, EncoderLogin, Session, Stream
 from ingest.server.credentials import split_app
 from ingest.services import challenges, encoderlogin, revocation
@@ -18,7 +17,7 @@ from ingest.services.challenges import Verifiers
 from ingest.services.encoderlogin import NewPassword
 from ingest.services.keys import NewKey
 from tests.ingest.clients import all_ended, go_live, publish_to
-from tests.ingest.control import NODE, listening
+from tests.ingest.control import NODE, flush, listening
 from tests.ingest.encoder import Encoder, asked
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
@@ -72,15 +71,13 @@ def test_answers_that_were_recorded(app: str, is_right: bool) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["cam1", ""])
-async def test_three_rounds_then_it_publishes(
-    process: HistoryWriter, login: NewPassword, method: str, name: str
-) -> None:
+async def test_three_rounds_then_it_publishes(login: NewPassword, method: str, name: str) -> None:
     await Application.objects.aupdate(encoder_login=True)
     async with listening() as port:
         encoder = Encoder(port, "bob", login.password)
         assert await encoder.first() == "adobe"
         assert await publish_to(port, name, f"live{await encoder.query(method)}") == "live"
-    assert process.flush(5)
+    flush()
     session = await Session.objects.select_related("login").aget()
     assert (session.name, str(session.login), session.key_id) == ("cam1", "van (bob)", None)
     assert (await EncoderLogin.objects.aget()).last_used_at == session.ended_at
@@ -119,13 +116,13 @@ async def test_who_comes_with_a_method_gets_its_rounds_unasked(login: NewPasswor
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_wrong_answers(process: HistoryWriter, login: NewPassword, method: str) -> None:
+async def test_wrong_answers(login: NewPassword, method: str) -> None:
     async with listening() as port:
         for user, password in (("bob", "wrong password"), ("nobody", login.password)):
             answer = await Encoder(port, user, password).query(method)
             assert await asked(port, f"live{answer}") == WRONG.format(method)
         assert await asked(port, f"live?authmod={method}&user=no/body") == WRONG.format(method)
-    assert process.flush(5)
+    flush()
     reasons = [(row.reason, row.action) async for row in Attempt.objects.order_by("pk")]
     assert set(reasons) == {("login_wrong", "connect")}
 
@@ -233,14 +230,14 @@ def test_spent_challenges_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(spent._until) == 1
 
 
-async def test_who_tries_passwords_is_banned(process: HistoryWriter, login: NewPassword, settings: Any) -> None:
+async def test_who_tries_passwords_is_banned(login: NewPassword, settings: Any) -> None:
     settings.GUESSES = 3
     async with listening() as port:
         for number in range(3):
             answer = await Encoder(port, "bob", f"guess-{number}").query()
             assert await asked(port, f"live{answer}") == WRONG.format("adobe")
         assert "Too many" in await asked(port, "live?authmod=adobe&user=bob")
-    assert process.flush(5)
+    flush()
     assert (await Ban.objects.aget()).guesses == 3
 
 
@@ -322,9 +319,7 @@ async def test_a_publisher_that_comes_back_takes_its_stream_over(login: NewPassw
 # --- What is never told ---
 
 
-async def test_users_passwords_and_answers_stand_nowhere(
-    process: HistoryWriter, login: NewPassword, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_users_passwords_and_answers_stand_nowhere(login: NewPassword, caplog: pytest.LogCaptureFixture) -> None:
     user = "a-very-particular-user"
     await EncoderLogin.objects.aupdate(user=user)
     fresh = await EncoderLogin.objects.select_related("stream__application").aget()
@@ -336,7 +331,7 @@ async def test_users_passwords_and_answers_stand_nowhere(
             await asked(port, f"live{wrong}")
             right = await encoder.query()
             assert await publish_to(port, "cam1", f"live{right}") == "live"
-    assert process.flush(5)
+    flush()
     kept = [repr(row) async for row in Session.objects.values()] + [repr(row) async for row in Attempt.objects.values()]
     for text in (
         user,

@@ -15,7 +15,6 @@ from django.core.management import CommandError
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Recording, Session, Stream
 from ingest.objectchanges import ObjectRow
 from ingest.rtmp import events
@@ -37,7 +36,7 @@ from ingest.services.keys import NewKey
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused as NotAdmitted
 from tests.ingest.clients import go_live, watch_live
-from tests.ingest.control import Connection, listening
+from tests.ingest.control import Connection, flush, listening
 from tests.ingest.operating import run
 from tests.ingest.ticks import until
 from tests.media import make_clip, of_kind, read_packets
@@ -266,12 +265,12 @@ async def test_a_connection_to_an_instance_sees_its_streams(inside: NewKey) -> N
     assert (attempt.app, attempt.name) == ("live", "room/other")
 
 
-async def test_what_was_refused_at_connect_is_not_written_down(process: HistoryWriter, inside: NewKey) -> None:
+async def test_what_was_refused_at_connect_is_not_written_down(inside: NewKey) -> None:
     """It may be a key that this server doesn't know."""
     encoder = Connection(app="live/oldserver-key-1")
     assert (await encoder.connect())["code"] == "NetConnection.Connect.InvalidApp"
     await encoder.disconnect("rejected")
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.app, attempt.reason) == ("live/…", "instance_unknown")
 

@@ -11,7 +11,6 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from ingest import trials
-from ingest.history import HistoryWriter
 from ingest.live import LimitSettings, LiveSettings
 from ingest.live.health import CHECKS
 from ingest.livestore import get_livestore
@@ -20,7 +19,7 @@ from ingest.rtmp import events
 from ingest.services import keys
 from ingest.services.keys import NewKey
 from tests.ingest.clients import all_ended, go_live, publish_to, watch_live
-from tests.ingest.control import listening
+from tests.ingest.control import flush, listening
 from tests.ingest.server.media import keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
@@ -94,9 +93,7 @@ async def send(encoder: RtmpClient, stream_id: int, kbps: int) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_an_encoder_over_its_limit_is_ended_and_kept_from_coming_back_at_once(
-    process: HistoryWriter, stream: Stream
-) -> None:
+async def test_an_encoder_over_its_limit_is_ended_and_kept_from_coming_back_at_once(stream: Stream) -> None:
     """As OBS would: it reads no status while it publishes, and reconnects after 2 s."""
     rights: dict[str, Any] = {"max_kbps": 400, "over_limit": "close"}
     key = await sync_to_async(keys.create)(stream=stream, **rights)
@@ -113,7 +110,7 @@ async def test_an_encoder_over_its_limit_is_ended_and_kept_from_coming_back_at_o
         assert "400 kbit/s" in refusal
         await StreamKey.objects.aupdate(max_kbps=None)
         assert await publish_to(port, key.secret) == "live"
-    assert process.flush(5)
+    flush()
     assert (await Attempt.objects.aget()).reason == "over_limit"
 
 

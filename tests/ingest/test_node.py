@@ -18,11 +18,10 @@ from django.utils import timezone
 from ingest.consumers.database import WRITE
 from ingest.consumers.upkeep import Upkeep
 from ingest.contracts import EndReason, Sample
-from ingest.history import HistoryWriter
 from ingest.models import Application, Lease, Node, Session, Stream, StreamKey
 from ingest.services import keys, nodes, revocation
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE, Connection, NodeApp
+from tests.ingest.control import NODE, Connection, NodeApp, flush
 from tests.ingest.faults import locked_database, patient_database
 from tests.ingest.others import ended_process, other_process, process_elsewhere
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, tick_until, until, watch
@@ -271,15 +270,13 @@ async def in_state(node: NodeApp, state: str) -> None:
 
 
 @pytest.mark.both_forms
-async def test_the_players_of_a_node_that_was_taken_for_dead_end(
-    node: NodeApp, process: HistoryWriter, stream: Stream
-) -> None:
+async def test_the_players_of_a_node_that_was_taken_for_dead_end(node: NodeApp, stream: Stream) -> None:
     """Their sessions are over in the database: no kick and no revocation would reach them."""
     await is_up()
     player = Connection()
     await player.connect()
     session_id = (await player.play("cam1"))["session_id"]
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     await ticking(node, 0.3)  # The look of the start is over.
     later = timezone.now() + timedelta(seconds=40)
     ended = await sync_to_async(nodes.sweep)(now=later)

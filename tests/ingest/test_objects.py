@@ -23,7 +23,7 @@ from ingest.rtmp import amf0, amf3
 from ingest.rtmp.messages.shared_object import Release, RequestChange, RequestRemove, Use
 from ingest.server import Deadlines
 from ingest.services import objects
-from tests.ingest.control import listening
+from tests.ingest.control import flush, listening
 from tests.ingest.faults import held, limited, locked_database, missing_table
 from tests.ingest.operating import member
 from tests.ingest.server.sharer import Sharer
@@ -60,7 +60,7 @@ def kept(name: str = "chat") -> dict[str, bytes]:
 
 
 @pytest.mark.both_forms
-async def test_a_persistent_object_outlives_its_server(room: Application, process: HistoryWriter) -> None:
+async def test_a_persistent_object_outlives_its_server(room: Application) -> None:
     """With every kind of value, and its version. A temporary one of the name doesn't."""
     values = {"list": [1.0, {"a": None}], "bytes": b"\x00\xff", "point": amf3.Object("Point", {"x": 1}, sealed=["x"])}
     async with (
@@ -74,7 +74,7 @@ async def test_a_persistent_object_outlives_its_server(room: Application, proces
         await one.set("\x00 any name \ud7ff", True)
         await other.is_told("\x00 any name \ud7ff", True)
         await temporary.set("a", 1.0)
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     async with listening() as port, sharing(port, amf3=True) as [late], sharing(port, persistent=False) as [temporary]:
         assert late.properties == values | {"\x00 any name \ud7ff": True}
         assert late.version == one.version > 0
@@ -202,13 +202,13 @@ async def test_an_application_has_room_for_so_many(room: Application, monkeypatc
         await one.use()
 
 
-async def test_a_client_that_only_shared_is_no_failed_attempt(room: Application, process: HistoryWriter) -> None:
+async def test_a_client_that_only_shared_is_no_failed_attempt(room: Application) -> None:
     async with listening() as port:
         async with sharing(port, persistent=False):
             pass
         async with sharing(port, use=False) as [client]:
             client.protocol.call("publish")
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     assert not await Attempt.objects.aexists()
 
 

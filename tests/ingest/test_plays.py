@@ -27,7 +27,7 @@ from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotHere
 from tests.ingest.admitting import hold
 from tests.ingest.clients import go_live, watch_live
-from tests.ingest.control import NODE, Connection, NodeApp, connected, disconnect, listening
+from tests.ingest.control import NODE, Connection, NodeApp, connected, disconnect, flush, listening
 from tests.ingest.faults import held, limited, locked_database, until_queued
 from tests.ingest.server.media import keep_sending
 from tests.ingest.ticks import drop_after_ticks, is_up, snapshot, until
@@ -57,14 +57,14 @@ async def test_a_herd_of_players_is_let_in(stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-async def test_a_player_is_let_in_while_nothing_can_be_written(process: HistoryWriter, stream: Stream) -> None:
+async def test_a_player_is_let_in_while_nothing_can_be_written(stream: Stream) -> None:
     (player,) = await connected(1)
     with locked_database():
         answer = await player.play("cam1")
         assert (answer["type"], answer["path"]) == ("rtmp.play.accept", "live/cam1")
         await player.disconnect("idle_timeout")
         assert not await Session.objects.aexists()
-    assert await asyncio.to_thread(process.flush, 10)
+    await asyncio.to_thread(flush)
     session = await Session.objects.aget()
     assert (str(session.pk), session.kind, session.end_reason) == (answer["session_id"], "play", "idle_timeout")
     assert session.started_at <= session.ended_at  # type: ignore[operator]
@@ -122,7 +122,7 @@ async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before()
     assert await asyncio.gather(*later) == ["after"] * 3
 
 
-async def test_players_that_wait_too_long_for_an_answer_are_refused(process: HistoryWriter, stream: Stream) -> None:
+async def test_players_that_wait_too_long_for_an_answer_are_refused(stream: Stream) -> None:
     players = await connected(5)
     with held(READ), limited(0.5):
         for player in players:
@@ -130,7 +130,7 @@ async def test_players_that_wait_too_long_for_an_answer_are_refused(process: His
         answers = [await player.answer() for player in players]
     assert {answer.get("code") for answer in answers} == {"NetStream.Play.Failed"}
     await disconnect(*players)
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     assert not await Session.objects.aexists()
     assert {attempt.reason async for attempt in Attempt.objects.all()} == {"database_slow"}
 
@@ -205,14 +205,12 @@ async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
         assert not other.closed
 
 
-async def test_who_waits_for_a_name_plays_the_stream_that_an_operator_makes_of_it(
-    process: HistoryWriter, application: Application
-) -> None:
+async def test_who_waits_for_a_name_plays_the_stream_that_an_operator_makes_of_it(application: Application) -> None:
     """With the first to publish there, by a key as by none: it is disabled and deleted with its players."""
     await Application.objects.aupdate(publish_policy="open")
     player, encoder = await connected(2)
     assert (await player.play("next"))["type"] == "rtmp.play.accept"
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     stream = await Stream.objects.acreate(application=application, name="next")
     key = await sync_to_async(keys.create)(stream=stream)
     assert (await encoder.publish(key.secret))["type"] == "rtmp.publish.accept"
@@ -224,7 +222,7 @@ async def test_who_waits_for_a_name_plays_the_stream_that_an_operator_makes_of_i
 
 
 async def test_names_that_nobody_has_are_waited_for_in_some_number(
-    node: NodeApp, process: HistoryWriter, stream: Stream, monkeypatch: pytest.MonkeyPatch
+    node: NodeApp, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Streams that there are may be waited for all the same."""
     await Application.objects.aupdate(publish_policy="open")
@@ -238,7 +236,7 @@ async def test_names_that_nobody_has_are_waited_for_in_some_number(
     assert (refused["type"], refused["passes"]) == ("rtmp.play.reject", True)
     assert (await late.play("cam1"))["type"] == "rtmp.play.accept"
     await disconnect(early, late)
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     assert (await Attempt.objects.aget()).reason == "too_many_awaited"
 
 

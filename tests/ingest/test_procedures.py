@@ -13,13 +13,12 @@ from django.utils.module_loading import autodiscover_modules
 
 from ingest import procedures
 from ingest.consumers import calls
-from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Lease, Recording, Session, Stream
 from ingest.procedures import CallContext, CallError, procedure
 from ingest.services import invoking, playtokens
 from ingest.services.invoking import InvokeError
 from ingest.services.keys import NewKey
-from tests.ingest.control import listening
+from tests.ingest.control import flush, listening
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
@@ -82,7 +81,7 @@ def test_modules_of_installed_apps_are_found(monkeypatch: pytest.MonkeyPatch, tm
 # --- Calls of clients ---
 
 
-async def test_a_client_calls(process: HistoryWriter, application: Application) -> None:
+async def test_a_client_calls(application: Application) -> None:
     seen: list[CallContext] = []
 
     @procedure
@@ -97,7 +96,7 @@ async def test_a_client_calls(process: HistoryWriter, application: Application) 
         (context,) = seen
         assert (context.app, context.address) == ("live", "127.0.0.1")
         assert (context.sessions, context.authenticated) == ((), False)
-    assert process.flush(5)
+    flush()
     assert not await Attempt.objects.aexists(), "it came for a call"
 
 
@@ -202,7 +201,7 @@ async def record(application: Application, stream: Stream | None, name: str, dur
     )
 
 
-async def test_the_length_of_a_recording(process: HistoryWriter, stream: Stream, application: Application) -> None:
+async def test_the_length_of_a_recording(stream: Stream, application: Application) -> None:
     """Which goes by who may play it."""
     await record(application, stream, "cam1", 1000)
     await record(application, stream, "cam1", 7250, started_at=timezone.now())
@@ -218,7 +217,7 @@ async def test_the_length_of_a_recording(process: HistoryWriter, stream: Stream,
         assert await client.call("getStreamLength", "cam1?token=wrong") == 0
         token = await sync_to_async(playtokens.issue)(stream=stream.pk)
         assert await client.call("getStreamLength", f"cam1?token={token}") == 7.25
-    assert process.flush(5)
+    flush()
     assert not await Session.objects.aexists(), "it plays nothing"
 
 

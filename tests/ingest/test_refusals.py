@@ -22,7 +22,6 @@ from ingest.consumers.admissions import SINGLY, Single
 from ingest.consumers.database import READ, WRITE
 from ingest.consumers.deciding import decided
 from ingest.consumers.journal import FAILURES_S
-from ingest.history import HistoryWriter
 from ingest.models import Attempt, Lease, Session, StatusEvent, Stream
 from ingest.services import keys
 from ingest.services.group_admission import Ask
@@ -30,7 +29,7 @@ from ingest.services.keys import NewKey
 from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import hold
-from tests.ingest.control import NODE, Connection, connected, disconnect
+from tests.ingest.control import NODE, Connection, connected, disconnect, flush
 from tests.ingest.faults import (
     held,
     limited,
@@ -46,12 +45,12 @@ pytestmark = pytest.mark.usefixtures("process")
 
 
 @pytest.mark.usefixtures("application")
-async def test_an_unknown_application(process: HistoryWriter) -> None:
+async def test_an_unknown_application() -> None:
     connection = Connection(app="other")
     answer = await connection.connect()
     assert (answer["type"], answer["code"]) == ("rtmp.reject", "NetConnection.Connect.InvalidApp")
     await connection.disconnect("rejected")
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.action, attempt.app, attempt.reason) == ("connect", "other", "unknown_app")
     assert (attempt.address, attempt.encoder, attempt.node) == (
@@ -74,19 +73,19 @@ async def test_the_log_has_the_name_of_an_application_that_there_is(
     assert f"A connect of {shown} from 192.0.2.7 refused" in caplog.text
 
 
-async def test_a_wrong_key(encoder: Connection, process: HistoryWriter) -> None:
+async def test_a_wrong_key(encoder: Connection) -> None:
     event = encoder.publish_event(keys.generate())
     answer = await encoder.ask(event)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Denied")
     assert answer["request_id"] == event["request_id"]
     await encoder.disconnect("rejected")
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.action, attempt.reason, attempt.code) == ("publish", "key_unknown", "NetStream.Publish.Denied")
     assert not await Session.objects.aexists()
 
 
-async def test_a_second_publisher(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
+async def test_a_second_publisher(encoder: Connection, key: NewKey) -> None:
     first = await encoder.publish(key.secret)
     second = Connection(address="192.0.2.8")
     await second.connect()
@@ -94,7 +93,7 @@ async def test_a_second_publisher(encoder: Connection, process: HistoryWriter, k
     answer = await second.publish(other_key.secret)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.BadName")
     await second.disconnect("rejected")
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.reason, attempt.address, attempt.name) == ("busy", "192.0.2.8", "cam1")
     assert str((await Lease.objects.aget()).session_id) == first["session_id"]
@@ -102,10 +101,10 @@ async def test_a_second_publisher(encoder: Connection, process: HistoryWriter, k
 
 
 @pytest.mark.parametrize("reason", ["protocol_error", "idle_timeout", "tcp_reset"])
-async def test_a_connection_that_comes_to_nothing_is_one_attempt(process: HistoryWriter, reason: str) -> None:
+async def test_a_connection_that_comes_to_nothing_is_one_attempt(reason: str) -> None:
     scanner = Connection(app="")
     await scanner.disconnect(reason)
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.action, attempt.reason) == ("connect", reason)
 
@@ -114,9 +113,7 @@ async def test_a_connection_that_comes_to_nothing_is_one_attempt(process: Histor
 
 
 @pytest.mark.both_forms
-async def test_what_the_database_does_too_late_is_undone(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_what_the_database_does_too_late_is_undone(encoder: Connection, key: NewKey) -> None:
     """The lock outlasts the limit but not the statement's own patience: the thread admits, and nobody is there."""
     with patient_database(10):
         with locked_database(), limited(2):
@@ -126,7 +123,7 @@ async def test_what_the_database_does_too_late_is_undone(
         await late.connect()
         answer = await until_accepted(late, key)
     assert answer["type"] == "rtmp.publish.accept"
-    assert process.flush(5)
+    flush()
     assert [str(session.pk) async for session in Session.objects.all()] == [answer["session_id"]]
     assert str((await Lease.objects.aget()).session_id) == answer["session_id"]
     await late.disconnect()
@@ -164,9 +161,7 @@ async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_left(str
 
 
 @pytest.mark.both_forms
-async def test_a_database_that_hangs_leaves_nothing_behind(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_a_database_that_hangs_leaves_nothing_behind(encoder: Connection, key: NewKey) -> None:
     """It holds every thread, then goes on: what was asked meanwhile was refused, and is not done any more."""
     players = await connected(5)
     with held(READ), held(WRITE), limited(0.5):
@@ -175,7 +170,7 @@ async def test_a_database_that_hangs_leaves_nothing_behind(
         answers = [await encoder.publish(key.secret), *[await player.answer() for player in players]]
         assert {answer["type"] for answer in answers} == {"rtmp.publish.reject", "rtmp.play.reject"}
     assert (await encoder.publish(key.secret))["type"] == "rtmp.publish.accept"
-    assert process.flush(5)
+    flush()
     session = await Session.objects.aget()
     assert (await Lease.objects.aget()).session_id == session.pk
     await disconnect(encoder, *players)
@@ -199,9 +194,7 @@ async def test_what_waits_for_a_database_that_hangs_is_bounded(stream: Stream, m
     await disconnect(*players)
 
 
-async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_a_client_that_leaves_before_the_answer_leaves_nothing(encoder: Connection, key: NewKey) -> None:
     with locked_database():
         await encoder.tell(encoder.publish_event(key.secret))
         await writing()
@@ -210,7 +203,7 @@ async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
     second = Connection()
     await second.connect()
     assert (await until_accepted(second, key))["type"] == "rtmp.publish.accept"
-    assert process.flush(5)
+    flush()
     assert await Session.objects.acount() == 1
     await second.disconnect()
 
@@ -236,13 +229,13 @@ def closed_connection() -> Iterator[None]:
     ids=["locked", "without tables", "a closed connection"],
 )
 async def test_a_faulty_database_refuses_and_never_admits(
-    encoder: Connection, process: HistoryWriter, key: NewKey, fault: Callable[[], Any], reason: str
+    encoder: Connection, key: NewKey, fault: Callable[[], Any], reason: str
 ) -> None:
     with fault():
         answer = await encoder.publish(key.secret)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
     await encoder.disconnect("rejected")
-    assert process.flush(5)
+    flush()
     assert (await Attempt.objects.aget()).reason == reason
     assert not await Session.objects.aexists()
     assert not await Lease.objects.filter(session__isnull=False).aexists()

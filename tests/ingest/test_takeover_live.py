@@ -15,14 +15,13 @@ from django.utils import timezone
 from ingest.consumers import silence, upkeep
 from ingest.consumers.active import ACTIVE
 from ingest.contracts import EndReason
-from ingest.history import HistoryWriter
 from ingest.models import Application, Lease, Node, OutboxEvent, Session, StatusEvent, Stream
 from ingest.rtmp import events
 from ingest.services import keys
 from ingest.services.keys import NewKey
 from tests.ingest.admitting import hold
 from tests.ingest.clients import all_ended, go_live, sending, watch_live
-from tests.ingest.control import NODE, Connection, listening
+from tests.ingest.control import NODE, Connection, flush, listening
 from tests.ingest.server.media import keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.production.reconnecting import Publisher
@@ -152,9 +151,7 @@ async def test_a_dead_nodes_stream_is_free_when_its_lease_expires(stream: Stream
 
 
 @pytest.mark.both_forms
-async def test_who_leaves_while_it_waits_leaves_nothing(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_who_leaves_while_it_waits_leaves_nothing(encoder: Connection, key: NewKey) -> None:
     first = await encoder.publish(key.secret)
     second = Connection(address="192.0.2.8")
     await second.connect()
@@ -164,7 +161,7 @@ async def test_who_leaves_while_it_waits_leaves_nothing(
     assert second.app.future.done()
     assert str((await Lease.objects.aget()).session_id) == first["session_id"]
     assert await Session.objects.acount() == 1
-    assert process.flush(5)
+    flush()
     assert not await Node.objects.exclude(name=NODE).aexists()
     await encoder.disconnect()
 
