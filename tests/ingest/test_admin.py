@@ -58,9 +58,6 @@ def test_granting_again_changes_nothing() -> None:
     assert set(Group.objects.values_list("name", "permissions__codename")) == before
 
 
-# --- Streams ---
-
-
 def stream_form(stream: Stream, **fields: Any) -> dict[str, Any]:
     return {
         "application": stream.application_id,
@@ -106,9 +103,6 @@ def test_a_time_limit_that_would_end_every_publisher_is_refused(
     assert "greater than or equal to 1" in answer.content.decode()
     stream.refresh_from_db()
     assert getattr(stream, limit) == default
-
-
-# --- History ---
 
 
 @pytest.fixture
@@ -167,8 +161,6 @@ def test_operators_end_a_session_and_others_do_not(history: Session, role: str) 
     assert (history.stop_requested, history.stop_by and history.stop_by.get_username()) == ("kicked" if by else "", by)
 
 
-# --- Bans ---
-
 BANS = "admin:ingest_ban_changelist"
 
 
@@ -199,9 +191,6 @@ def test_others_see_bans_but_lift_none(ban: Ban, role: str) -> None:
     ban.refresh_from_db()
     assert ban.lifted_at is None
     assert client.get(reverse("admin:ingest_ban_add")).status_code == 403
-
-
-# --- Nodes ---
 
 
 @pytest.mark.django_db

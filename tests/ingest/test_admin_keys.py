@@ -163,9 +163,6 @@ def test_keys_by_state(manager: Client, stream: Stream, state: str) -> None:
     assert list(found) == [made[state]]
 
 
-# --- Outsiders ---
-
-
 @pytest.mark.parametrize("role", [None, roles.VIEWER, roles.OPERATOR, roles.ANALYST])
 def test_without_the_role_no_keys(key: NewKey, stream: Stream, role: str | None) -> None:
     client = member(role)
@@ -204,9 +201,6 @@ def fits(login: EncoderLogin, password: str) -> bool:
 
 def login_form(stream: Stream, **fields: Any) -> dict[str, Any]:
     return {"stream": stream.pk, "user": "bob", "password": "", "label": "van", "enabled": "on", **fields}
-
-
-# --- The admin ---
 
 
 def test_a_password_that_is_made_up_is_shown_once(manager: Client, stream: Stream) -> None:
@@ -269,9 +263,6 @@ def test_revoking_is_for_good_and_frees_the_name(manager: Client, stream: Stream
 def test_only_those_who_manage_keys_see_them(stream: Stream) -> None:
     seen = {role: member(role).get(reverse(LIST)).status_code == 200 for role in roles.ROLES}
     assert {role for role, allowed in seen.items() if allowed} == {roles.KEY_MANAGER, roles.ADMIN}
-
-
-# --- The command ---
 
 
 def test_create_list_and_revoke(application: Application, settings: Any) -> None:

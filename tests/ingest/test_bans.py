@@ -101,9 +101,6 @@ def test_who_has_no_address_is_neither_counted_nor_banned(address: str) -> None:
     assert found.banned_until(address, NOW) is None
 
 
-# --- With the database ---
-
-
 def test_bans_of_other_nodes_hold_here() -> None:
     found = guard()
     found.settle([known()], NOW)
@@ -134,9 +131,6 @@ def test_of_several_bans_the_longest_counts() -> None:
     found = guard()
     found.settle([known(until=NOW + 10), known(until=NOW + 500), known(until=NOW + 900, lifted=True)], NOW)
     assert found.banned_until(PEER, NOW) == NOW + 500
-
-
-# --- Bounds ---
 
 
 @given(

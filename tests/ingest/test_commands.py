@@ -59,9 +59,6 @@ def test_json_is_one_line(stream: Stream, settings: Settings, tmp_path: Path, wo
     assert isinstance(json.loads(out), dict)
 
 
-# --- streamkey ---
-
-
 @pytest.mark.usefixtures("application")
 def test_create_prints_what_to_paste() -> None:
     made = run_json("streamkey", "create", "live/cam1", "--label", "van")
@@ -202,9 +199,6 @@ def test_moments() -> None:
     assert abs(arguments.moment("30d") - timezone.now() - timedelta(days=30)) < timedelta(seconds=10)
 
 
-# --- application ---
-
-
 @pytest.mark.django_db
 def test_an_application_is_made_and_changed() -> None:
     made = run_json("application", "set", "studio")
@@ -232,9 +226,6 @@ def test_an_applications_name() -> None:
     assert not Application.objects.exists()
 
 
-# --- testpattern, runrtmp ---
-
-
 @pytest.mark.usefixtures("stream")
 def test_a_test_pattern_without_a_server_leaves_no_working_key(settings: Settings) -> None:
     settings.RTMP_ADDRESS = ("127.0.0.1", 9)
@@ -250,9 +241,6 @@ def test_a_test_picture_without_a_size_and_a_node_with_nothing_to_listen_on(sett
     settings.RTMP_ADDRESS = None
     with pytest.raises(CommandError, match="RTMPWEB_RTMP is off"):
         run("runrtmp")
-
-
-# --- System checks ---
 
 
 def check(settings: Settings, **kwargs: Any) -> set[str]:

@@ -170,9 +170,6 @@ def test_an_expired_key_has_no_successor(stream: Stream) -> None:
         keys.rotate(key=old.key)
 
 
-# --- After a session over the limit ---
-
-
 def over_limit(key: StreamKey, *ago: timedelta) -> None:
     for each in ago:
         Session.objects.create(

@@ -94,9 +94,6 @@ async def asked() -> dict[str, int]:
     return {name: int(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"]) for name in ("eval", "zrange")}
 
 
-# --- A layer in trouble ---
-
-
 @pytest.fixture
 def use() -> Iterator[Callable[[RedisChannelLayer], None]]:
     """Has this process use another layer, until the test is over."""

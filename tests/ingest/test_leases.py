@@ -157,9 +157,6 @@ def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
     assert Lease.objects.get().session_id == won[0]
 
 
-# --- Nodes ---
-
-
 def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stream) -> None:
     node = nodes.started(name="node-a", address="", now=NOW).node
     other = nodes.started(name="node-b", address="", now=NOW).node

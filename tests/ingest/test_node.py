@@ -237,9 +237,6 @@ async def test_a_session_ends_that_only_the_database_knows_to_be_over(node: Node
     assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": live, "reason": reason}
 
 
-# --- Trouble ---
-
-
 @pytest.mark.both_forms
 async def test_ticks_go_on_while_the_database_is_locked(node: NodeApp, live: str) -> None:
     receive = await watch("live")

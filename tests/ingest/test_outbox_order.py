@@ -229,9 +229,6 @@ def test_a_recording_is_closed_for_a_dead_node_while_that_is_back(stream: Stream
     assert told(stream)[-1][0] == "recording.done"
 
 
-# --- What it costs ---
-
-
 def issues(of: Sequence[Session], count: int, since: int) -> list[StatusEvent]:
     """In turn of each session, each opened and cleared."""
     rows: list[EventRow] = []

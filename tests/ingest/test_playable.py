@@ -148,9 +148,6 @@ def test_names_of_nothing_and_of_another_applications_recording(application: App
     assert refusal(name) == "stream_unknown"
 
 
-# --- Signed links ---
-
-
 @pytest.fixture
 def signed(stream: Stream) -> Recording:
     """Of a stream that anybody may play."""
@@ -203,9 +200,6 @@ def test_where_playing_takes_a_token_it_is_no_token_for_what_is_live(signed: Rec
     assert refusal(token=late) == "token_expired"
 
 
-# --- Names that nobody has yet ---
-
-
 def test_where_anyone_may_publish_a_name_need_not_be_known(application: Application) -> None:
     """Section 7.2.2.1: what is live, else the recording, else its player waits. For a recording nobody does."""
     film = recorded(application, "film")
@@ -237,9 +231,6 @@ def test_a_key_is_no_name_to_wait_for(stream: Stream) -> None:
     own, imported = keys.generate(), keys.create(stream=stream, secret="oldserver-key-1").secret
     for name in (own, mask(own), imported, mask(imported)):
         assert refusal(name) == "stream_unknown"
-
-
-# --- Downloads ---
 
 
 def download(recording: Recording, name: str = "cam1", *, by_http: bool = True, **times: Any) -> Playable:
@@ -285,9 +276,6 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
     Recording.objects.filter(pk=meant.pk).delete()
     meant.pk = playtokens.download(token=token, now=NOW)[0]
     assert refused(meant) == "download_unknown"
-
-
-# --- How long, and how long somebody may ---
 
 
 def test_whether_it_is_live_goes_by_the_clock_that_nodes_share(stream: Stream) -> None:

@@ -78,9 +78,6 @@ def these(stream: Stream) -> Any:
     return Stream.objects.filter(pk=stream.pk)
 
 
-# --- What goes, and what stays ---
-
-
 def test_what_would_go_and_stay_is_told_in_figures(published: Stream, folder: Path) -> None:
     for user in ("van-1", "van-2"):
         encoderlogin.create(stream=published, user=user)
@@ -148,9 +145,6 @@ def test_an_application_goes_with_its_streams_and_files(
     assert not (folder / recording.file).exists()
     assert Session.objects.get().name == "cam1"
     assert AuditEntry.objects.get().action == "application.delete"
-
-
-# --- What is live ---
 
 
 def of_stream(stream: Stream, force: bool = False) -> None:
@@ -225,9 +219,6 @@ async def test_an_encoder_that_is_live_is_ended(
     session = await Session.objects.aget()
     assert session.end_reason == reason
     assert (session.stream_id is None) is (act is delete_it)
-
-
-# --- In the admin ---
 
 
 def page_of(row: Stream | Application) -> str:

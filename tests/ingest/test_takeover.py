@@ -59,9 +59,6 @@ def renewed(seconds: float) -> None:
     Lease.objects.update(expires_at=at(seconds) + leases.TTL)
 
 
-# --- The same key ---
-
-
 def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey) -> None:
     silent_since(1)
     grant = publish(key.secret, 4.2)
@@ -126,9 +123,6 @@ def test_nobody_waits_for_longer_than_a_lease_lives(held: Session, key: NewKey) 
     assert is_refused(key.secret, 9, asked=1)
 
 
-# --- The same key, and the publisher is of this very process, which knows more than the database was told yet ---
-
-
 HERE: dict[str, Any] = {"node": "node-a", "standing": standing}
 
 
@@ -173,9 +167,6 @@ def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> 
     assert is_refused("cam7", 8, asked=4), "from one that is live nobody does"
 
 
-# --- The stream's policy ---
-
-
 @pytest.mark.parametrize("same_key", [True, False])
 def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key: NewKey, same_key: bool) -> None:
     Stream.objects.update(takeover="replace")
@@ -205,9 +196,6 @@ def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) 
     sessions.request_stop(session_id=held.pk, note="Wrong scene.")
     publish(key.secret, 1)
     assert revocation.due(node="node-a", now=at(1)) == [(held.pk, "kicked")]
-
-
-# --- What nodes tell ---
 
 
 def test_silences_are_told_in_one_statement(stream: Stream, django_assert_num_queries: object) -> None:
