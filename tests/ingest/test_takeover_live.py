@@ -167,7 +167,7 @@ async def test_who_leaves_while_it_waits_leaves_nothing(encoder: Connection, key
 
 
 async def test_a_paused_publisher_is_not_taken_over_as_a_silent_one_is(key: NewKey) -> None:
-    """By the same key, long after a silence would have been enough: see test_takeover_live."""
+    """By the same key, long after a silence would have been enough."""
     async with listening() as port, RtmpClient(port=port) as publisher, RtmpClient(port=port, timeout_s=12) as other:
         stream_id = await go_live(publisher, key.secret)
         await until(Lease.objects.filter(silent_since__isnull=False).exists)
