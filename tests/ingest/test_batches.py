@@ -24,6 +24,8 @@ from ingest.services.guard import get_guard
 from ingest.services.prepared import Given, Prepared
 from tests.ingest.faults import held, limited
 
+pytestmark = pytest.mark.django_db(transaction=True)
+
 Answers = list[str | Exception]
 
 
@@ -303,7 +305,6 @@ def test_a_count_of_nothing_is_a_row(db: None) -> None:
 
 
 @pytest.mark.both_forms
-@pytest.mark.django_db(transaction=True)
 def test_it_is_put_together_once_and_any_thread_may_ask(several: list[Session]) -> None:
     built: list[int] = []
 
