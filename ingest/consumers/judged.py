@@ -31,7 +31,7 @@ def _tell_issues(session: ActiveSession, issues: Iterable[Issue]) -> None:
     """Issues that opened, changed their level or cleared."""
     before, session.issues = session.issues, {issue["check"]: issue for issue in issues}
     for check, issue in session.issues.items():
-        if check not in before:
+        if check not in before or before[check]["level"] != issue["level"]:
             recorder.opened(session, issue)
     for check, issue in before.items():
         if check not in session.issues:

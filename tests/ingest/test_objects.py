@@ -29,8 +29,6 @@ from tests.ingest.operating import member
 from tests.ingest.server.sharer import Sharer
 from tests.ingest.ticks import until
 
-pytestmark = pytest.mark.usefixtures("process")
-
 NOT_CREATED = "SharedObject.ObjectCreationFailed"
 QUICK = Deadlines(object_save_s=0.05)
 NOW = timezone.now()
@@ -158,6 +156,7 @@ async def test_nodes_change_properties_apart(room: Application) -> None:
         assert late.properties == {"a": 1.0, "b": 2.0}
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("access", ["none", "temporary"])
 async def test_what_an_application_has(access: str) -> None:
     await Application.objects.acreate(name="room", shared_objects=access)
@@ -176,6 +175,7 @@ async def test_what_an_application_has(access: str) -> None:
         assert one.statuses + other.statuses == codes
 
 
+@pytest.mark.usefixtures("process")
 async def test_an_application_has_none_unless_an_operator_says_so() -> None:
     await sync_to_async(call_command)("application", "set", "room")
     assert (await Application.objects.aget()).shared_objects == "none"
