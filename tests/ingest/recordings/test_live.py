@@ -19,8 +19,7 @@ from ingest.rtmp import events
 from ingest.server.recording import RecordingSettings
 from ingest.services import recordings
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE
-from tests.ingest.listener import listening
+from tests.ingest.control import NODE, listening
 from tests.ingest.others import ended_process
 from tests.ingest.recordings.conftest import files, flv
 from tests.ingest.server.recording.conftest import send_headers, send_pictures, statuses

@@ -1,19 +1,22 @@
-"""A pepper that was lost or changed: nobody serves, or makes keys, as if the former ones still worked."""
+"""An installation's pepper and its database: nobody serves, or makes keys, as if those of a lost pepper still worked,
+and what is said of a database that is of another version."""
 
-import io
-import json
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from dashboard import tokens
 from dashboard.alerting.models import Webhook
+from ingest import migrated
 from ingest.models import AuditEntry, Installation, Stream, StreamKey
 from ingest.services import installation, keys
 from ingest.services.installation import StartError
+from tests.ingest.operating import run, run_json
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
@@ -77,17 +80,13 @@ def test_one_that_had_to_be_made_is_refused_and_taken_away(
     assert not file.exists()
 
 
-def test_a_new_installation_may_make_its_own(file: Path, settings: Any) -> None:
-    other_pepper(settings, KEY_PEPPER_IS_NEW=True)
+@pytest.mark.parametrize("is_new", [True, False], ids=["of a new installation", "where nothing is kept"])
+def test_any_pepper_will_do(file: Path, settings: Any, is_new: bool) -> None:
+    if not is_new:
+        installation.check()
+    other_pepper(settings, KEY_PEPPER_IS_NEW=is_new)
     installation.check()
     assert file.exists()
-    installation.check()
-
-
-def test_where_nothing_is_kept_any_pepper_will_do(file: Path, settings: Any) -> None:
-    installation.check()
-    other_pepper(settings)
-    installation.check()
     installation.check()
 
 
@@ -113,9 +112,7 @@ def test_no_command_makes_what_would_be_void(
 def test_whoever_goes_on_without_it_is_told_what_is_void(secrets: tuple[str, str], file: Path, settings: Any) -> None:
     installation.check()
     other_pepper(settings)
-    out = io.StringIO()
-    call_command("pepper", "accept", "--json", stdout=out)
-    assert json.loads(out.getvalue()) == {"void": {"stream keys": 2, "API token": 1, "webhook": 1}}
+    assert run_json("pepper", "accept") == {"void": {"stream keys": 2, "API token": 1, "webhook": 1}}
     assert AuditEntry.objects.get().action == "pepper.accept"
     installation.check()
     key, token = secrets
@@ -124,8 +121,7 @@ def test_whoever_goes_on_without_it_is_told_what_is_void(secrets: tuple[str, str
     row = StreamKey.objects.order_by("pk").first()
     assert row is not None
     assert keys.find(secret=keys.rotate(key=row).secret) is not None
-    call_command("pepper", "accept", stdout=out)
-    assert "Nothing is void" in out.getvalue()
+    assert "Nothing is void" in run("pepper", "accept")
     assert AuditEntry.objects.count() == 1
 
 
@@ -137,3 +133,51 @@ def test_another_secret_key_is_warned_of_once(file: Path, settings: Any, caplog:
             installation.check()
     (warning,) = [record.getMessage() for record in caplog.records if "RTMPWEB_SECRET_KEY" in record.getMessage()]
     assert "log in again" in warning
+
+
+@pytest.mark.parametrize(
+    ("statement", "lacks"),
+    [
+        ("SELECT 1 FROM there_is_none", True),
+        ("SELECT there_is_none FROM ingest_node", True),
+        ("INSERT INTO ingest_node (there_is_none) VALUES (1)", True),
+        ("SELECT FROM WHERE", False),
+    ],
+)
+def test_a_missing_table_or_column_is_told_with_the_act(statement: str, lacks: bool) -> None:
+    with pytest.raises(DatabaseError) as raised, connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert migrated.lacks_tables(raised.value) is lacks
+    said = migrated.reason(raised.value)
+    assert said.startswith(f"{type(raised.value).__name__}: ")
+    assert ("run `manage.py migrate`" in said) is lacks
+    assert "\n" not in said
+
+
+def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    for application, name in (("ingest", "9999_later"), ("django_celery_beat", "9999_of_a_library")):
+        MigrationRecorder(connection).record_applied(application, name)
+    said = migrated.difference()
+    assert said.startswith(
+        "The database is of a newer version: it has ingest.9999_later, which this one does not know."
+    )
+    assert "put a copy from before the upgrade in its place" in said
+    (tmp_path / "copies").mkdir()
+    for copy in ("20260101T120000000000Z-7-0001_initial.sqlite3", "20260301T120000000000Z-99-9998_between.sqlite3"):
+        (tmp_path / "copies" / copy).touch()
+    assert f"the copy from before the upgrade, {tmp_path}/copies/20260101T1200" in migrated.difference()
+    with pytest.raises(CommandError, match=r"ingest\.9999_later"):
+        call_command("migrate", verbosity=0)
+
+
+def test_a_database_from_before_the_first_release_is_refused_in_a_sentence() -> None:
+    MigrationRecorder(connection).record_applied("ingest", "0002_roles")
+    said = migrated.difference()
+    assert said.startswith("The database was made before version 0.1.0, and can't be upgraded: ")
+    with pytest.raises(CommandError, match=r"before version 0\.1\.0"):
+        call_command("migrate", verbosity=0)
+
+
+def test_a_migrated_database_lacks_nothing() -> None:
+    assert migrated.difference() == ""
