@@ -1,12 +1,15 @@
-"""The preview: who gets its URLs, what they let their bearer have, and which pages may use them."""
+"""A stream to look at: the preview's URLs, what they let their bearer have, which pages may use them; and its picture."""
 
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
+from ingest.livestore import Thumbnail, get_livestore
 from ingest.models import Application, Stream
 from ingest.services import playable, playtokens
 from ingest.services.playable import Playable
@@ -115,3 +118,55 @@ def test_a_page_by_https_gets_nothing_by_plain_http(viewer: Client, stream: Stre
 def test_who_has_no_role_gets_no_url(stream: Stream) -> None:
     answer = client_of(make_user()).post(PATH, headers={"Accept": "application/json"})
     assert answer.status_code == 403
+
+
+PICTURE = Thumbnail(1_700_000_000_123, b"RIFF....WEBP")
+THUMBNAIL = "/streams/live/cam-1/thumbnail.webp"
+
+
+@pytest.fixture
+def kept(stream: Stream) -> None:
+    async_to_sync(get_livestore().put_thumbnail)(stream.path, PICTURE)
+
+
+@pytest.mark.both_forms
+def test_who_may_view_has_it(kept: None, viewer: Client) -> None:
+    assert reverse("dashboard:thumbnail", args=["live", "cam-1"]) == THUMBNAIL
+    answer = viewer.get(THUMBNAIL)
+    assert (answer.status_code, answer.content, answer["Content-Type"]) == (200, PICTURE.image, "image/webp")
+    assert answer["Cache-Control"] == "private, no-cache"
+
+
+def test_the_one_that_a_snapshot_names_never_changes(kept: None, viewer: Client) -> None:
+    named = viewer.get(f"{THUMBNAIL}?v={PICTURE.at_ms}")
+    assert named["Cache-Control"] == "private, max-age=900, immutable"
+    other = viewer.get(f"{THUMBNAIL}?v=1")
+    assert (other.content, other["Cache-Control"]) == (PICTURE.image, "private, no-cache")
+
+
+def test_a_browser_that_has_it_is_told_so(kept: None, viewer: Client) -> None:
+    etag = viewer.get(THUMBNAIL)["ETag"]
+    again = viewer.get(THUMBNAIL, headers={"If-None-Match": etag})
+    assert (again.status_code, again.content) == (304, b"")
+    assert viewer.get(THUMBNAIL, headers={"If-None-Match": '"1"'}).status_code == 200
+
+
+def test_there_is_none_of_others(kept: None, viewer: Client) -> None:
+    for name in ("cam-2", "none"):
+        assert viewer.get(f"/streams/live/{name}/thumbnail.webp").status_code == 404
+
+
+def test_nobody_else_has_it(kept: None, client: Client) -> None:
+    assert client.get(THUMBNAIL).status_code == 302
+    assert client.get(THUMBNAIL, headers={"Accept": "image/webp"}).status_code == 401
+    assert client_of(make_user()).get(THUMBNAIL).status_code == 403
+
+
+@pytest.mark.both_forms
+def test_who_looks_at_it_watches_the_stream(kept: None, viewer: Client, client: Client) -> None:
+    watched = async_to_sync(get_livestore().awatched)
+    client.get(THUMBNAIL)
+    viewer.get("/streams/live/none/thumbnail.webp")
+    assert watched() == []
+    viewer.get(THUMBNAIL)
+    assert watched() == ["live/cam-1"]

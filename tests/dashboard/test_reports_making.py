@@ -1,20 +1,24 @@
-"""/api/v1/reports: the archive, files, and making one."""
+"""Reports are made, planned and sent: by the page, the API and the admin, within what is allowed."""
 
 import csv
 import io
+import re
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.test import Client
+from django_celery_beat.models import PeriodicTask
 from pypdf import PdfReader
 
-from analytics.models import Report
+from analytics.models import AnalyticsRun, Report, ReportDelivery, ReportPlan, RunLine
 from analytics.reports import apart
-from ingest.models import Stream
-from tests.dashboard.conftest import api_token
+from dashboard.throttle import MAILED
+from ingest.models import AuditEntry, Stream
+from tests.dashboard.conftest import api_token, client_of, make_stream, make_user
 from tests.dashboard.documents import document, make_report, stream_row
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reports_made_here")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "reports_made_here")]
 
 JSON = "application/json"
 BY_ANOTHER = apart.report
@@ -145,3 +149,130 @@ def test_while_another_is_made_it_is_503(client: Client, lake: None, monkeypatch
     for answer in refused:
         assert (answer.status_code, answer.json()["detail"]) == (503, apart.BUSY)
     assert Report.objects.get() == report
+
+
+ADD = "/admin/analytics/reportplan/add/"
+
+PLAN = {
+    "name": "Each Monday",
+    "kind": "weekly",
+    "time_zone": "Europe/Berlin",
+    "send_at": "06:30",
+    "recipients": "ops@example.org, lead@example.org",
+    "app": "",
+    "stream": "",
+    "is_enabled": "on",
+}
+
+
+@pytest.fixture
+def boss(db: None) -> Client:
+    user = make_user("admin", name="boss")
+    user.is_superuser = user.is_staff = True
+    user.save()
+    return client_of(user)
+
+
+def refusal(boss: Client, **fields: Any) -> str:
+    answer = boss.post(ADD, PLAN | fields)
+    assert answer.status_code == 200
+    assert not ReportPlan.objects.exists()
+    return str(answer.content.decode())
+
+
+def test_a_plan_is_made_with_its_entry_in_the_schedule_and_in_the_log(boss: Client, stream: Stream) -> None:
+    assert "Europe/Berlin</option>" in boss.get(ADD).content.decode()
+    assert boss.post(ADD, PLAN | {"stream": stream.pk}).status_code == 302
+    plan = ReportPlan.objects.get()
+    assert plan.addresses == ["ops@example.org", "lead@example.org"]
+    (task,) = PeriodicTask.objects.filter(task="analytics.reports.tasks.make_due")
+    assert task.crontab is not None
+    assert (task.crontab.hour, task.crontab.minute, task.crontab.day_of_week) == ("6", "30", "1")
+    assert str(task.crontab.timezone) == "Europe/Berlin"
+    entry = AuditEntry.objects.get(action="report_plan.create")
+    assert entry.actor == "boss"
+    assert entry.stream == stream
+
+
+def test_a_plan_s_change_and_deletion_reach_the_schedule(boss: Client) -> None:
+    boss.post(ADD, PLAN)
+    plan = ReportPlan.objects.get()
+    boss.post(f"/admin/analytics/reportplan/{plan.pk}/change/", PLAN | {"kind": "daily", "send_at": "23:15"})
+    (task,) = PeriodicTask.objects.filter(task="analytics.reports.tasks.make_due")
+    assert task.crontab is not None
+    assert (task.crontab.hour, task.crontab.minute, task.crontab.day_of_week) == ("23", "15", "*")
+    entry = AuditEntry.objects.get(action="report_plan.change")
+    assert entry.detail["changed"]["kind"] == ["weekly", "daily"]
+    boss.post(f"/admin/analytics/reportplan/{plan.pk}/delete/", {"post": "yes"})
+    assert not PeriodicTask.objects.filter(task="analytics.reports.tasks.make_due").exists()
+    assert AuditEntry.objects.filter(action="report_plan.delete").exists()
+
+
+def test_what_is_wrong_with_a_plan_is_explained(boss: Client, stream: Stream) -> None:
+    make_stream("other", app="cams")
+    assert "nobody is no e-mail address" in refusal(boss, recipients="ops@example.org\nnobody")
+    assert "There is no application nowhere" in refusal(boss, app="nowhere")
+    assert "is of another application" in refusal(boss, app="cams", stream=stream.pk)
+    assert "Select a valid choice" in refusal(boss, time_zone="Mars/Olympus")
+    assert "Enter a valid time" in refusal(boss, send_at="25:00")
+
+
+def test_a_name_is_taken_once(boss: Client) -> None:
+    ReportPlan.objects.create(name="Each Monday", kind="daily")
+    answer = boss.post(ADD, PLAN)
+    assert "Another plan has this name" in answer.content.decode()
+
+
+def test_the_archive_and_the_log_are_to_read(boss: Client) -> None:
+    report = make_report()
+    delivery = ReportDelivery.objects.create(report=report, recipient="ops@example.org", error="451 later")
+    run = AnalyticsRun.objects.create(trigger="page", state="done")
+    line = RunLine.objects.create(run=run, text="Begins on host-1.")
+    for model, row, words in (
+        ("report", report, "ops@example.org"),
+        ("reportdelivery", delivery, "451 later"),
+        ("runline", line, "Begins on host-1."),
+        ("analyticsrun", run, "Begins on host-1."),
+    ):
+        base = f"/admin/analytics/{model}"
+        assert words in boss.get(f"{base}/{row.pk}/change/").content.decode()
+        assert boss.get(f"{base}/").status_code == 200
+        assert boss.post(f"{base}/{row.pk}/delete/", {"post": "yes"}).status_code == 403
+        assert boss.get(f"{base}/add/").status_code == 403
+    assert Report.objects.exists()
+
+
+def test_the_admin_calls_several_of_each_by_their_plural(admin_client: Client) -> None:
+    assert "Report deliveries" in admin_client.get("/admin/").content.decode()
+    plurals = [str(model._meta.verbose_name_plural) for model in apps.get_models()]
+    assert [name for name in plurals if re.search(r"[^aeiou]ys$", name)] == []
+
+
+AT_ONCE = 50
+
+
+def send(client: Client, report: Report, first: int, count: int) -> tuple[int, str]:
+    recipients = "\n".join(f"a{number}@example.org" for number in range(first, first + count))
+    answer = client.post(f"/reports/{report.pk}/send", {"recipients": recipients})
+    return answer.status_code, answer.content.decode()
+
+
+@pytest.mark.both_forms
+def test_an_account_sends_to_so_many_addresses_an_hour() -> None:
+    ana = client_of(make_user("analyst", name="ana"))
+    report = make_report()
+    for first in range(0, MAILED.most - 1, AT_ONCE):
+        assert send(ana, report, first, min(AT_ONCE, MAILED.most - 1 - first))[0] == 302
+    entries = AuditEntry.objects.count()
+    assert send(ana, report, 0, AT_ONCE)[0] == 302, "whoever has got it counts no second time"
+    status, page = send(ana, make_report(), 0, 2)
+    assert status == 429
+    assert "An account may send reports to 200 addresses an hour" in page
+    assert "a1@example.org</textarea>" in page, "what was typed is still there"
+    assert ReportDelivery.objects.count() == MAILED.most - 1
+    assert AuditEntry.objects.count() == entries + 1
+    another = make_report()
+    assert send(ana, another, 0, 1)[0] == 302, "what was refused is not counted"
+    assert send(ana, another, 1, 1)[0] == 429
+    ben = client_of(make_user("analyst", name="ben"))
+    assert send(ben, another, 1, AT_ONCE)[0] == 302

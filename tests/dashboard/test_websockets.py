@@ -1,11 +1,15 @@
-"""The WebSockets of the wall and of a stream's page, through the routes, the session and the origin check in use."""
+"""The WebSockets of the wall and of a stream's page, through the routes, the session and the origin check in use; and with
+which code a real process refuses one."""
 
 import asyncio
 import json
+import sqlite3
+import struct
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, closing
+from socket import create_connection
 from typing import Any
 
 import pytest
@@ -23,6 +27,8 @@ from ingest.models import StatusEvent, Stream
 from rtmpweb.asgi import application
 from tests.dashboard.conftest import client_of, make_session, make_stream, make_user, snapshot
 from tests.dashboard.sockets import close_code, groups, happen, opened, put, said, sample, second, socket, tick, until
+from tests.production.parts import Daphne, Web
+from tests.server_process import Installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -316,3 +322,42 @@ async def test_a_page_that_went_leaves_nothing_behind(browser: Client, cam: Stre
         await said(page)
         assert await groups() == {"live", f"stream.{cam.pk}"}
     assert not await groups()
+
+
+REQUEST = (
+    "GET /ws/live/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n"
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nCookie: sessionid={session}\r\n\r\n"
+)
+
+
+@pytest.fixture(scope="module", params=[Web, Daphne])
+def web(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Web]:
+    """Its database answers, but has lost the table of log-in sessions since it started: to who has one, an error."""
+    installation = Installation(tmp_path_factory.mktemp("web"))
+    installation.put_tables()
+    process: Web = request.param(installation.folder, installation.environment)
+    process.start()
+    with closing(sqlite3.connect(installation.database)) as connection, connection:
+        connection.execute("DROP TABLE django_session")
+    yield process
+    process.stop()
+
+
+def code_of_close(port: int, session: str) -> int:
+    """Of the first frame that follows the answer to the handshake (RFC 6455, 5.5.1)."""
+    with create_connection(("127.0.0.1", port), 10) as page, page.makefile("rb") as read:
+        page.sendall(REQUEST.format(port=port, session=session).encode())
+        assert read.readline().startswith(b"HTTP/1.1 101 ")
+        while read.readline().strip():
+            pass
+        opcode, length = read.read(2)
+        assert opcode == 0x88
+        code: int
+        (code,) = struct.unpack_from(">H", read.read(length))
+        return code
+
+
+@pytest.mark.parametrize(("session", "code"), [("", 4401), ("0" * 32, 4503)], ids=["nobody", "the database is away"])
+def test_the_page_is_told_why(web: Web, session: str, code: int) -> None:
+    assert code_of_close(web.port, session) == code

@@ -1,8 +1,8 @@
-"""Pages of one stream or node read its own history, not the whole server's, and for what is open no history: by which
-indexes SQLite reads them.
-"""
+"""By which indexes SQLite reads: pages of one stream or node read its own history, not the whole server's, and what is asked
+each few seconds doesn't grow with what was ever told."""
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -11,7 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.alerting import taking
+from dashboard.alerting import delivering, showing, taking
+from dashboard.alerting.models import Delivery, Webhook
 from ingest.models import OutboxEvent, Stream
 from ingest.services import nodes, revocation
 from tests.dashboard.conftest import make_session
@@ -83,3 +84,48 @@ def test_what_waits_to_be_told_of_a_stream_is_found_without_what_was_told(stream
     with CaptureQueriesContext(connection) as asked:
         assert taking._has_earlier(event) is False
     assert used_in(steps_of(asked)) & indexes() == {"outbox_waiting_of_stream"}
+
+
+pytestmark = pytest.mark.django_db
+
+SMALL = ("delivery_waiting", "delivery_next", "delivery_left", "delivery_dead", "delivery_of_webhook")
+"""Indexes of what waits and of what was given up; and of a webhook's deliveries by time, of which the last is asked."""
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [lambda: delivering.receivers(timezone.now()), lambda: list(showing.webhooks())],
+    ids=["receivers", "webhooks"],
+)
+def test_no_statement_goes_through_all_deliveries(ask: Callable[[], object]) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        ask()
+    plans = []
+    with connection.cursor() as cursor:
+        for query in asked.captured_queries:
+            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
+            plans += [row[3] for row in cursor.fetchall()]
+    of_deliveries = [plan for plan in plans if "dashboard_delivery" in plan or " U0" in plan or " U1" in plan]
+    assert of_deliveries
+    assert [plan for plan in of_deliveries if not any(f"INDEX {name} " in f"{plan} " for name in SMALL)] == []
+
+
+def test_webhooks_are_shown_with_what_waits_and_what_was_given_up() -> None:
+    for name in ("a", "b"):
+        hook = Webhook.objects.create(name=name, url="http://example.org/")
+        for number, state in enumerate(
+            ["waiting", "dead", "dead", "done", "waiting", "waiting"] if name == "a" else []
+        ):
+            attempts = 0 if state == "waiting" else 1
+            Delivery.objects.create(
+                once=f"{number}",
+                number=number,
+                webhook=hook,
+                kind="publish",
+                series="s",
+                state=state,
+                attempts=attempts,
+            )
+    first, second = showing.webhooks()
+    assert (first.waiting, first.dead, first.last_state) == (3, 2, "done")  # type: ignore[attr-defined]
+    assert (second.waiting, second.dead, second.last_state) == (0, 0, None)  # type: ignore[attr-defined]

@@ -1,11 +1,12 @@
-"""/ws/live/: the wall's snapshot, the updates of nodes, and how one that is lost is made good."""
+"""The wall: the snapshot and the updates of /ws/live/, how one that is lost is made good, and the last minute with which
+sparklines begin."""
 
 import json
 import time
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import User
 from django.test import Client
@@ -14,10 +15,10 @@ from dashboard import muting, notes
 from dashboard.consumers import relay
 from ingest.consumers import pages
 from ingest.consumers.wallfeed import card
-from ingest.livestore import get_livestore
+from ingest.livestore import CompactSample, get_livestore
 from ingest.models import Stream
 from ingest.services.audit import Actor
-from tests.dashboard.conftest import client_of, make_session, make_stream, make_user, snapshot
+from tests.dashboard.conftest import client_of, figures, make_session, make_stream, make_user, snapshot
 from tests.dashboard.sockets import groups, opened, put, said, tick
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -208,3 +209,55 @@ async def test_a_node_of_the_version_before_is_heard(
         await whole()
         healed = await said(wall)
         assert (healed["kind"], healed["streams"]) == ("snapshot", []), "the text does not say whose stream it was"
+
+
+NOW = 1_700_000_000.0
+
+
+def sample(at: float, video_kbps: float) -> CompactSample:
+    return CompactSample(
+        at=at,
+        video_kbps=video_kbps,
+        audio_kbps=128.4,
+        fps=25.0,
+        keyframe_interval=2.0,
+        drift_dev=0.0,
+        rtt_ms=None,
+        players=1,
+        health="good",
+    )
+
+
+def append(stream: Stream, samples: list[CompactSample]) -> None:
+    for one in samples:
+        async_to_sync(get_livestore().append_samples)({stream.pk: one})
+
+
+@pytest.mark.both_forms
+def test_live_streams_come_with_their_last_minute_and_no_more(viewer: Client, stream: Stream) -> None:
+    append(stream, [sample(NOW - age, 1000.0 + age) for age in (90, 65, 64, 1, 0)])
+    async_to_sync(get_livestore().put_node)(figures(), [snapshot(stream)])
+    response = viewer.get("/live/recent/")
+    assert response["Cache-Control"] == "no-store"
+    assert response.json() == {
+        "items": {
+            str(stream.pk): {
+                "at": [NOW - 64, NOW - 1, NOW],
+                "video_kbps": [1064, 1001, 1000],
+                "audio_kbps": [128, 128, 128],
+                "health": ["good", "good", "good"],
+            }
+        }
+    }
+
+
+def test_a_stream_that_waits_or_has_no_sample_yet_is_no_fault(viewer: Client, stream: Stream) -> None:
+    other = make_stream("cam-2")
+    append(other, [sample(NOW, 1000.0)])
+    async_to_sync(get_livestore().put_node)(figures(), [snapshot(stream), snapshot(other, state="waiting")])
+    items = viewer.get("/live/recent/").json()["items"]
+    assert items == {str(stream.pk): {"at": [], "video_kbps": [], "audio_kbps": [], "health": []}}
+
+
+def test_it_is_for_those_who_may_view(client: Client, db: None) -> None:
+    assert client.get("/live/recent/").status_code == 302
