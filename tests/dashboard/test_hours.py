@@ -1,5 +1,5 @@
-"""Hours that are in the lake alone are shown, listed and summed as those in the database are; and hours that lack something are
-told of, wherever history is read."""
+"""Hours that are in the lake alone are shown, listed and summed as those in the database are; hours that lack something
+are told of, wherever history is read."""
 
 import html
 import json

@@ -1,5 +1,5 @@
-"""Log-in and what keeps a session to its owner: who guesses waits, cookies, caches, the password, and whose failed log-ins
-count behind a proxy."""
+"""Log-in and what keeps a session to its owner: who guesses waits, cookies, caches, the password, rights that end, and
+whose failed log-ins count behind a proxy."""
 
 import ipaddress
 import logging
@@ -184,13 +184,6 @@ def test_log_out_needs_a_post_and_ends_the_session(viewer: Client) -> None:
     assert viewer.get("/").status_code == 302
 
 
-@pytest.mark.parametrize("path", ["/login/", "/logout/", "/theme/", "/zone/", "/streams/live/cam-1/kick"])
-def test_every_form_needs_the_csrf_token(db: None, path: str) -> None:
-    client = Client(enforce_csrf_checks=True)
-    client.force_login(make_user("operator"))
-    assert client.post(path).status_code == 403
-
-
 NEW_PASSWORD = "correct-horse-battery"
 NETWORK = ipaddress.ip_network("10.0.0.0/8")
 
@@ -312,3 +305,33 @@ async def test_failures_count_for_the_client_that_a_trusted_proxy_names() -> Non
     assert await try_by("10.0.0.1", "192.0.2.9", PASSWORD) == 200
     assert await try_by("10.0.0.2", "192.0.2.10", PASSWORD) == 302
     assert await try_by("192.0.2.9", "203.0.113.1", PASSWORD) == 200  # No proxy of ours: its word counts for nothing.
+
+
+# --- Rights ---
+
+
+@pytest.mark.parametrize("path", ["/", "/streams/live/cam-1/", "/api/v1/streams", "/api/v1/streams/live/cam-1"])
+def test_who_has_no_role_sees_nothing_and_why(client: Client, stream: Stream, path: str) -> None:
+    anonymous = client.get(path)
+    page = client_of(make_user()).get(path).content.decode()
+    assert "cam-1" not in page.replace("/streams/live/cam-1", "")
+    if path.startswith("/api/"):
+        assert anonymous.status_code == 401
+    else:
+        assert (anonymous.status_code, anonymous["Location"]) == (302, f"/login/?next={path}")
+        assert "no role yet" in page
+
+
+def test_rights_that_end_are_gone_at_the_next_request(db: None) -> None:
+    user = make_user("viewer")
+    client = client_of(user)
+    assert client.get("/").status_code == 200
+    user.groups.clear()
+    assert client.get("/").status_code == 403
+    user.is_superuser = True
+    user.save()
+    assert client.get("/").status_code == 200
+    user.is_active = False
+    user.save()
+    assert client.get("/").status_code == 302
+    assert client.get("/api/v1/streams").status_code == 401

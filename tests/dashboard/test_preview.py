@@ -1,4 +1,4 @@
-"""A stream to look at: the preview's URLs, what they let their bearer have, which pages may use them; and its picture."""
+"""A stream to look at: the preview's URLs, what their bearer has, which pages may use them; and its picture."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,5 +1,5 @@
-"""By which indexes SQLite reads: pages of one stream or node read its own history, not the whole server's, and what is asked
-each few seconds doesn't grow with what was ever told."""
+"""By which indexes SQLite reads: pages of one stream or node read its own history, not the whole server's, and what is
+asked each few seconds doesn't grow with what was ever told."""
 
 import re
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""Rollups by the API and as files: of what the rows are, filters, metrics that follow from the sums; and distinct players of a
-longer time, each counted once, however often they came."""
+"""Rollups by the API and as files: what the rows are of, filters, metrics that follow from the sums; distinct players
+of a longer time, each counted once, however often they came."""
 
 import csv
 import io

@@ -1,20 +1,25 @@
-"""Streams as their pages and the API show them: rows joined with nodes' figures, what is live, and streams of an instance,
+"""Streams as their pages and the API show them: rows joined with nodes' figures, what is live; streams of an instance,
 whose names have a slash."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client
 from django.urls import reverse
 
 from dashboard.api import api
 from dashboard.streams import Now, by_stream
 from ingest import livestore
-from ingest.livestore import LiveView
-from ingest.models import Application, Node, Recording, Stream
-from ingest.services import keys
+from ingest.livestore import LiveView, get_livestore
+from ingest.models import Application, Node, Recording, StatusEvent, Stream
+from ingest.services import encoderlogin, keys
 from ingest.validators import NOT_WITHIN
-from tests.dashboard.conftest import client_of, figures, make_session, make_stream, make_user, snapshot
+from tests.dashboard.conftest import figures, issue, make_session, make_stream, put_node, snapshot
+from tests.dashboard.sockets import sample
+from tests.dashboard.test_api import METRICS, STREAM, get
+from tests.dashboard.test_pages import block
 
 
 @pytest.mark.both_forms
@@ -57,11 +62,6 @@ PAGE, API = "/streams/live/room/cam", "/api/v1/streams/live/room/cam"
 def inside(db: None) -> Stream:
     make_stream("room")  # Whose pages are not to be taken for the other's.
     return make_stream("room/cam")
-
-
-@pytest.fixture
-def admin(db: None) -> Client:
-    return client_of(make_user("admin", name="ada"))
 
 
 def test_its_page_and_what_leads_there(admin: Client, inside: Stream) -> None:
@@ -123,3 +123,143 @@ def test_in_some_number(admin: Client, inside: Stream, admin_client: Client) -> 
     assert page.status_code == 200
     assert "max-instances" in page.content.decode()
     assert not Stream.objects.filter(name="hall/cam").exists()
+
+
+def test_all_streams_are_listed_and_the_live_ones_have_metrics(viewer: Client, stream: Stream) -> None:
+    make_stream("cam-2")
+    put_node(snapshot(stream))
+    listing = get(viewer, "/streams")
+    assert listing["count"] == 2
+    idle, live = listing["items"]
+    assert (idle["name"], idle["state"], idle["health"], idle["players"]) == ("cam-2", "offline", "none", 0)
+    assert idle["session_id"] is None
+    assert all(idle[name] is None for name in METRICS)
+    assert live.keys() >= STREAM | METRICS
+    assert live["session_id"] == "5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01"
+    assert (live["state"], live["video_kbps"], live["fps"], live["players"]) == ("live", 2480.5, 29.97, 3)
+    assert (live["video_codec"], live["width"]) == ("H.264", 1280)
+    assert live["since"] == "2023-11-14T22:13:20Z"
+
+
+def test_a_live_stream_says_what_its_headers_tell(viewer: Client, stream: Stream) -> None:
+    media = {
+        "video_codec": "H.265",
+        "video_codec_string": "hvc1.2.4.L93.B0",
+        "width": 1280,
+        "height": 720,
+        "profile": "Main 10",
+        "level": "3.1",
+        "bit_depth": 10,
+        "frame_rate": 29.97,
+        "audio_codec": "Opus",
+        "audio_codec_string": "opus",
+        "sample_rate": 48000,
+        "channels": 2,
+        "tracks": [{"kind": "audio", "track": 1, "codec": "AAC"}],
+    }
+    put_node(snapshot(stream, media=media, media_faults=3, timestamp_repairs=2))
+    found = get(viewer, f"/streams/{stream.path}")
+    assert {name: found[name] for name in media} == media
+    assert (found["media_faults"], found["timestamp_repairs"]) == (3, 2)
+    newer = ("media_faults", "timestamp_repairs")
+    put_node({name: value for name, value in snapshot(stream).items() if name not in newer})
+    found = get(viewer, f"/streams/{stream.path}")
+    assert (found["tracks"], found["level"], found["media_faults"]) == ([], None, None), "a node before this version"
+
+
+def test_a_stream_says_its_issues(viewer: Client, stream: Stream) -> None:
+    starving = issue(since=1_700_000_100.5)
+    figures = {"value": 7.0, "limit": 5.0, "unit": "s"}
+    put_node(snapshot(stream, health="bad", issues=[starving | figures]))
+    body = get(viewer, "/streams/live/cam-1")
+    assert body["health"] == "bad"
+    assert body["issues"] == [starving | figures | {"since": "2023-11-14T22:15:00.500Z"}]
+    put_node(snapshot(stream, health="bad", issues=[starving]))
+    (found,) = get(viewer, "/streams/live/cam-1")["issues"]
+    assert (found["value"], found["limit"], found["unit"]) == (None, None, ""), "a node before this version"
+
+
+def test_a_node_that_went_silent_shows_nothing_live(viewer: Client, stream: Stream) -> None:
+
+    now = [100.0]
+    livestore._store = livestore.MemoryLiveStore(clock=lambda: now[0])
+    put_node(snapshot(stream))
+    assert get(viewer, "/streams/live/cam-1")["state"] == "live"
+    now[0] += 5.1
+    assert get(viewer, "/streams/live/cam-1")["state"] == "offline"
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({}, ["d", "c", "b", "a"]),
+        ({"app": "other"}, ["d"]),
+        ({"name": "b"}, ["b"]),
+        ({"state": "live"}, ["b", "a"]),
+        ({"state": "waiting"}, ["c"]),
+        ({"state": "offline"}, ["d"]),
+        ({"health": "bad"}, ["b"]),
+        ({"health": "none"}, ["d", "c"]),
+        ({"state": "live", "health": "good"}, ["a"]),
+        ({"state": "offline", "health": "good"}, []),
+        ({"limit": 2}, ["d", "c"]),
+        ({"limit": 2, "offset": 1}, ["c", "b"]),
+        ({"offset": 9}, []),
+    ],
+)
+def test_streams_are_filtered_and_paged(viewer: Client, query: dict[str, Any], names: list[str]) -> None:
+    rows = {name: make_stream(name, "other" if name == "d" else "live") for name in "abcd"}
+    put_node(
+        snapshot(rows["a"]),
+        snapshot(rows["b"], health="bad"),
+        snapshot(rows["c"], state="waiting", health="none"),
+    )
+    listing = get(viewer, "/streams", **query)
+    assert [item["name"] for item in listing["items"]] == names
+    unpaged = {key: value for key, value in query.items() if key not in ("limit", "offset")}
+    assert listing["count"] == len(get(viewer, "/streams", **unpaged)["items"])
+
+
+@pytest.mark.parametrize("name", ["cam.1", "a-b_c", "mira@home", "名前", "a+b", "semi;colon", "it's", "a:b,c=d"])
+def test_a_name_may_hold_what_urls_and_people_hold(viewer: Client, name: str) -> None:
+    make_stream(name)
+    path = f"/live/{quote(name)}"
+    assert get(viewer, f"/streams{path}")["name"] == name
+    assert viewer.get(f"/streams{path}/").status_code == 200
+
+
+def test_a_streams_page_shows_the_whole_picture_at_once(viewer: Client, stream: Stream) -> None:
+    session = make_session(stream)
+    for sequence in range(1, 61):
+        StatusEvent.objects.create(session=session, sequence=sequence, kind="onstatus", code="NetStream.Publish.Start")
+    put_node(snapshot(stream, metadata={"videodatarate": float("nan")}))
+    for one in (sample(1000.0), sample(1001.0, fps=None)):
+        async_to_sync(get_livestore().append_samples)({stream.pk: one})
+    boot = block(viewer, "/streams/live/cam-1/", "boot")
+    assert boot["kind"] == "snapshot"
+    assert boot["stream"]["video_kbps"] == 2480.5
+    assert boot["stream"]["metadata"] == {"videodatarate": None}
+    assert boot["samples"]["at"] == [1000.0, 1001.0]
+    assert boot["samples"]["fps"] == [30.0, None]
+    assert [event["sequence"] for event in boot["events"]] == list(range(60, 10, -1))
+    assert boot["events"][0]["session_id"] == str(session.pk)
+
+
+def test_who_logged_in_is_shown_where_others_have_their_key(viewer: Client, stream: Stream) -> None:
+    made = encoderlogin.create(stream=stream, user="bob", label="van")
+    make_session(stream, login=made.login)
+    page = viewer.get("/streams/live/cam-1/").content.decode()
+    assert page.count("van (bob)") == 2
+    for secret in (made.password, made.login.salt, made.login.adobe, made.login.llnw):
+        assert secret not in page
+
+
+def test_an_offline_streams_page_says_so(viewer: Client, stream: Stream) -> None:
+    boot = block(viewer, "/streams/live/cam-1/", "boot")
+    assert (boot["stream"]["state"], boot["stream"]["video_kbps"]) == ("offline", None)
+    assert boot["events"] == []
+
+
+@pytest.mark.parametrize("path", ["/streams/live/none/", "/streams/none/cam-1/", "/streams/live/cam-1/more/"])
+def test_an_unknown_stream_is_404(viewer: Client, stream: Stream, path: str) -> None:
+    assert viewer.get(path).status_code == 404

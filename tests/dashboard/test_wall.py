@@ -1,5 +1,5 @@
-"""The wall: the snapshot and the updates of /ws/live/, how one that is lost is made good, and the last minute with which
-sparklines begin."""
+"""The wall: the snapshot and the updates of /ws/live/, how one that is lost is made good, and the last minute that
+sparklines begin with."""
 
 import json
 import time

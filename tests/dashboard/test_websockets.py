@@ -1,4 +1,4 @@
-"""The WebSockets of the wall and of a stream's page, through the routes, the session and the origin check in use; and with
+"""The WebSockets of the wall and of a stream's page, through the routes, the session and the origin check in use; with
 which code a real process refuses one."""
 
 import asyncio

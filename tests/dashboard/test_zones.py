@@ -1,5 +1,5 @@
-"""The time zone of pages: the operator's choice, else his browser's; all else stays in UTC. Times in forms on days on which
-clocks change: what was not touched stays, what is typed is always understood."""
+"""The time zone of pages: the operator's choice, else his browser's; all else stays in UTC. Times in forms on days on
+which clocks change: what was not touched stays, what is typed is always understood."""
 
 import json
 import re

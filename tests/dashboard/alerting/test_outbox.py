@@ -1,4 +1,4 @@
-"""Events are taken from the outbox and rules evaluated: a burst holds nobody up, a database that fails for a moment loses
+"""Events are taken from the outbox, rules evaluated: a burst holds nobody up, a database that fails for a moment loses
 none, what can't be told or evaluated holds up nothing else, and a deleted stream's end is told."""
 
 from datetime import UTC, datetime, time
@@ -11,7 +11,7 @@ from django.utils import timezone
 from dashboard import tasks
 from dashboard.alerting import sending, taking, turns
 from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
-from ingest.models import Application, OutboxEvent, Session, Stream
+from ingest.models import Application, OutboxEvent, Stream
 from ingest.services import outbox, removal
 from ingest.services.audit import Actor
 from tests.dashboard.alerting.conftest import Told, live
@@ -24,6 +24,20 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 def take() -> int:
     return taking.take(timezone.now())
+
+
+def begin_and_end(stream: Stream) -> OutboxEvent:
+    """Of a publisher: the first of its two events."""
+    told = live(stream)
+    first = told.publish()
+    told.end()
+    return first
+
+
+def held_by_another(monkeypatch: pytest.MonkeyPatch, event: OutboxEvent) -> None:
+    """It is in another worker's hands: not seen to be taken yet."""
+    waiting = OutboxEvent.objects.filter(taken_at__isnull=True).exclude(pk=event.pk)
+    monkeypatch.setattr(taking, "_waiting", lambda **_: waiting.all())
 
 
 def fails_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
@@ -65,18 +79,10 @@ def test_each_event_is_a_transaction_of_its_own_with_a_pause_after_it(
 def test_none_of_a_stream_is_taken_before_the_one_that_another_worker_is_about_to_take(
     webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = live(stream)
-    first = told.publish()
-    told.end()
+    first = begin_and_end(stream)
     other = live(make_stream("cam-2")).publish()
-    real = OutboxEvent.objects.filter(taken_at__isnull=True)
-
-    def look(**_: Any) -> Any:
-        """The first is in the other worker's hands: it is not seen to be taken yet."""
-        return real.exclude(pk=first.pk)
-
     with monkeypatch.context() as patched:
-        patched.setattr(taking, "_waiting", look)
+        held_by_another(patched, first)
         assert take() == 1
     assert list(OutboxEvent.objects.filter(taken_at__isnull=False)) == [other]
     assert take() == 2
@@ -96,9 +102,7 @@ def test_a_run_ends_and_the_next_takes_what_is_left(
 def test_an_event_at_which_the_database_failed_comes_again(
     webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = live(stream)
-    told.publish()
-    told.end()
+    begin_and_end(stream)
     fails_once(monkeypatch, OperationalError("deadlock detected"))
     with pytest.raises(OperationalError):
         take()
@@ -109,9 +113,7 @@ def test_an_event_at_which_the_database_failed_comes_again(
 def test_an_event_that_can_not_be_told_is_left_out(
     webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = live(stream)
-    told.publish()
-    told.end()
+    begin_and_end(stream)
     fails_once(monkeypatch, DataError("too long"))
     assert take() == 2
     assert Delivery.objects.get().kind == "unpublish"
@@ -123,13 +125,9 @@ def test_what_was_told_of_streams_that_are_gone_waits_for_nothing(
 ) -> None:
     """Their numbers have nothing to do with one another."""
     for name in ("cam-1", "cam-2"):
-        told = live(make_stream(name))
-        told.publish()
-        told.end()
+        begin_and_end(make_stream(name))
     Stream.objects.all().delete()
-    first = OutboxEvent.objects.get(payload__name="cam-1", sequence=1)
-    real = OutboxEvent.objects.filter(taken_at__isnull=True)
-    monkeypatch.setattr(taking, "_waiting", lambda: real.exclude(pk=first.pk))
+    held_by_another(monkeypatch, OutboxEvent.objects.get(payload__name="cam-1", sequence=1))
     assert take() == 3
 
 
@@ -169,47 +167,47 @@ def test_a_time_zone_that_this_machine_does_not_know_is_utc(stream: Stream) -> N
     assert told() == ["alert.opened"]
 
 
+@pytest.mark.parametrize(
+    ("error", "words", "is_error"),
+    [
+        (ZeroDivisionError(), "look failed", True),
+        (
+            OperationalError("database is locked"),
+            "Webhooks and alerts: look waits for the database: OperationalError",
+            False,
+        ),
+    ],
+    ids=["a fault", "a busy database"],
+)
 def test_where_one_step_fails_the_others_are_done(
-    webhook: Webhook, publisher: Told, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    webhook: Webhook,
+    publisher: Told,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    words: str,
+    is_error: bool,
 ) -> None:
+    """A busy database is a warning without a traceback."""
     sent: list[int] = []
     monkeypatch.setattr(tasks.deliver_webhook, "delay", sent.append)
-    monkeypatch.setattr(AlertRule.objects, "filter", lambda **_: 1 / 0)
+
+    def fail(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(AlertRule.objects, "filter", fail)
     sending.put_test(webhook)
     tasks.take_outbox()
     assert sent == [webhook.pk]
-    assert "take failed" in caplog.text
-
-
-def test_a_busy_database_is_a_warning_without_a_traceback(
-    webhook: Webhook, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    sent: list[int] = []
-    monkeypatch.setattr(tasks.deliver_webhook, "delay", sent.append)
-
-    def locked(**_: Any) -> None:
-        raise OperationalError("database is locked")
-
-    monkeypatch.setattr(AlertRule.objects, "filter", locked)
-    sending.put_test(webhook)
-    tasks.take_outbox()
-    assert sent == [webhook.pk], "the others are done all the same"
-    assert "Webhooks and alerts: look waits for the database: OperationalError" in caplog.text
-    assert not [record for record in caplog.records if record.levelname == "ERROR" or record.exc_info]
+    assert words in caplog.text
+    assert is_error is any(record.levelname == "ERROR" or record.exc_info for record in caplog.records)
 
 
 MIRA = Actor("mira", None, "192.0.2.20")
 
 
-def publishes(stream: Stream) -> Session:
-    """A publisher whose begin is told."""
-    session = make_session(stream)
-    outbox._write([outbox._begin(session)])
-    return session
-
-
 def worker_hands_over() -> None:
-    taking.take(timezone.now())
+    take()
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -218,7 +216,8 @@ def test_a_webhook_of_that_stream_is_told_of_its_end(
 ) -> None:
     other = Webhook.objects.create(name="all", url=webhook.url)
     webhook.streams.add(stream)
-    session = publishes(stream)
+    session = make_session(stream)
+    outbox._write([outbox._begin(session)])
     meanwhile(monkeypatch, node_ends, worker_hands_over)
     if whole:
         removal.delete_application(MIRA, Application.objects.get(), force=True)
