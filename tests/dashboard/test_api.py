@@ -1,4 +1,4 @@
-"""The API: shapes, pages, errors, its description. Field names are a contract with scripts: they are written out here."""
+"""The API: shapes, pages, errors, its description. Field names are a contract with scripts, so they are written out."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -46,7 +46,7 @@ def test_an_unknown_stream_or_session_is_404(viewer: Client, stream: Stream) -> 
 
 
 def test_a_session_has_its_fields(viewer: Client, stream: Stream) -> None:
-    known = {
+    known: dict[str, Any] = {
         "end_reason": "kicked",
         "video_codec": "H.264",
         "audio_codec": "AAC",

@@ -27,16 +27,10 @@ from tests.dashboard.conftest import api_token, file_text
 from tests.dashboard.rollups import hour, make_rollup
 from tests.dashboard.test_zones import at_home
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "reports_made_here")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
 
 HOURS = 30
 BEGUN = "2026-03-29T12:00:00Z"
-
-
-@pytest.fixture(autouse=True)
-def lake(tmp_path: Path, settings: Settings) -> Path:
-    settings.LAKE_DIR = tmp_path / "lake"
-    return tmp_path / "lake"
 
 
 @pytest.fixture
@@ -69,7 +63,7 @@ def history(lake: Path) -> None:
         make_rollup(hours_ago, dimension=Dimension.NODE, value="n1", **own)
 
 
-def text_of(page: Any) -> str:
+def unescaped(page: Any) -> str:
     return html.unescape(page.content.decode())
 
 
@@ -140,18 +134,18 @@ def test_hours_that_can_t_be_read_are_told(viewer: Client, lake: Path, settings:
     bring(lake)
     figures_file(lake, HOUR, hour(2)).write_bytes(b"no Parquet")
     page = viewer.get("/analytics/?stream=live/cam-1&range=24h")
-    assert "One hour of streams is kept in the lake, where this process can't read" in text_of(page)
+    assert "One hour of streams is kept in the lake, where this process can't read" in unescaped(page)
     assert page.context["history"].figures.samples == 23 * 20
     figures_file(lake, HOUR, hour(26)).unlink()
     page = viewer.get("/analytics/?stream=live/cam-2&range=24h&grain=hour")
     assert page.context["history"].lacking_before.startswith("One hour of streams")
     settings.LAKE_DIR = tmp_path / "another"
-    text = text_of(viewer.get("/analytics/?stream=live/cam-1&range=24h"))
+    text = unescaped(viewer.get("/analytics/?stream=live/cam-1&range=24h"))
     lacking = "24 hours of streams are kept in the lake, where this process can't read: their figures are missing here."
     assert lacking in text
     assert "Not readable here" in text
     assert "Off air" not in text
-    assert lacking in text_of(viewer.get("/analytics/compare/?range=24h"))
+    assert lacking in unescaped(viewer.get("/analytics/compare/?range=24h"))
     for url in ("/analytics/rollups.csv?stream=live/cam-1&range=24h", "/analytics/compare/export.json?range=24h"):
         answer = viewer.get(url)
         assert (answer.status_code, answer.content.decode()) == (503, lacking)
@@ -182,7 +176,7 @@ def test_no_answer_is_made_of_more_files_than_it_has_time_for(viewer: Client, la
     assert viewer.get("/api/v1/rollups?by=node").status_code == 200
     page = viewer.get("/analytics/?stream=live/cam-1&range=30d&grain=hour")
     assert page.context["period"].grain == Grain.DAY
-    assert "Shown by day: hours of streams are kept in the lake, of which a page reads 14 days" in text_of(page)
+    assert "Shown by day: hours of streams are kept in the lake, of which a page reads 14 days" in unescaped(page)
     assert viewer.get("/analytics/?stream=live/cam-1&range=7d&grain=hour").context["period"].grain == Grain.HOUR
 
 

@@ -1,12 +1,9 @@
 """Rollups by the API and as files: what the rows are of, filters, metrics that follow from the sums; distinct players
 of a longer time, each counted once, however often they came."""
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +16,10 @@ from ingest.models import Stream
 from ingest.services import keys
 from tests.analytics.packed import sketched
 from tests.analytics.reports.rows import HOUR, done
-from tests.dashboard.conftest import api_token, file_text
+from tests.dashboard.conftest import api_token, csv_rows, file_text
 from tests.dashboard.rollups import make_rollup
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "reports_made_here")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
 
 URL = "/api/v1/rollups"
 
@@ -118,7 +115,7 @@ def test_the_csv_holds_every_figure_oldest_first(viewer: Client) -> None:
     make_rollup(1, name="another")
     response = viewer.get("/analytics/rollups.csv?stream=live/cam-1")
     assert response["Content-Disposition"].startswith('attachment; filename="live-cam-1-hour-')
-    rows = list(csv.DictReader(io.StringIO(file_text(response))))
+    rows = csv_rows(response)
     assert [row["start"] for row in rows] == [rollup.start.isoformat() for rollup in rollups]
     assert [row["audio_kbps_p50"] for row in rows] == ["", "128.3"], "it is within 1 %"
     assert rows[1]["audio_kbps_max"] == "128.253906"
@@ -134,7 +131,7 @@ def test_the_csv_holds_every_figure_oldest_first(viewer: Client) -> None:
 def test_a_spreadsheet_does_not_take_a_name_for_a_formula(viewer: Client) -> None:
     make_rollup(0, name="=1+1")
     response = viewer.get("/analytics/rollups.csv?stream=live/%3D1%2B1")
-    (row,) = csv.DictReader(io.StringIO(file_text(response)))
+    (row,) = csv_rows(response)
     assert row["name"] == "'=1+1"
 
 
@@ -150,18 +147,13 @@ def test_percentiles_have_one_decimal_in_each_file(viewer: Client, file: str) ->
     }
     make_rollup(**ranked)
     make_rollup(dimension=Dimension.BROADCAST, value="2026-11-22T10:00:00+00:00", **ranked)
-    (row,) = csv.DictReader(io.StringIO(file_text(viewer.get(f"/analytics/{file}"))))
+    (row,) = csv_rows(viewer.get(f"/analytics/{file}"))
     assert [row[name] for name in ranked] == ["1980.1", "2501.0", "3000.0"]
 
 
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 DAY = 24 * HOUR
 ROLLUPS = "/api/v1/rollups?stream=live/cam-1&"
-
-
-@pytest.fixture(autouse=True)
-def lake(tmp_path: Path, settings: Any) -> None:
-    settings.LAKE_DIR = tmp_path / "lake"
 
 
 def watched(start: datetime, seen: Sequence[str], **fields: Any) -> Rollup:
