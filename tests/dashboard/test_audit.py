@@ -1,20 +1,17 @@
 """The audit log: that each act leaves its one entry, whatever it was asked by; its page, its export and its API."""
 
-import asyncio
-import csv
-import io
 import json
 import re
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from django.test import Client
 
 from dashboard import loginlog
 from dashboard.models import ApiToken
-from ingest.livestore import get_livestore
 from ingest.models import (
     Application,
     AuditEntry,
@@ -28,7 +25,17 @@ from ingest.models import (
     StreamKey,
 )
 from ingest.services import encoderlogin, keys
-from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, file_text, make_user, snapshot
+from tests.dashboard.conftest import (
+    PASSWORD,
+    api_token,
+    client_of,
+    csv_rows,
+    file_text,
+    issue,
+    make_user,
+    put_node,
+    snapshot,
+)
 from tests.dashboard.house import furnish
 from tests.dashboard.test_roles import TABLE
 
@@ -106,14 +113,6 @@ OTHERS = ("alert", "webhook", "deliver", "sessions/", "/recompute")
 """Parts whose own tests look at their entries."""
 
 
-@pytest.fixture
-def boss(db: None) -> Client:
-    user = make_user("admin", name="boss")
-    user.is_superuser = user.is_staff = True
-    user.save()
-    return client_of(user)
-
-
 def test_every_write_of_pages_and_api_is_looked_at() -> None:
     writes = {row for row in TABLE if not row.startswith("GET ") and not any(part in row for part in OTHERS)}
     assert writes - DOES.keys() - NO_ACT == set(), "Say in DOES which entry it leaves."
@@ -130,22 +129,10 @@ def _ask(client: Client, row: str, there: dict[str, Any], body: dict[str, Any]) 
 
 def _show_an_issue() -> None:
     """Of cam-1, as its node tells it."""
-    issue: Any = {
-        "check": "starving",
-        "level": "bad",
-        "since": 1.0,
-        "actual": "7 s",
-        "expected": "5 s",
-        "title": "Nothing has arrived",
-        "advice": "Look",
-        "value": 7.0,
-        "limit": 5.0,
-        "unit": "s",
-    }
     stream = Stream.objects.get(name="cam-1")
     session = str(stream.sessions.get(ended_at=None).pk)
-    told = snapshot(stream, issues=[issue], health="bad", session_id=session)
-    asyncio.run(get_livestore().put_node(figures(), [told]))
+    told = issue(value=7.0, limit=5.0, unit="s")
+    put_node(snapshot(stream, issues=[told], health="bad", session_id=session))
 
 
 @pytest.mark.usefixtures("reports_made_here", "ends_are_told")
@@ -294,16 +281,10 @@ def test_actions_of_the_admin_leave_one_entry_each(boss: Client, settings: Any, 
 def test_the_schedule_and_health_overrides_are_told(boss: Client, stream: Stream) -> None:
     boss.post("/admin/django_celery_beat/intervalschedule/add/", {"every": "5", "period": "minutes", **NO_TASKS})
     assert _latest().action == "interval_schedule.create"
-    if HealthOverride._meta.model in admin_models():
+    if admin.site.is_registered(HealthOverride):
         form = {"stream": stream.pk, "check_code": "drift", "enabled": "on", "warning": "900", "bad": "", "hold_s": ""}
         boss.post("/admin/ingest/healthoverride/add/", form)
         assert (_latest().action, _latest().stream) == ("health_override.create", stream)
-
-
-def admin_models() -> set[Any]:
-    from django.contrib import admin  # Its site is made by the settings.
-
-    return set(admin.site._registry)
 
 
 # --- Commands ---
@@ -372,7 +353,7 @@ def test_the_page_filters_and_exports(boss: Client) -> None:
         assert 'data-action="session.kick"' in boss.get(f"/audit/?{query}").content.decode(), query
     assert "No act matches" in boss.get("/audit/?since=2040-01-01").content.decode()
     answer: Any = boss.get("/audit/export?format=csv")
-    rows = list(csv.DictReader(io.StringIO(file_text(answer))))
+    rows = csv_rows(answer)
     assert [row["action"] for row in rows] == ["key.change", "session.kick"]
     assert json.loads(rows[0]["detail"])["changed"]["max_kbps"] == [None, 800]
     listed = boss.get("/api/v1/audit?action=session.kick").json()

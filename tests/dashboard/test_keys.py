@@ -11,15 +11,10 @@ from django.utils import timezone
 
 from ingest.models import AuditEntry, Stream, StreamKey
 from ingest.services import keys
-from tests.dashboard.conftest import api_token, client_of, make_session, make_user
+from tests.dashboard.conftest import api_token, make_session
 
 SECRET = re.compile(r"rk_[A-Za-z0-9]{32}")
 BY_SCRIPT = {"X-Requested-With": "fetch"}
-
-
-@pytest.fixture
-def manager(db: None) -> Client:
-    return client_of(make_user("key manager", name="kim"))
 
 
 def secret_of(answer: Any) -> str:

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
@@ -18,9 +17,16 @@ from pytest_django import Settings
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
 from dashboard.system import watch
-from ingest.livestore import get_livestore
 from ingest.models import Node
-from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, make_session, make_stream, make_user
+from tests.dashboard.conftest import (
+    PASSWORD,
+    api_token,
+    client_of,
+    make_session,
+    make_stream,
+    make_user,
+    put_node,
+)
 
 READ_ONLY = {
     "sqlite": "PRAGMA query_only = ON",
@@ -67,7 +73,7 @@ def installation(transactional_db: None, settings: Settings) -> dict[str, str]:
     for kind in PROCESSES:
         Heartbeat.objects.create(kind=kind, name="w@a", started_at=seen, seen_at=seen)
     Node.objects.create(name="n1", seen_at=seen)
-    async_to_sync(get_livestore().put_node)(figures("n1"), [])
+    put_node(node="n1")
     return api_token()
 
 
@@ -166,7 +172,7 @@ def test_a_node_that_alone_can_not_write_is_not_missing(client: Client, installa
     Node.objects.create(name="n3", seen_at=timezone.now() - timedelta(seconds=60))
     found = parts(client, installation)["nodes"]
     assert (found["what"], found["detail"]) == ("1 of 3 media nodes is missing", "n3")
-    async_to_sync(get_livestore().put_node)(figures("n3"), [])
+    put_node(node="n3")
     assert parts(client, installation)["nodes"]["what"] == "2 of 3 media nodes are cut off from the database"
 
 

@@ -33,16 +33,19 @@ def indexes() -> set[str]:
     return {name for those in found for name, each in those.items() if each["index"]}
 
 
-def steps_of(asked: CaptureQueriesContext) -> list[str]:
-    """How SQLite reads for what was asked of both tables."""
-    those = [each["sql"] for each in asked if any(f'"{table}"' in each["sql"] for table in TABLES)]
+def plans(asked: CaptureQueriesContext) -> list[tuple[str, str]]:
+    """Of each question with each step by which SQLite answers it."""
     found = []
     with connection.cursor() as cursor:
-        for sql in those:
-            if sql.startswith("SELECT"):
-                cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
-                found += [row[3] for row in cursor.fetchall()]
+        for sql in [each["sql"] for each in asked if each["sql"].startswith("SELECT")]:
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
+            found += [(sql, row[3]) for row in cursor.fetchall()]
     return found
+
+
+def steps_of(asked: CaptureQueriesContext) -> list[str]:
+    """Of what was asked of these tables."""
+    return [step for sql, step in plans(asked) if any(f'"{table}"' in sql for table in TABLES)]
 
 
 def used_in(steps: list[str]) -> set[str]:
@@ -100,32 +103,18 @@ SMALL = ("delivery_waiting", "delivery_next", "delivery_left", "delivery_dead", 
 def test_no_statement_goes_through_all_deliveries(ask: Callable[[], object]) -> None:
     with CaptureQueriesContext(connection) as asked:
         ask()
-    plans = []
-    with connection.cursor() as cursor:
-        for query in asked.captured_queries:
-            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
-            plans += [row[3] for row in cursor.fetchall()]
-    of_deliveries = [plan for plan in plans if "dashboard_delivery" in plan or " U0" in plan or " U1" in plan]
+    of_deliveries = [
+        step for _, step in plans(asked) if any(name in step for name in ("dashboard_delivery", " U0", " U1"))
+    ]
     assert of_deliveries
     assert [plan for plan in of_deliveries if not any(f"INDEX {name} " in f"{plan} " for name in SMALL)] == []
 
 
 def test_webhooks_are_shown_with_what_waits_and_what_was_given_up() -> None:
-    for name in ("a", "b"):
-        hook = Webhook.objects.create(name=name, url="http://example.org/")
-        for number, state in enumerate(
-            ["waiting", "dead", "dead", "done", "waiting", "waiting"] if name == "a" else []
-        ):
-            attempts = 0 if state == "waiting" else 1
-            Delivery.objects.create(
-                once=f"{number}",
-                number=number,
-                webhook=hook,
-                kind="publish",
-                series="s",
-                state=state,
-                attempts=attempts,
-            )
+    hook, _ = [Webhook.objects.create(name=name, url="http://example.org/") for name in ("a", "b")]
+    for number, state in enumerate(("waiting", "dead", "dead", "done", "waiting", "waiting")):
+        tried = {"state": state, "attempts": int(state != "waiting")}
+        Delivery.objects.create(once=f"{number}", number=number, webhook=hook, kind="publish", series="s", **tried)
     first, second = showing.webhooks()
     assert (first.waiting, first.dead, first.last_state) == (3, 2, "done")  # type: ignore[attr-defined]
     assert (second.waiting, second.dead, second.last_state) == (0, 0, None)  # type: ignore[attr-defined]

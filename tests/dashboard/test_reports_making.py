@@ -1,70 +1,29 @@
 """Reports are made, planned and sent: by the page, the API and the admin, within what is allowed."""
 
-import csv
-import io
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.test import Client
+from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
-from pypdf import PdfReader
 
-from analytics.models import AnalyticsRun, Report, ReportDelivery, ReportPlan, RunLine
+from analytics.models import AnalyticsRun, Dimension, Report, ReportDelivery, ReportPlan, RunLine
 from analytics.reports import apart
 from dashboard.throttle import MAILED
 from ingest.models import AuditEntry, Stream
-from tests.dashboard.conftest import api_token, client_of, make_stream, make_user
-from tests.dashboard.documents import document, make_report, stream_row
+from tests.dashboard.conftest import client_of, make_session, make_stream, make_user, text_of
+from tests.dashboard.documents import SINCE, WEEK, make_report
+from tests.dashboard.rollups import make_rollup
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "reports_made_here")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
 
 JSON = "application/json"
+URL = "/reports/"
+SENT, WAITING = ReportDelivery.State.SENT, ReportDelivery.State.WAITING
 BY_ANOTHER = apart.report
-
-
-@pytest.fixture
-def lake(tmp_path: Any, settings: Any) -> None:
-    settings.LAKE_DIR = tmp_path / "lake"
-
-
-def test_the_archive_and_one_of_it(client: Client) -> None:
-    report = make_report()
-    headers = api_token("viewer")
-    answer = client.get("/api/v1/reports", headers=headers).json()
-    assert answer["count"] == 1
-    (item,) = answer["items"]
-    assert (item["id"], item["kind"], item["hours_done"]) == (report.pk, report.kind, report.hours_done)
-    assert "document" not in item
-    assert client.get("/api/v1/reports?kind=monthly", headers=headers).json()["items"] == []
-    whole = client.get(f"/api/v1/reports/{report.pk}", headers=headers).json()
-    assert whole["document"] == report.document
-    for path in ("999", "999.pdf", "999.csv"):
-        assert client.get(f"/api/v1/reports/{path}", headers=headers).status_code == 404
-
-
-@pytest.mark.parametrize(
-    "query", ["from=2026-11-14&to=2026-11-01", "to=9999-12-31T23:59-12:00", "from=0001-01-01T00:00%2B14:00"]
-)
-def test_no_time_at_all_is_said(client: Client, query: str) -> None:
-    answer = client.get(f"/api/v1/reports?{query}", headers=api_token("viewer"))
-    assert answer.status_code == 422
-    assert "later than" in answer.text or "the year" in answer.text
-
-
-def test_its_files(client: Client) -> None:
-    report = make_report()
-    headers = api_token("viewer")
-    sheet = client.get(f"/api/v1/reports/{report.pk}.csv", headers=headers)
-    assert sheet["Content-Type"] == "text/csv; charset=utf-8"
-    rows = list(csv.DictReader(io.StringIO(sheet.content.decode())))
-    assert [row["stream"] for row in rows] == [row["stream"] for row in report.document["streams"]]
-    paper = client.get(f"/api/v1/reports/{report.pk}.pdf", headers=headers)
-    assert paper["Content-Type"] == "application/pdf"
-    assert paper["Content-Disposition"].endswith('.pdf"')
-    text = "".join(page.extract_text() for page in PdfReader(io.BytesIO(paper.content)).pages)
-    assert report.document["period"]["words"] in text
 
 
 @pytest.mark.parametrize(
@@ -84,21 +43,13 @@ def test_its_files(client: Client) -> None:
         ),
     ],
 )
-def test_one_is_made(client: Client, lake: None, stream: Stream, wish: dict[str, str], since: str, until: str) -> None:
-    answer = client.post("/api/v1/reports", wish, content_type=JSON, headers=api_token("analyst"))
+def test_one_is_made(analyst: Client, stream: Stream, wish: dict[str, str], since: str, until: str) -> None:
+    answer = analyst.post("/api/v1/reports", wish, content_type=JSON)
     assert answer.status_code == 201, answer.content
     made = answer.json()
     assert (made["since"], made["until"], made["scope"]) == (since, until, wish.get("scope", ""))
     assert Report.objects.get().pk == made["id"]
     assert made["document"]["lede"].startswith("Nothing was published")
-
-
-def test_percentiles_have_one_decimal_in_the_csv_and_all_in_the_document(client: Client) -> None:
-    report = make_report(document(streams=[stream_row("cam-1", p5=4620.123456, p50=5890.987654, p95=None)]))
-    sheet = client.get(f"/api/v1/reports/{report.pk}.csv", headers=api_token("viewer")).content.decode()
-    (row,) = csv.DictReader(io.StringIO(sheet))
-    assert (row["p5"], row["p50"], row["p95"]) == ("4620.1", "5891.0", "")
-    assert report.document["streams"][0]["p50"] == 5890.987654
 
 
 @pytest.mark.parametrize(
@@ -114,41 +65,24 @@ def test_percentiles_have_one_decimal_in_the_csv_and_all_in_the_document(client:
         ({"kind": "daily", "scope": "live/none"}, "no application or stream live/none."),
     ],
 )
-def test_what_can_not_be_made_is_said(
-    client: Client, lake: None, stream: Stream, wish: dict[str, str], problem: str
-) -> None:
-    answer = client.post("/api/v1/reports", wish, content_type=JSON, headers=api_token("analyst"))
+def test_what_can_not_be_made_is_said(analyst: Client, stream: Stream, wish: dict[str, str], problem: str) -> None:
+    answer = analyst.post("/api/v1/reports", wish, content_type=JSON)
     assert answer.status_code == 400
     assert problem in answer.json()["detail"]
     assert not Report.objects.exists()
 
 
 def test_of_hours_that_are_not_computed_it_does_not_say_that_nothing_was_published(
-    client: Client, lake: None, settings: Any
+    analyst: Client, settings: Any
 ) -> None:
     recorded = settings.LAKE_DIR / "samples/v=1/dt=2026-11-04/hr=12/n1-1-1.parquet"
     recorded.parent.mkdir(parents=True)
     recorded.write_bytes(b"PAR1")
     wish = {"kind": "daily", "from": "2026-11-04"}
-    document = client.post("/api/v1/reports", wish, content_type=JSON, headers=api_token("analyst")).json()["document"]
+    document = analyst.post("/api/v1/reports", wish, content_type=JSON).json()["document"]
     assert document["lede"] == "Nothing has been computed yet of what was published in this day."
     (note,) = document["notes"]
     assert note.startswith("1 of 1 hours were not computed")
-
-
-def test_while_another_is_made_it_is_503(client: Client, lake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "report", BY_ANOTHER)
-    monkeypatch.setattr(apart, "WAIT_S", 0.05)
-    report = make_report()
-    headers = api_token("analyst")
-    with apart._one_at_a_time:
-        refused = [
-            client.get(f"/api/v1/reports/{report.pk}.pdf", headers=headers),
-            client.post("/api/v1/reports", {"kind": "weekly"}, content_type=JSON, headers=headers),
-        ]
-    for answer in refused:
-        assert (answer.status_code, answer.json()["detail"]) == (503, apart.BUSY)
-    assert Report.objects.get() == report
 
 
 ADD = "/admin/analytics/reportplan/add/"
@@ -165,14 +99,6 @@ PLAN = {
 }
 
 
-@pytest.fixture
-def boss(db: None) -> Client:
-    user = make_user("admin", name="boss")
-    user.is_superuser = user.is_staff = True
-    user.save()
-    return client_of(user)
-
-
 def refusal(boss: Client, **fields: Any) -> str:
     answer = boss.post(ADD, PLAN | fields)
     assert answer.status_code == 200
@@ -180,15 +106,18 @@ def refusal(boss: Client, **fields: Any) -> str:
     return str(answer.content.decode())
 
 
+def schedule() -> list[tuple[str, ...]]:
+    tasks = PeriodicTask.objects.filter(task="analytics.reports.tasks.make_due")
+    clocks = [task.crontab for task in tasks if task.crontab]
+    return [(each.hour, each.minute, each.day_of_week, str(each.timezone)) for each in clocks]
+
+
 def test_a_plan_is_made_with_its_entry_in_the_schedule_and_in_the_log(boss: Client, stream: Stream) -> None:
     assert "Europe/Berlin</option>" in boss.get(ADD).content.decode()
     assert boss.post(ADD, PLAN | {"stream": stream.pk}).status_code == 302
     plan = ReportPlan.objects.get()
     assert plan.addresses == ["ops@example.org", "lead@example.org"]
-    (task,) = PeriodicTask.objects.filter(task="analytics.reports.tasks.make_due")
-    assert task.crontab is not None
-    assert (task.crontab.hour, task.crontab.minute, task.crontab.day_of_week) == ("6", "30", "1")
-    assert str(task.crontab.timezone) == "Europe/Berlin"
+    assert schedule() == [("6", "30", "1", "Europe/Berlin")]
     entry = AuditEntry.objects.get(action="report_plan.create")
     assert entry.actor == "boss"
     assert entry.stream == stream
@@ -198,13 +127,11 @@ def test_a_plan_s_change_and_deletion_reach_the_schedule(boss: Client) -> None:
     boss.post(ADD, PLAN)
     plan = ReportPlan.objects.get()
     boss.post(f"/admin/analytics/reportplan/{plan.pk}/change/", PLAN | {"kind": "daily", "send_at": "23:15"})
-    (task,) = PeriodicTask.objects.filter(task="analytics.reports.tasks.make_due")
-    assert task.crontab is not None
-    assert (task.crontab.hour, task.crontab.minute, task.crontab.day_of_week) == ("23", "15", "*")
+    assert schedule() == [("23", "15", "*", "Europe/Berlin")]
     entry = AuditEntry.objects.get(action="report_plan.change")
     assert entry.detail["changed"]["kind"] == ["weekly", "daily"]
     boss.post(f"/admin/analytics/reportplan/{plan.pk}/delete/", {"post": "yes"})
-    assert not PeriodicTask.objects.filter(task="analytics.reports.tasks.make_due").exists()
+    assert schedule() == []
     assert AuditEntry.objects.filter(action="report_plan.delete").exists()
 
 
@@ -276,3 +203,128 @@ def test_an_account_sends_to_so_many_addresses_an_hour() -> None:
     assert send(ana, another, 1, 1)[0] == 429
     ben = client_of(make_user("analyst", name="ben"))
     assert send(ben, another, 1, AT_ONCE)[0] == 302
+
+
+def test_a_report_is_made_for_the_last_period_or_the_one_with_a_day(analyst: Client, stream: Stream) -> None:
+    answer = analyst.post(f"{URL}make", {"kind": "daily", "time_zone": "Europe/Berlin"})
+    last = Report.objects.get()
+    assert answer["Location"] == f"{URL}{last.pk}/"
+    # The day on which summer time ends has 25 hours.
+    assert last.until <= timezone.now() < last.until + timedelta(hours=25)
+    form = {"kind": "weekly", "day": "2026-11-12", "time_zone": "Europe/Berlin", "scope": "live/cam-1"}
+    page = analyst.post(f"{URL}make", form, follow=True)
+    assert "9 to 15 November 2026" in page.content.decode()
+    made = Report.objects.latest("pk")
+    assert (made.since, made.until, made.scope) == (SINCE, SINCE + WEEK, "live/cam-1")
+    assert made.made_by is not None
+    assert made.made_by.username == "ana"
+    entry = AuditEntry.objects.filter(action="report.make").first()
+    assert entry is not None
+    assert entry.detail == {"report": made.pk}
+
+
+@pytest.mark.both_forms
+def test_a_report_is_made_of_a_stream_s_last_broadcast(analyst: Client, stream: Stream) -> None:
+    wish = {"kind": "broadcast", "time_zone": "UTC", "scope": "live/cam-1"}
+
+    def refusal(**more: str) -> str:
+        answer = analyst.post(f"{URL}make", wish | more)
+        assert answer.status_code == 422
+        return str(answer.content.decode())
+
+    assert "Give the stream whose broadcast it is about" in refusal(scope="live")
+    assert "No broadcast of live/cam-1 has ended in the last 60 days." in refusal()
+    session = make_session(stream, age_s=7200, ended_ago_s=3600)
+    assert "No broadcast of live/cam-1 on 2026-01-02 has ended." in refusal(day="2026-01-02")
+    assert "It is not computed yet." in refusal()
+    computed(session.started_at)
+    answer = analyst.post(f"{URL}make", wish)
+    made = Report.objects.get()
+    assert answer["Location"] == f"{URL}{made.pk}/"
+    assert (made.kind, made.since, made.until) == ("broadcast", session.started_at, session.ended_at)
+
+
+def computed(begins: datetime) -> None:
+    """The broadcast's first hour."""
+    first = begins.replace(minute=0, second=0, microsecond=0)
+    make_rollup(start=first, dimension=Dimension.BROADCAST, value=begins.isoformat())
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"kind": "yearly"}, "Select a valid choice"),
+        ({"time_zone": "Mars/Olympus"}, "Select a valid choice"),
+        ({"day": "someday"}, "Enter a valid date"),
+        ({"scope": "nowhere"}, "There is no application or stream nowhere"),
+        ({"scope": "live/none"}, "There is no application or stream live/none"),
+        ({"day": "0001-01-01"}, "The period has to be in the years 2000 to 2100."),
+        ({"day": "9999-12-31"}, "The period has to be in the years 2000 to 2100."),
+        ({"kind": "broadcast", "scope": "live/cam-1", "day": "0001-01-01"}, "The period has to be in the years"),
+        ({"kind": "broadcast", "scope": "live/cam-1", "day": "9999-12-31"}, "The period has to be in the years"),
+    ],
+)
+def test_what_can_t_be_made_is_explained(analyst: Client, stream: Stream, form: dict[str, str], said: str) -> None:
+    answer = analyst.post(f"{URL}make", {"kind": "weekly", "time_zone": "UTC"} | form)
+    assert answer.status_code == 422
+    page = answer.content.decode()
+    assert said in page
+    assert "data-open" in page
+    assert not Report.objects.exists()
+
+
+def test_while_another_is_made_pages_and_api_say_so(analyst: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "report", BY_ANOTHER)
+    monkeypatch.setattr(apart, "WAIT_S", 0.05)
+    report = make_report()
+    with apart._one_at_a_time:
+        refused = [
+            analyst.get(f"{URL}{report.pk}/report.pdf"),
+            analyst.post(f"{URL}make", {"kind": "weekly", "time_zone": "UTC"}),
+            analyst.get(f"/api/v1/reports/{report.pk}.pdf"),
+            analyst.post("/api/v1/reports", {"kind": "weekly"}, content_type=JSON),
+        ]
+    assert [answer.status_code for answer in refused] == [503] * 4
+    assert [apart.BUSY in answer.content.decode() for answer in refused] == [True] * 4
+    assert [answer.json()["detail"] for answer in refused[2:]] == [apart.BUSY] * 2
+    assert Report.objects.get() == report
+
+
+def test_a_report_is_sent_once_to_each(analyst: Client) -> None:
+    plan = ReportPlan.objects.create(name="Each Monday", kind="weekly", recipients="ops@example.org")
+    report = make_report(plan=plan)
+    ReportDelivery.objects.create(report=report, recipient="ops@example.org", state=SENT, attempts=1)
+    assert "ops@example.org</textarea>" in text_of(analyst, f"{URL}{report.pk}/")
+    to = {"recipients": "ops@example.org, new@example.org\nnew@example.org"}
+    page = analyst.post(f"{URL}{report.pk}/send", to, follow=True).content.decode()
+    assert "It is sent to 1. 1 of these had it already." in page
+    assert dict(report.deliveries.values_list("recipient", "state")) == {
+        "ops@example.org": SENT,
+        "new@example.org": WAITING,
+    }
+    entry = AuditEntry.objects.get(action="report.send")
+    assert entry.detail == {"report": report.pk, "recipients": ["ops@example.org", "new@example.org"]}
+    page = analyst.post(f"{URL}{report.pk}/send", {"recipients": "ops@example.org"}, follow=True).content.decode()
+    assert "Nothing is sent. 1 of these had it already." in page
+
+
+@pytest.mark.parametrize(
+    ("recipients", "said"),
+    [
+        ("", "Give at least one address."),
+        (" ,\n", "Give at least one address."),
+        ("ops@example.org nobody", "nobody is no e-mail address"),
+        ("\n".join(f"a{number}@example.org" for number in range(51)), "At most 50 recipients"),
+    ],
+)
+def test_recipients_that_are_none_are_explained(analyst: Client, recipients: str, said: str) -> None:
+    report = make_report()
+    answer = analyst.post(f"{URL}{report.pk}/send", {"recipients": recipients})
+    assert answer.status_code == 422
+    assert said in answer.content.decode()
+    assert not ReportDelivery.objects.exists()
+
+
+def test_a_page_without_a_mail_server_says_so(analyst: Client, settings: Any) -> None:
+    settings.EMAIL_URL = ""
+    assert "RTMPWEB_EMAIL_URL" in text_of(analyst, f"{URL}{make_report().pk}/")

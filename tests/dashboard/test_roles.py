@@ -242,10 +242,8 @@ def there(db: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def _visitor(who: str, *, staff: bool = False) -> User:
-    user = make_user(*([who] if who in ROLES else []), name=who.replace(" ", "-"))
-    user.is_superuser, user.is_staff = who == "superuser", staff or who == "superuser"
-    user.save()
-    return user
+    groups, is_superuser = [who] if who in ROLES else [], who == "superuser"
+    return make_user(*groups, name=who, is_superuser=is_superuser, is_staff=staff or is_superuser)
 
 
 def _client(who: str, **options: Any) -> Client:

@@ -422,6 +422,7 @@ def test_healthz_is_ok_while_a_node_runs(client: Client, db: None, caplog: pytes
 async def test_healthz_is_answered_by_address_while_pages_want_an_allowed_host(
     async_client: AsyncClient, transactional_db: None, settings: Any
 ) -> None:
+    await Node.objects.acreate(name="n1")
     settings.ALLOWED_HOSTS = ["stream.example.org"]
     by_address = {"host": "127.0.0.1:8000"}
     assert (await async_client.get("/healthz", headers=by_address)).status_code == 200

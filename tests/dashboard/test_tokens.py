@@ -115,9 +115,7 @@ def test_the_command_refuses_with_a_sentence(db: None) -> None:
 
 
 def test_the_admin_shows_a_new_secret_once(db: None) -> None:
-    user = make_user("admin")
-    user.is_staff = True
-    user.save()
+    user = make_user("admin", is_staff=True)
     client = client_of(user)
     answer = client.post(
         "/admin/dashboard/apitoken/add/", {"name": "ci", "role": "viewer", "expires_at_0": "", "expires_at_1": ""}
@@ -135,9 +133,7 @@ def test_the_admin_shows_a_new_secret_once(db: None) -> None:
 
 
 def test_the_admin_revokes_and_changes_nothing_else(db: None) -> None:
-    user = make_user("admin")
-    user.is_staff = True
-    user.save()
+    user = make_user("admin", is_staff=True)
     client = client_of(user)
     made = tokens.create(name="ci", role="viewer")
     client.post(f"/admin/dashboard/apitoken/{made.token.pk}/change/", {"name": "ci", "role": "admin"})
@@ -149,9 +145,7 @@ def test_the_admin_revokes_and_changes_nothing_else(db: None) -> None:
 
 @pytest.mark.both_forms
 def test_the_admin_says_when_a_name_is_taken(db: None) -> None:
-    user = make_user("admin")
-    user.is_staff = True
-    user.save()
+    user = make_user("admin", is_staff=True)
     tokens.create(name="ci", role="viewer")
     answer = client_of(user).post("/admin/dashboard/apitoken/add/", {"name": "ci", "role": "viewer"})
     assert "A token of this name exists" in answer.content.decode()
