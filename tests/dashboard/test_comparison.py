@@ -11,7 +11,7 @@ from dashboard.analytics.comparing import MOST_CHOSEN, PAGE_ROWS
 from ingest.models import Stream
 from ingest.services import keys
 from tests.dashboard.conftest import csv_rows, file_text, text_of
-from tests.dashboard.rollups import hour, make_rollup
+from tests.dashboard.house import hour, make_rollup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 

@@ -21,7 +21,7 @@ from dashboard.sessions import measured
 from ingest.models import AuditEntry, Session, StatusEvent, Stream
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
 from tests.dashboard.conftest import client_of, file_text, make_session, make_user
-from tests.dashboard.rollups import EMPTY
+from tests.dashboard.house import EMPTY
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 

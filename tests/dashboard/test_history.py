@@ -22,8 +22,7 @@ from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
 from tests.broker import waiting
 from tests.dashboard.conftest import csv_rows, file_text, make_session, make_stream, text_of
-from tests.dashboard.documents import make_report
-from tests.dashboard.rollups import hour, make_rollup
+from tests.dashboard.house import hour, make_report, make_rollup
 from tests.tools import hide_java, require_tool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]

@@ -24,7 +24,7 @@ from tests.analytics.inlake import BY_SIZE, bring
 from tests.analytics.reports.rows import done
 from tests.analytics.reports.rows import hour as on_air
 from tests.dashboard.conftest import api_token, file_text
-from tests.dashboard.rollups import hour, make_rollup
+from tests.dashboard.house import hour, make_rollup
 from tests.dashboard.test_zones import at_home
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]

@@ -9,38 +9,32 @@ from django.test import Client
 
 from ingest.models import Application, AuditEntry, Recording, Session, Stream
 from ingest.services import keys, removal
-from tests.dashboard.conftest import api_token, make_session
+from tests.dashboard.conftest import make_session
 from tests.ingest.removing import meanwhile
 
 STREAM = "/streams/live/cam-1"
 APPLICATION = "/applications/live"
 
 
-@pytest.fixture
-def token(db: None) -> dict[str, str]:
-    return api_token("admin")
-
-
-def ask(token: dict[str, str], method: str, path: str, **body: Any) -> Any:
-    sent = json.dumps(body) if body else ""
-    return Client().generic(method, f"/api/v1{path}", sent, "application/json", headers=token)
+def ask(admin: Client, method: str, path: str, **body: Any) -> Any:
+    return admin.generic(method, f"/api/v1{path}", json.dumps(body) if body else "", "application/json")
 
 
 @pytest.mark.parametrize(("path", "subject"), [(STREAM, "stream"), (APPLICATION, "application")])
-def test_it_is_disabled_and_enabled(token: dict[str, str], stream: Stream, path: str, subject: str) -> None:
-    assert ask(token, "GET", path).json()["enabled"] is True
+def test_it_is_disabled_and_enabled(admin: Client, stream: Stream, path: str, subject: str) -> None:
+    assert ask(admin, "GET", path).json()["enabled"] is True
     for wanted in (False, False, True):
-        answer = ask(token, "PATCH", path, enabled=wanted)
+        answer = ask(admin, "PATCH", path, enabled=wanted)
         assert (answer.status_code, answer.json()["enabled"]) == (200, wanted)
-        assert ask(token, "GET", path).json() == answer.json()
+        assert ask(admin, "GET", path).json() == answer.json()
     entries = AuditEntry.objects.order_by("pk").values_list("action", flat=True)
     assert list(entries) == [f"{subject}.disable", f"{subject}.enable"], "what changes nothing is no act"
-    assert ask(token, "PATCH", path, enabled="perhaps").status_code == 422
+    assert ask(admin, "PATCH", path, enabled="perhaps").status_code == 422
 
 
-def test_an_application_tells_its_policies(token: dict[str, str]) -> None:
+def test_an_application_tells_its_policies(admin: Client) -> None:
     Application.objects.create(name="live", play_policy="token", record="all")
-    found = ask(token, "GET", APPLICATION).json()
+    found = ask(admin, "GET", APPLICATION).json()
     assert found == {
         "name": "live",
         "enabled": True,
@@ -54,45 +48,45 @@ def test_an_application_tells_its_policies(token: dict[str, str]) -> None:
         "shared_objects": "none",
         "callback": "none",
     }
-    assert ask(token, "GET", "/applications").json() == {"items": [found], "count": 1}
+    assert ask(admin, "GET", "/applications").json() == {"items": [found], "count": 1}
 
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("path", [STREAM, APPLICATION])
-def test_it_is_deleted_and_its_history_stays(token: dict[str, str], stream: Stream, path: str) -> None:
+def test_it_is_deleted_and_its_history_stays(admin: Client, stream: Stream, path: str) -> None:
     session = make_session(stream, ended_ago_s=1)
-    assert ask(token, "DELETE", path).status_code == 204
-    assert ask(token, "GET", path).status_code == 404
-    assert ask(token, "DELETE", path).status_code == 404
+    assert ask(admin, "DELETE", path).status_code == 204
+    assert ask(admin, "GET", path).status_code == 404
+    assert ask(admin, "DELETE", path).status_code == 404
     assert Session.objects.get().pk == session.pk
 
 
 @pytest.mark.parametrize("path", [STREAM, APPLICATION])
 def test_while_it_is_live_it_is_deleted_only_by_force(
-    token: dict[str, str], stream: Stream, path: str, monkeypatch: pytest.MonkeyPatch
+    admin: Client, stream: Stream, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_session(stream)
-    refused = ask(token, "DELETE", path)
+    refused = ask(admin, "DELETE", path)
     assert refused.status_code == 409
     assert "is live: 1 publishing, 0 playing." in refused.json()["detail"]
     assert Stream.objects.exists()
     with monkeypatch.context() as patched:
         patched.setattr(removal, "WAIT_S", 0.0)
-        refused = ask(token, "DELETE", f"{path}?force=true")
+        refused = ask(admin, "DELETE", f"{path}?force=true")
         assert refused.status_code == 409
         assert "it is disabled, but one session has not ended" in refused.json()["detail"]
-    assert ask(token, "GET", path).json()["enabled"] is False
+    assert ask(admin, "GET", path).json()["enabled"] is False
     meanwhile(monkeypatch)
-    assert ask(token, "DELETE", f"{path}?force=true").status_code == 204
+    assert ask(admin, "DELETE", f"{path}?force=true").status_code == 204
     assert not Stream.objects.exists()
     assert Session.objects.get().end_reason == "kicked"
 
 
 @pytest.mark.parametrize("path", [STREAM, APPLICATION])
-def test_what_goes_with_it_is_told_before(token: dict[str, str], stream: Stream, path: str) -> None:
+def test_what_goes_with_it_is_told_before(admin: Client, stream: Stream, path: str) -> None:
     keys.create(stream=stream)
     make_session(stream)
-    answer = ask(token, "DELETE", f"{path}?dry_run=true&force=true")
+    answer = ask(admin, "DELETE", f"{path}?dry_run=true&force=true")
     assert answer.status_code == 200
     told = answer.json()
     assert (told["goes"]["keys"], told["stays"]["sessions"], told["publishers"], told["players"]) == (1, 1, 1, 0)
@@ -100,28 +94,26 @@ def test_what_goes_with_it_is_told_before(token: dict[str, str], stream: Stream,
     assert not Session.objects.exclude(stop_requested="").exists()
 
 
-@pytest.mark.parametrize("gone", [False, True])
-def test_recordings_go_with_a_stream_if_that_is_said(
-    token: dict[str, str], stream: Stream, settings: Any, tmp_path: Path, gone: bool
-) -> None:
+@pytest.fixture
+def recording(stream: Stream, settings: Any, tmp_path: Path) -> Recording:
     settings.RECORDINGS_DIR = tmp_path
     (tmp_path / "1.flv").write_bytes(b"FLV")
-    Recording.objects.create(
-        application=stream.application, stream=stream, name="cam-1", file="1.flv", state="complete"
-    )
-    assert ask(token, "DELETE", f"{STREAM}?recordings={'true' if gone else 'false'}").status_code == 204
+    about = {"application": stream.application, "stream": stream, "name": "cam-1"}
+    return Recording.objects.create(file="1.flv", state="complete", **about)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_recordings_go_with_a_stream_if_that_is_said(
+    admin: Client, recording: Recording, tmp_path: Path, gone: bool
+) -> None:
+    assert ask(admin, "DELETE", f"{STREAM}?recordings={'true' if gone else 'false'}").status_code == 204
     assert Recording.objects.exists() is not gone
     assert (tmp_path / "1.flv").exists() is not gone
 
 
-def test_a_recording_that_is_written_keeps_its_stream(
-    token: dict[str, str], stream: Stream, settings: Any, tmp_path: Path
-) -> None:
-    settings.RECORDINGS_DIR = tmp_path
-    Recording.objects.create(
-        application=stream.application, stream=stream, name="cam-1", file="1.flv", state="recording"
-    )
-    answer = ask(token, "DELETE", f"{STREAM}?recordings=true")
+def test_a_recording_that_is_written_keeps_its_stream(admin: Client, recording: Recording) -> None:
+    Recording.objects.update(state="recording")
+    answer = ask(admin, "DELETE", f"{STREAM}?recordings=true")
     assert answer.status_code == 409
     assert "It is being recorded" in answer.json()["detail"]
     assert Stream.objects.exists()

@@ -16,7 +16,7 @@ from analytics.reports.document import MOST_ROWS
 from dashboard.reporting import plots
 from ingest.models import Stream
 from tests.dashboard.conftest import csv_rows, text_of
-from tests.dashboard.documents import chart, document, make_report, stream_row
+from tests.dashboard.house import chart, document, make_report, stream_row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reports_made_here", "still")]
 

@@ -15,8 +15,7 @@ from analytics.reports import apart
 from dashboard.throttle import MAILED
 from ingest.models import AuditEntry, Stream
 from tests.dashboard.conftest import client_of, make_session, make_stream, make_user, text_of
-from tests.dashboard.documents import SINCE, WEEK, make_report
-from tests.dashboard.rollups import make_rollup
+from tests.dashboard.house import SINCE, WEEK, make_report, make_rollup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
 

@@ -195,34 +195,17 @@ SOCKETS = {
     "/ws/streams/{stream}/": "view",
 }
 
-STAFF_SEES = {
-    "auth.group": {"admin"},
-    "auth.user": {"admin"},
-    "django_celery_beat.periodictask": set(),
-    "django_celery_beat.clockedschedule": set(),
-    "django_celery_beat.crontabschedule": set(),
-    "django_celery_beat.solarschedule": set(),
-    "django_celery_beat.intervalschedule": set(),
-    "ingest.application": set(ROLES),
-    "ingest.stream": set(ROLES),
-    "ingest.streamkey": {"key manager", "admin"},
-    "ingest.encoderlogin": {"key manager", "admin"},
-    "ingest.session": set(ROLES),
-    "ingest.statusevent": set(ROLES),
-    "ingest.attempt": set(ROLES),
-    "ingest.ban": set(ROLES),
-    "ingest.node": set(ROLES),
-    "ingest.lease": set(ROLES),
-    "ingest.recording": set(ROLES),
+EVERY_ROLE = ("application", "stream", "session", "statusevent", "attempt", "ban", "node", "lease", "recording")
+CELERY = ("periodictask", "clockedschedule", "crontabschedule", "solarschedule", "intervalschedule")
+ANALYTICS = ("analyticsrun", "partition", "rollup", "runline", "reportplan", "report", "reportdelivery")
+
+STAFF_SEES: dict[str, set[str]] = {
+    **{f"ingest.{model}": set(ROLES) for model in EVERY_ROLE},
+    **{f"ingest.{model}": {"key manager", "admin"} for model in ("streamkey", "encoderlogin")},
     "ingest.sharedobject": {"operator", "admin"},
-    "analytics.analyticsrun": set(),
-    "analytics.partition": set(),
-    "analytics.rollup": set(),
-    "analytics.runline": set(),
-    "analytics.reportplan": set(),
-    "analytics.report": set(),
-    "analytics.reportdelivery": set(),
-    "dashboard.apitoken": {"admin"},
+    **{model: {"admin"} for model in ("auth.group", "auth.user", "dashboard.apitoken")},
+    **{f"django_celery_beat.{model}": set() for model in CELERY},
+    **{f"analytics.{model}": set() for model in ANALYTICS},
 }
 """{model in the admin: who of the roles may see its list, if marked as staff}; a superuser sees each."""
 

@@ -17,7 +17,7 @@ from ingest.services import keys
 from tests.analytics.packed import sketched
 from tests.analytics.reports.rows import HOUR, done
 from tests.dashboard.conftest import api_token, csv_rows, file_text
-from tests.dashboard.rollups import make_rollup
+from tests.dashboard.house import make_rollup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
 

@@ -199,49 +199,59 @@ def test_a_machine_without_java_is_no_alarm(client: Client, viewer: Client) -> N
     assert viewer.get("/system/alarms").json()["items"] == []
 
 
-def test_telemetry_that_can_not_be_written(client: Client, db: None) -> None:
-    records = {"history_waiting": 0, "history_dropped": 0, "telemetry_dropped": 0, "telemetry_failing_since": 1.7e9}
-    put_node(node="n3", records=records)
-    found = parts(client)["disk"]
-    assert (found["state"], found["what"], found["detail"]) == ("down", "Telemetry can't be written", "n3")
-    assert since(found).timestamp() == 1.7e9
+RECORDS = {"history_waiting": 0, "history_dropped": 0, "telemetry_dropped": 0, "telemetry_failing_since": 1.7e9}
+BUSY = issue("node_cpu", "warning", since=1.7e9, actual="97 % of a processor")
 
 
-def test_recordings_that_can_not_be_written(client: Client, db: None) -> None:
-    put_node(node="n3", recordings_failing=2)
-    found = parts(client)["disk"]
-    assert (found["state"], found["what"]) == ("degraded", "Recordings can't be written")
-    assert found["detail"] == "n3: 2 streams"
-    assert "RTMPWEB_RECORDINGS" in found["advice"]
-    assert parts(client, "operator")["disk"]["since"] == found["since"]
-    put_node(node="n3", recordings_failing=0)
-    assert parts(client, "analyst")["disk"]["state"] == "ok"
-
-
-def test_a_node_at_its_processors_limit(client: Client, db: None) -> None:
+@pytest.mark.parametrize(
+    ("figures", "kind", "state", "what", "detail", "at"),
+    [
+        ({"records": RECORDS}, "disk", "down", "Telemetry can't be written", "n3", 1.7e9),
+        ({"recordings_failing": 2}, "disk", "degraded", "Recordings can't be written", "n3: 2 streams", None),
+        ({"disk_free_percent": 2.5}, "disk", "degraded", "", "n3: 2.5 % free", None),
+        (
+            {"disk_free_percent": None, "disk_hangs_s": 12.0},
+            "disk",
+            "degraded",
+            "A data folder's disk does not answer",
+            "n3",
+            None,
+        ),
+        (
+            {"issues": [BUSY]},
+            "nodes",
+            "degraded",
+            "1 of 1 media nodes is at the limit",
+            "n3: 97 % of a processor",
+            1.7e9,
+        ),
+    ],
+    ids=["telemetry", "recordings", "full", "hanging", "busy"],
+)
+def test_a_part_is_as_its_nodes_tell(
+    client: Client, db: None, figures: Any, kind: str, state: str, what: str, detail: str, at: float | None
+) -> None:
     Node.objects.create(name="n3", state="up", seen_at=timezone.now())
-    put_node(node="n3", issues=[issue("node_cpu", "warning", since=1.7e9, actual="97 % of a processor")])
-    found = parts(client)["nodes"]
-    assert (found["state"], found["what"]) == ("degraded", "1 of 1 media nodes is at the limit")
-    assert found["detail"] == "n3: 97 % of a processor"
-    assert since(found).timestamp() == 1.7e9
-    Node.objects.create(name="n4", state="draining", seen_at=timezone.now())
-    assert parts(client, "operator")["nodes"]["detail"] == "n3: 97 % of a processor; n4 (draining)"
+    put_node(node="n3", **figures)
+    found = parts(client)[kind]
+    assert (found["state"], found["detail"]) == (state, detail)
+    assert what in found["what"]
+    assert at is None or since(found).timestamp() == at
+    assert parts(client, "operator")[kind]["since"] == found["since"], "it keeps it"
+    put_node(node="n3")
+    assert parts(client, "analyst")[kind]["state"] == "ok"
 
 
-def test_a_disk_that_is_nearly_full_keeps_its_since(client: Client, db: None) -> None:
-    put_node(node="n3", disk_free_percent=2.5)
-    first = parts(client)["disk"]
-    assert (first["state"], first["detail"]) == ("degraded", "n3: 2.5 % free")
-    assert parts(client, "operator")["disk"]["since"] == first["since"]
+def test_what_to_do_where_recordings_can_not_be_written(client: Client, db: None) -> None:
+    put_node(node="n3", recordings_failing=2)
+    assert "RTMPWEB_RECORDINGS" in parts(client)["disk"]["advice"]
 
 
-def test_a_disk_that_does_not_answer(client: Client, db: None) -> None:
-    hanging = {"disk_free_percent": None, "disk_hangs_s": 12.0}
-    put_node(node="n3", **hanging)
-    found = parts(client)["disk"]
-    assert (found["state"], found["what"]) == ("degraded", "A data folder's disk does not answer")
-    assert found["detail"] == "n3"
+def test_nodes_that_drain_are_told_beside_one_at_its_limit(client: Client, db: None) -> None:
+    for name, state in (("n3", "up"), ("n4", "draining")):
+        Node.objects.create(name=name, state=state, seen_at=timezone.now())
+    put_node(node="n3", issues=[BUSY])
+    assert parts(client)["nodes"]["detail"] == "n3: 97 % of a processor; n4 (draining)"
 
 
 def test_this_web_process_goes_on_looking_while_its_disk_hangs(

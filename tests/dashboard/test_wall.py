@@ -40,7 +40,7 @@ async def test_the_wall_gets_a_snapshot_then_what_changed_unaltered(viewer: Clie
         assert first["at"] == pytest.approx(at, abs=0.001)
         assert [node["node"] for node in first["nodes"]] == ["n1"]
         assert first["streams"] == [card(snapshot(stream))]
-        assert {item["id"]: item["name"] for item in first["known"]} == {stream.pk: "stream-1", idle.pk: "idle"}
+        assert {item["id"]: item["name"] for item in first["known"]} == {stream.pk: "cam-1", idle.pk: "idle"}
         assert await heard(wall, await tick(at + 1, snapshot(stream, fps=25.0)))
 
 

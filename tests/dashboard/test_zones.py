@@ -23,8 +23,7 @@ from dashboard.templatetags import times
 from ingest.models import AuditEntry, Recording, Session, Stream, StreamKey
 from ingest.services import keys
 from tests.dashboard.conftest import api_token, client_of, file_text, make_session, make_user
-from tests.dashboard.house import furnish
-from tests.dashboard.rollups import make_rollup
+from tests.dashboard.house import furnish, make_rollup
 from tests.dashboard.test_accessibility import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
