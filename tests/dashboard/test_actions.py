@@ -204,9 +204,6 @@ def test_two_at_once_get_numbers_of_their_own(stream: Stream) -> None:
     assert [sequence for sequence, *_ in events()] == [operating.FIRST_SEQUENCE, operating.FIRST_SEQUENCE + 1]
 
 
-# --- Kicks ---
-
-
 def test_a_kick_by_form_is_an_event_with_its_reason_and_comes_back_to_the_page(
     operator: Client, stream: Stream
 ) -> None:
@@ -268,9 +265,6 @@ def test_who_may_not_kick_is_offered_nothing_and_ends_nothing(viewer: Client, cl
     assert client.post(f"{PAGE}/kick").status_code == 302
     session.refresh_from_db()
     assert session.stop_requested == ""
-
-
-# --- Play tokens ---
 
 
 def test_a_play_token_is_valid_for_the_stream_and_as_long_as_asked(operator: Client, stream: Stream) -> None:

@@ -8,6 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
+from dashboard.jobs.words import ADVICE
 from dashboard.models import Heartbeat
 from ingest.models import AuditEntry
 from rtmpweb.celery import app as celery_app
@@ -72,12 +73,7 @@ def test_a_failed_run_says_why_and_what_to_do(viewer: Client) -> None:
     page = text_of(viewer, URL)
     assert "The time limit passed." in page
     assert "Give Spark more cores" in page
-
-
-def test_every_error_has_its_advice() -> None:
-    from dashboard.jobs.words import ADVICE
-
-    assert set(ADVICE) == set(AnalyticsRun.ErrorCode.values)
+    assert set(ADVICE) == set(AnalyticsRun.ErrorCode.values), "every error has its advice"
 
 
 @pytest.mark.both_forms

@@ -149,9 +149,6 @@ def test_the_list_says_each_state(manager: Client, stream: Stream) -> None:
     assert "No key matches" in manager.get("/keys/?q=nothing-like-it").content.decode()
 
 
-# --- The API ---
-
-
 @pytest.mark.both_forms
 @pytest.mark.django_db
 def test_the_api_makes_rotates_and_revokes(client: Client, stream: Stream) -> None:

@@ -57,9 +57,6 @@ def test_the_wall_tells_its_script_where_to_find_what(viewer: Client, stream: St
     assert data["server"].startswith("rtmp://")
 
 
-# --- Theme, health ---
-
-
 def test_the_theme_is_in_the_first_byte_of_the_page(viewer: Client) -> None:
     assert 'data-theme="dark"' not in viewer.get("/").content.decode()
     answer = viewer.post("/theme/", {"theme": "dark", "next": "/attempts/"})
@@ -122,9 +119,6 @@ def test_every_module_that_a_script_imports_exists() -> None:
             assert (STATIC / "js" / name).is_file(), f"{script.name} imports {name}"
 
 
-# --- Contrast: WCAG 2.2, 1.4.3 and 1.4.11 ---
-
-
 def _tokens() -> dict[str, Tokens]:
     """The light set, and the dark one as the system's choice and as the user's."""
     text = (CSS / "tokens.css").read_text()
@@ -177,9 +171,6 @@ def test_both_dark_sets_are_one() -> None:
     assert tokens["system dark"] == tokens["chosen dark"]
 
 
-# --- Words ---
-
-
 def test_every_end_reason_has_words_in_templates_and_in_scripts() -> None:
     script = (STATIC / "js" / "words.js").read_text()
     assert set(END_REASONS) == set(ui.END_WORDS)
@@ -222,9 +213,6 @@ def test_a_code_becomes_words_and_a_sentence_stays() -> None:
 
 def test_an_icon_escapes_what_it_is_given() -> None:
     assert '"><script>' not in ui.icon('"><script>', '"><script>')
-
-
-# --- Front-end packages ---
 
 
 def test_the_lock_file_names_no_registry_and_pins_everything() -> None:

@@ -37,6 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]
             connection.execute("CREATE ROLE shut NOLOGIN")
         yield made
     finally:
+        made.resume()
         made.remove()
 
 
@@ -98,22 +99,11 @@ print(json.dumps(told | {"broken": broken, "waits": waiting.is_alive()}), flush=
 """
 
 
-@pytest.fixture
-def postgres(tmp_path: Path) -> Iterator[PostgresServer]:
-    server = PostgresServer(tmp_path)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.resume()
-        server.remove()
-
-
-def test_a_query_that_hangs_is_broken_and_an_idle_connection_is_not(postgres: PostgresServer, tmp_path: Path) -> None:
+def test_a_query_that_hangs_is_broken_and_an_idle_connection_is_not(server: PostgresServer, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", SCRIPT],
         cwd=ROOT,
-        env={**os.environ, "RTMPWEB_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": postgres.url},
+        env={**os.environ, "RTMPWEB_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": server.url},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -121,8 +111,9 @@ def test_a_query_that_hangs_is_broken_and_an_idle_connection_is_not(postgres: Po
         assert process.stdout is not None
         assert process.stdin is not None
         assert process.stdout.readline() == "connected\n"
-        postgres.pause()
+        server.pause()
         process.stdin.write("\n")
         process.stdin.flush()
         told = json.loads(process.stdout.readline())
+        server.resume()
     assert told == {"idle": 0, "error": "OperationalError", "broken": 1, "waits": False}

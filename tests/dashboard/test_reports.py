@@ -35,9 +35,6 @@ def make_plan(**fields: Any) -> ReportPlan:
     )
 
 
-# --- The archive ---
-
-
 def test_without_reports_and_plans_the_page_says_how_they_come(viewer: Client, analyst: Client) -> None:
     page = text_of(viewer, URL)
     for words in ("No report was made yet", "No report comes by itself yet", "manage.py report make", "in the admin"):
@@ -108,9 +105,6 @@ def test_only_who_may_change_plans_is_led_to_the_admin(boss: Client) -> None:
     assert "Change plans" in text_of(boss, URL)
 
 
-# --- The sheet ---
-
-
 def test_the_sheet_says_what_the_document_says(viewer: Client) -> None:
     page = text_of(viewer, f"{URL}{make_report().pk}/")
     for words in (
@@ -151,27 +145,24 @@ def test_the_mail_s_plain_text_is_no_wider_than_a_terminal(viewer: Client) -> No
     assert "\n  Give the venue a wired uplink." in plain
 
 
-def test_what_a_document_says_is_never_markup(viewer: Client) -> None:
-    said = document(lede="**<i>x</i>** & more", streams=[stream_row('"><script>alert(1)</script>')])
-    page = text_of(viewer, f"{URL}{make_report(said).pk}/")
-    assert "<b>&lt;i&gt;x&lt;/i&gt;</b> &amp; more" in page
+NOTHING: Any = dict.fromkeys(("tiles", "more", "findings", "streams", "best", "charts", "refusals"), ())
+INCOMPLETE = {"notes": ["3 of 168 hours were not computed."], "completeness": {"expected": 168, "done": 165}}
+MARKUP = {"lede": "**<i>x</i>** & more", "streams": [stream_row('"><script>alert(1)</script>')]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (INCOMPLETE, ["3 of 168 hours were not computed.", "165 of 168 hours"]),
+        (NOTHING, ["Nothing was measured.", "No stream was on air."]),
+        (MARKUP, ["<b>&lt;i&gt;x&lt;/i&gt;</b> &amp; more"]),
+    ],
+    ids=["incomplete", "of nothing", "never markup"],
+)
+def test_a_sheet_says_what_is_odd(viewer: Client, fields: Any, words: list[str]) -> None:
+    page = text_of(viewer, f"{URL}{make_report(document(**fields), hours_done=165).pk}/")
+    assert [each for each in words if each not in page] == []
     assert "<script>alert" not in page
-
-
-def test_an_incomplete_report_says_so(viewer: Client) -> None:
-    said = document(notes=["3 of 168 hours were not computed."], completeness={"expected": 168, "done": 165})
-    page = text_of(viewer, f"{URL}{make_report(said, hours_done=165).pk}/")
-    assert "3 of 168 hours were not computed." in page
-    assert "165 of 168 hours" in page
-
-
-def test_a_report_of_nothing_is_a_page(viewer: Client) -> None:
-    nothing: dict[str, Any] = {
-        name: [] for name in ("tiles", "more", "findings", "streams", "best", "charts", "refusals")
-    }
-    page = text_of(viewer, f"{URL}{make_report(document(**nothing)).pk}/")
-    assert "Nothing was measured." in page
-    assert "No stream was on air." in page
 
 
 @pytest.mark.slow("a PDF of thousands of streams is drawn")
@@ -196,9 +187,6 @@ def test_deliveries_are_with_the_report_for_those_who_send(viewer: Client, analy
     page = text_of(analyst, f"{URL}{report.pk}/")
     for words in ("a@example.org", "451 try later", "Failed, tried again", "next try at"):
         assert words in page
-
-
-# --- The chart ---
 
 
 def test_a_chart_has_a_line_for_each_time_on_air() -> None:
@@ -242,9 +230,6 @@ def test_a_chart_of_nothing_is_empty() -> None:
     assert len(drawn.grid) == 5
 
 
-# --- Its files ---
-
-
 @pytest.mark.parametrize("base", ["/reports/{}/report", "/api/v1/reports/{}"])
 def test_the_files_say_the_same(viewer: Client, base: str) -> None:
     """The percentiles with one decimal in the CSV, and with all in the document."""
@@ -268,9 +253,6 @@ def test_the_whole_document_is_a_file_and_an_answer(viewer: Client) -> None:
     report = make_report(document(streams=[stream_row("cam-1", p50=5890.987654)]))
     assert json.loads(viewer.get(f"{URL}{report.pk}/report.json").content) == report.document
     assert viewer.get(f"/api/v1/reports/{report.pk}").json()["document"] == report.document
-
-
-# --- The API ---
 
 
 def test_the_archive_and_one_of_it(viewer: Client) -> None:

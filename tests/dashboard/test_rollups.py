@@ -128,13 +128,6 @@ def test_the_csv_holds_every_figure_oldest_first(viewer: Client) -> None:
     assert items[0].keys() == rows[0].keys()
 
 
-def test_a_spreadsheet_does_not_take_a_name_for_a_formula(viewer: Client) -> None:
-    make_rollup(0, name="=1+1")
-    response = viewer.get("/analytics/rollups.csv?stream=live/%3D1%2B1")
-    (row,) = csv_rows(response)
-    assert row["name"] == "'=1+1"
-
-
 @pytest.mark.parametrize(
     "file",
     ["rollups.csv?stream=live/cam-1", "rollups.csv?stream=live/cam-1&part=broadcasts", "compare/export.csv?range=24h"],

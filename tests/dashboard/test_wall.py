@@ -122,9 +122,6 @@ async def test_what_an_operator_does_reaches_the_wall(viewer: Client, stream: St
         assert found["acknowledged"] == known
 
 
-# --- What gets lost ---
-
-
 @pytest.mark.both_forms
 async def test_a_page_that_missed_an_update_gets_the_whole_picture(
     viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch
@@ -163,9 +160,6 @@ async def test_two_nodes_updates_are_no_gap_in_each_others(
             for node in ("n1", "n2", "n3"):
                 prior = None if (node, seconds) == ("n3", 0) else at + seconds
                 assert await heard(wall, await tick(at + seconds + 1, node=node, prior=prior))
-
-
-# --- During an upgrade ---
 
 
 async def test_a_node_of_the_version_before_is_heard(

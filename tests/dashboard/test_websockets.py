@@ -34,9 +34,6 @@ from tests.server_process import Installation
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-# --- Who gets in ---
-
-
 async def refused(page: WebsocketCommunicator, code: int) -> WebsocketCommunicator:
     await page.connect()
     assert await close_code(page) == code
@@ -56,9 +53,6 @@ async def test_anonymous_is_told_to_log_in_and_hears_nothing_else(stream: Stream
 async def test_an_unknown_stream_is_4404(viewer: Client) -> None:
     page = await refused(socket("/ws/streams/4711/", viewer), 4404)
     await page.disconnect()
-
-
-# --- A stream's page ---
 
 
 @pytest.mark.both_forms
@@ -111,9 +105,6 @@ async def test_it_hears_of_its_stream_only(viewer: Client, stream: Stream) -> No
         await tick(time.time(), snapshot(stream))
         text = await second(stream, time.time())
         assert await page.receive_from(timeout=5) == text
-
-
-# --- Rights that end, pages that are slow ---
 
 
 def _new_password(user: User) -> None:

@@ -32,6 +32,12 @@ def begin(*streams: Stream) -> None:
     take()
 
 
+def delivered(webhook: Webhook, stream: Stream) -> Delivery:
+    begin(stream)
+    delivering.deliver_webhook(webhook.pk)
+    return Delivery.objects.get()
+
+
 def by_threads(number: int, work: Callable[[], object]) -> None:
     def run() -> None:
         try:
@@ -113,9 +119,7 @@ def test_a_failure_is_tried_again_later_and_keeps_its_id(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream
 ) -> None:
     receiver.behaviours = [answer(500, b"broken"), answer(200)]
-    begin(stream)
-    delivering.deliver_webhook(webhook.pk)
-    row = Delivery.objects.get()
+    row = delivered(webhook, stream)
     assert (row.state, row.status_code, row.error, row.response) == ("waiting", 500, "It answered 500.", "broken")
     assert 7 < (row.next_at - timezone.now()).total_seconds() < 13
     assert delivering.deliver_webhook(webhook.pk) == 0
@@ -208,17 +212,13 @@ def test_of_an_endless_answer_only_the_beginning_is_kept(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream
 ) -> None:
     receiver.behaviours = [receiver.flood]
-    begin(stream)
-    delivering.deliver_webhook(webhook.pk)
-    row = Delivery.objects.get()
+    row = delivered(webhook, stream)
     assert (row.state, row.response) == ("done", "y" * 512)
 
 
 def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(302, Location=receiver.url)]
-    begin(stream)
-    delivering.deliver_webhook(webhook.pk)
-    row = Delivery.objects.get()
+    row = delivered(webhook, stream)
     assert (row.state, row.status_code, len(receiver.got)) == ("waiting", 302, 1)
     assert "redirects" in row.error
 
