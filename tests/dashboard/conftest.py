@@ -26,7 +26,7 @@ from dashboard.views.metrics import exposition
 from ingest import livestore
 from ingest.contracts import NodeFigures, StreamSnapshot
 from ingest.livestore import get_livestore
-from ingest.models import Application, Node, Session, Stream
+from ingest.models import Application, AuditEntry, Node, Session, Stream
 from ingest.services import installation
 from ingest.services.audit import Actor
 from tests.ingest.removing import meanwhile
@@ -166,6 +166,11 @@ def text_of(client: Client, url: str, **query: str) -> str:
     answer = client.get(url, query)
     assert answer.status_code == 200
     return answer.content.decode()
+
+
+def audited(*fields: str) -> list[Any]:
+    """The audit log's entries, oldest first."""
+    return list(AuditEntry.objects.order_by("pk").values_list(*fields, flat=len(fields) == 1))
 
 
 def file_text(answer: Any) -> str:

@@ -12,11 +12,12 @@ from django.utils import timezone
 from dashboard import muting, operating
 from dashboard.history import latest_events
 from dashboard.models import Mute
-from ingest.models import Application, AuditEntry, StatusEvent, Stream
+from ingest.models import Application, StatusEvent, Stream
 from ingest.services import playtokens
 from ingest.services.audit import Actor
 from tests.dashboard.conftest import (
     api_token,
+    audited,
     client_of,
     issue,
     make_session,
@@ -48,10 +49,6 @@ def events() -> list[tuple[int, str, str, str]]:
     return [(row.sequence, row.kind, row.code, row.description) for row in rows]
 
 
-def audited() -> list[tuple[str, str, str]]:
-    return [(row.actor, row.action, row.target) for row in AuditEntry.objects.order_by("pk")]
-
-
 @pytest.mark.both_forms
 def test_a_note_is_an_event_of_who_publishes_beyond_the_nodes_own_numbers(operator: Client, stream: Stream) -> None:
     make_session(stream, age_s=900, ended_ago_s=600)
@@ -68,7 +65,7 @@ def test_a_note_is_an_event_of_who_publishes_beyond_the_nodes_own_numbers(operat
         (first + 1, "operator.note", "", "And back."),
     ]
     assert set(StatusEvent.objects.values_list("session", flat=True)) == {session.pk}
-    assert audited() == [("omar", "session.note", "live/cam-1")] * 2
+    assert audited("actor", "action", "target") == [("omar", "session.note", "live/cam-1")] * 2
     assert latest_events(stream.pk)[0]["description"] == "And back."
 
 
@@ -114,7 +111,7 @@ def test_an_acknowledgement_is_of_one_opening_and_no_worse_level(operator: Clien
         ("starving", "On it", "bad", SINCE),
         ("starving", "On it", "warning", SINCE + 60),
     ]
-    assert audited() == [("omar", "issue.acknowledge", "live/cam-1")] * 3
+    assert audited("actor", "action", "target") == [("omar", "issue.acknowledge", "live/cam-1")] * 3
 
 
 @pytest.mark.both_forms
@@ -141,7 +138,7 @@ def test_a_mute_holds_for_its_time_or_until_it_is_lifted(operator: Client, strea
     assert not muting.active_mutes().exists()
     assert Mute.objects.count() == 3
     assert [kind for _, kind, _, _ in events()] == ["operator.mute"] * 3 + ["operator.unmute"] * 2
-    assert [action for _, action, _ in audited()] == ["stream.mute"] * 3 + ["stream.unmute"] * 2
+    assert audited("action") == ["stream.mute"] * 3 + ["stream.unmute"] * 2
 
 
 @pytest.mark.parametrize("body", [{"hours": 0}, {"hours": 9000}, {"check": "x; drop"}, {"note": "x" * 201}])
@@ -153,7 +150,7 @@ def test_a_mute_that_makes_no_sense_is_refused(operator: Client, stream: Stream,
 
 def test_a_stream_that_nobody_published_can_be_muted(operator: Client, stream: Stream) -> None:
     assert post(operator, f"{API}/mute", {}).status_code == 201
-    assert (events(), audited()) == ([], [("omar", "stream.mute", "live/cam-1")])
+    assert (events(), audited("actor", "action", "target")) == ([], [("omar", "stream.mute", "live/cam-1")])
 
 
 def test_a_tokens_acts_bear_its_name(db: None, stream: Stream) -> None:
@@ -204,9 +201,7 @@ def test_two_at_once_get_numbers_of_their_own(stream: Stream) -> None:
     assert [sequence for sequence, *_ in events()] == [operating.FIRST_SEQUENCE, operating.FIRST_SEQUENCE + 1]
 
 
-def test_a_kick_by_form_is_an_event_with_its_reason_and_comes_back_to_the_page(
-    operator: Client, stream: Stream
-) -> None:
+def test_a_kick_by_form_is_an_event_and_comes_back_to_the_page(operator: Client, stream: Stream) -> None:
     session = make_session(stream)
     answer = operator.post(f"{PAGE}/kick", {"note": "Wrong scene.", "session_id": str(session.pk)}, follow=True)
     assert answer.redirect_chain == [(f"{PAGE}/", 302)]
@@ -214,7 +209,7 @@ def test_a_kick_by_form_is_an_event_with_its_reason_and_comes_back_to_the_page(
     assert events() == [(operating.FIRST_SEQUENCE, "operator.kick", "", "Wrong scene.")]
     session.refresh_from_db()
     assert (session.stop_requested, session.stop_note) == ("kicked", "Ended by omar: Wrong scene.")
-    assert audited() == [("omar", "session.kick", "live/cam-1")]
+    assert audited("actor", "action", "target") == [("omar", "session.kick", "live/cam-1")]
 
 
 def test_a_kick_by_a_script_is_of_who_publishes_now(stream: Stream) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -9,7 +10,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
-from pytest_django.fixtures import Settings
 
 from analytics import services
 from analytics.models import METRIC_VERSION, AnalyticsRun, Dimension, Grain, Partition, Rollup
@@ -333,9 +333,7 @@ def test_a_failed_run_is_shown_with_its_reason(viewer: Client) -> None:
     assert "SparkException: &lt;b&gt;no&lt;/b&gt;" in page
 
 
-def test_without_java_the_page_says_what_to_install(
-    analyst: Client, monkeypatch: pytest.MonkeyPatch, settings: Settings
-) -> None:
+def test_without_java_it_says_what_to_install(analyst: Client, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     make_rollup(0)
     hide_java(monkeypatch)
     settings.REDIS_URL = ""

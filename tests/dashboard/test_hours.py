@@ -189,9 +189,7 @@ def test_a_stream_is_found_by_its_days(viewer: Client, stream: Any, lake: Path) 
     assert Scope.asked(f"live/{stream.name}")
 
 
-def test_old_hours_are_read_as_they_were_computed(
-    viewer: Client, lake: Path, settings: Settings, still: datetime
-) -> None:
+def test_old_hours_are_read_as_they_were_computed(viewer: Client, lake: Path, settings: Settings) -> None:
     make_rollup(1, video_bytes=5)
     settings.HOURS_IN_DATABASE = BY_SIZE
     bring(lake)

@@ -41,9 +41,7 @@ def noor(db: None) -> User:
 
 
 @pytest.mark.parametrize(("asked", "led_to"), [("/attempts/", "/attempts/"), ("https://example.org/", "/")])
-def test_the_right_password_leads_to_what_was_asked_for_on_this_site(
-    client: Client, mira: User, asked: str, led_to: str
-) -> None:
+def test_the_right_password_leads_to_what_was_asked_for(client: Client, mira: User, asked: str, led_to: str) -> None:
     answer = client.post("/login/", {"username": "mira", "password": PASSWORD, "next": asked})
     assert (answer.status_code, answer["Location"]) == (302, led_to)
     assert client.get("/").status_code == 200

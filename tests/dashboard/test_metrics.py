@@ -235,9 +235,7 @@ def test_how_late_the_loop_was_is_a_histogram(client: Client, stream: Stream) ->
     }
 
 
-def test_each_node_that_knows_a_stream_counts_its_own(
-    client: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_node_of_a_stream_counts_its_own(client: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that none falls when the stream goes over to another node; and there are as many as there may be."""
     monkeypatch.setattr(metrics, "MAX_STREAMS", 1)
     put(snapshot(stream, counters=COUNTERS), snapshot(stream, id=99, name="cam-2", counters=COUNTERS))

@@ -39,9 +39,7 @@ def refusal(token: str, name: str = "cam-1", **fields: Any) -> str:
 
 
 @pytest.mark.parametrize("policy", Application.PlayPolicy.values)
-def test_a_viewer_may_look_whatever_the_play_policy_is(
-    viewer: Client, stream: Stream, settings: Any, policy: str
-) -> None:
+def test_a_viewer_may_look_whatever_the_policy_is(viewer: Client, stream: Stream, settings: Any, policy: str) -> None:
     settings.MEDIA_ADDRESS, settings.MEDIA_URL_BASE = ("127.0.0.1", 8001), ""
     Application.objects.update(play_policy=policy)
     found = urls(viewer)

@@ -114,9 +114,7 @@ def test_what_is_being_recorded_stays(operator: Client, make: Make, folder: Path
 
 @pytest.mark.parametrize("before", ["", "/api/v1"])
 @pytest.mark.parametrize("state", ["recording", "complete", "failed"])
-def test_a_download_leads_to_the_media_listener(
-    viewer: Client, make: Make, settings: Any, before: str, state: str
-) -> None:
+def test_a_download_leads_to_the_listener(viewer: Client, make: Make, settings: Any, before: str, state: str) -> None:
     settings.MEDIA_URL_BASE = "https://media.example.org"
     make("gr\u00fc\u00dfe 1")
     row = make("gr\u00fc\u00dfe 1", 2, state=state)

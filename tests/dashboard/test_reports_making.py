@@ -71,9 +71,7 @@ def test_what_can_not_be_made_is_said(analyst: Client, stream: Stream, wish: dic
     assert not Report.objects.exists()
 
 
-def test_of_hours_that_are_not_computed_it_does_not_say_that_nothing_was_published(
-    analyst: Client, settings: Any
-) -> None:
+def test_of_hours_not_computed_it_does_not_say_that_nothing_was_published(analyst: Client, settings: Any) -> None:
     recorded = settings.LAKE_DIR / "samples/v=1/dt=2026-11-04/hr=12/n1-1-1.parquet"
     recorded.parent.mkdir(parents=True)
     recorded.write_bytes(b"PAR1")

@@ -67,7 +67,7 @@ def is_since(part: dict[str, Any], moment: Any) -> bool:
 
 
 @pytest.mark.both_forms
-def test_a_process_is_in_order_since_its_start_and_down_since_it_was_heard_of(
+def test_a_process_is_up_since_its_start_and_down_since_it_was_heard_of(
     client: Client, settled: None, db: None
 ) -> None:
     running, silent = alive(DEFAULT), alive(BEAT, seen_s=60)
@@ -238,9 +238,7 @@ def test_nodes_that_drain_are_told_beside_one_at_its_limit(client: Client, db: N
     assert parts(client)["nodes"]["detail"] == "n3: 97 % of a processor; n4 (draining)"
 
 
-def test_this_web_process_goes_on_looking_while_its_disk_hangs(
-    client: Client, db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_web_process_looks_on_while_its_disk_hangs(client: Client, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = HangingDisk(monkeypatch)
     monkeypatch.setattr("dashboard.system.watch.DISK_S", 0.0)
     monkeypatch.setattr("dashboard.system.watch.OLD_S", 1e-9)

@@ -144,9 +144,7 @@ async def test_who_loses_the_right_is_closed_within_the_recheck(
 
 
 @pytest.mark.both_forms
-async def test_a_recheck_sends_the_whole_picture_again(
-    viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_recheck_sends_the_whole_again(viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened("/ws/live/", viewer) as wall:
         assert (await said(wall))["streams"] == []
         await put(time.time(), snapshot(stream))
@@ -215,9 +213,7 @@ class AwayStore(MemoryLiveStore):
 
 
 @pytest.mark.both_forms
-async def test_without_the_live_store_a_page_is_told_to_come_later(
-    viewer: Client, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_without_the_live_store_pages_come_later(viewer: Client, caplog: pytest.LogCaptureFixture) -> None:
     livestore._store = AwayStore()
     wall = await refused(socket("/ws/live/", viewer), 4503)
     assert "Traceback" not in caplog.text

@@ -378,7 +378,7 @@ def changed(manager: Client, key: StreamKey, **fields: str) -> datetime | None:
 
 
 @pytest.mark.parametrize("expires", [SUMMERS, WINTERS, WINTERS + timedelta(microseconds=250_000)])
-def test_a_key_keeps_its_expiry_when_something_else_is_changed(
+def test_a_key_keeps_its_expiry_when_another_field_changes(
     in_berlin: Client, stream: Stream, expires: datetime
 ) -> None:
     key = keys.create(stream=stream, label="camera", expires_at=expires).key

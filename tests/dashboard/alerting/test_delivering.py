@@ -115,9 +115,7 @@ def test_filters_choose(webhook: Webhook, stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-def test_a_failure_is_tried_again_later_and_keeps_its_id(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_a_failure_is_tried_again_and_keeps_its_id(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(500, b"broken"), answer(200)]
     row = delivered(webhook, stream)
     assert (row.state, row.status_code, row.error, row.response) == ("waiting", 500, "It answered 500.", "broken")
@@ -171,9 +169,7 @@ def test_a_clock_that_is_set_back_changes_no_order(
 
 
 @pytest.mark.both_forms
-def test_after_a_day_it_is_given_up_and_can_be_sent_again(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_given_up_after_a_day_it_can_be_sent_again(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(410)]
     told = live(stream)
     told.publish()
@@ -208,9 +204,7 @@ def test_a_receiver_that_takes_its_time_is_given_up_on(
         assert row.duration_ms < 3000
 
 
-def test_of_an_endless_answer_only_the_beginning_is_kept(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_of_an_endless_answer_the_beginning_is_kept(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [receiver.flood]
     row = delivered(webhook, stream)
     assert (row.state, row.response) == ("done", "y" * 512)
@@ -244,9 +238,7 @@ def test_two_workers_never_send_the_same_at_the_same_time(webhook: Webhook, rece
 
 
 @pytest.mark.both_forms
-def test_what_a_dead_worker_had_claimed_is_sent_by_another(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_what_a_dead_worker_claimed_another_sends(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     begin(stream)
     row = Delivery.objects.get()
     assert delivering._claim(row)

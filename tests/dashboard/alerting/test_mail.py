@@ -141,9 +141,7 @@ def test_the_setting_is_read(monkeypatch: pytest.MonkeyPatch, url: str, server: 
 @pytest.mark.parametrize(
     "url", ["mail.example.org", "http://mail", "smtp://", "smtp://u:se#cret@mail", "smtp://m:99999"]
 )
-def test_a_setting_that_cannot_be_read_stops_the_start_and_is_not_shown(
-    monkeypatch: pytest.MonkeyPatch, url: str
-) -> None:
+def test_a_setting_that_cannot_be_read_stops_the_start_unshown(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("RTMPWEB_EMAIL_URL", url)
     with pytest.raises(ImproperlyConfigured) as error:
         env.mail_url("RTMPWEB_EMAIL_URL")

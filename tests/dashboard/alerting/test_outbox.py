@@ -52,9 +52,7 @@ def fails_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(sending, "put", put)
 
 
-def test_each_event_is_a_transaction_of_its_own_with_a_pause_after_it(
-    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_event_is_a_transaction_with_a_pause_after_it(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
     """On SQLite one writes at a time: who admits encoders waits for one event, not for a hundred."""
     for name in ("a", "b"):
         rule(name=name)
@@ -88,9 +86,7 @@ def test_none_of_a_stream_is_taken_before_the_one_that_another_worker_is_about_t
     assert take() == 2
 
 
-def test_a_run_ends_and_the_next_takes_what_is_left(
-    webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_run_takes_what_is_left(webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         live(stream).publish()
     monkeypatch.setattr(taking, "RUN_S", 0.0)
@@ -120,9 +116,7 @@ def test_an_event_that_can_not_be_told_is_left_out(
     assert "is left out" in caplog.text
 
 
-def test_what_was_told_of_streams_that_are_gone_waits_for_nothing(
-    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_told_of_gone_streams_waits_for_nothing(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their numbers have nothing to do with one another."""
     for name in ("cam-1", "cam-2"):
         begin_and_end(make_stream(name))

@@ -12,7 +12,7 @@ from django.utils import timezone
 from dashboard import tasks
 from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
 from ingest.models import AuditEntry, Stream
-from tests.dashboard.conftest import api_token, make_session, put_node, snapshot, text_of
+from tests.dashboard.conftest import api_token, audited, make_session, put_node, snapshot, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -72,8 +72,8 @@ def test_a_webhook_s_secret_is_shown_once(admin: Client) -> None:
     webhook.refresh_from_db()
     assert webhook.secret != former
     assert webhook.secret in rotated
-    entries = list(AuditEntry.objects.order_by("pk").values_list("actor", "action", "target"))
-    assert entries[-2:] == [("ada", "webhook.create", "graphics"), ("ada", "webhook.rotate", "graphics")]
+    entries = audited("actor", "action", "target")
+    assert entries == [("ada", "webhook.create", "graphics"), ("ada", "webhook.rotate", "graphics")]
     assert webhook.secret not in str(list(AuditEntry.objects.values()))
 
 
@@ -108,8 +108,7 @@ def test_a_rule_is_made_changed_and_deleted(admin: Client, stream: Stream) -> No
     assert (rule.name, rule.checks) == ("Day", [])
     admin.post(reverse("dashboard:alert-rule-delete", args=[rule.pk]))
     assert not AlertRule.objects.exists()
-    acts = AuditEntry.objects.filter(action__startswith="alert_rule").order_by("pk").values_list("action", flat=True)
-    assert list(acts) == ["alert_rule.create", "alert_rule.change", "alert_rule.delete"]
+    assert audited("action") == ["alert_rule.create", "alert_rule.change", "alert_rule.delete"]
 
 
 @pytest.mark.parametrize(

@@ -147,9 +147,7 @@ def test_the_filter_s_finds_come_as_files(viewer: Client, several: None) -> None
 
 
 @pytest.mark.both_forms
-def test_a_page_costs_the_same_whatever_it_shows(
-    viewer: Client, stream: Stream, django_assert_max_num_queries: Any
-) -> None:
+def test_a_page_costs_the_same_whatever_it_shows(stream: Stream, django_assert_max_num_queries: Any) -> None:
     for number in range(30):
         make_session(stream, ended_ago_s=5, address=str(number))
     with django_assert_max_num_queries(4):

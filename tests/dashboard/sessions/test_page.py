@@ -16,11 +16,12 @@ from dashboard.sessions.lastminute import LastMinute, look
 from ingest.contracts import END_REASONS
 from ingest.live.health import CHECKS
 from ingest.livestore import get_livestore
-from ingest.models import Attempt, AuditEntry, Node, Session, StatusEvent, Stream, StreamKey
+from ingest.models import Attempt, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.telemetry import Rotation, TelemetryWriter
 from ingest.telemetry.series import GAUGES, Series
 from tests.dashboard.conftest import (
     api_token,
+    audited,
     csv_rows,
     issue,
     make_session,
@@ -261,8 +262,10 @@ def test_a_note_and_an_acknowledgement_are_the_session_s(operator: Client, strea
     assert operator.post(f"/sessions/{session.pk}/acknowledge", {"note": "again"}).status_code == 302
     kinds = list(StatusEvent.objects.filter(session=session).values_list("kind", "code", "detail__by"))
     assert kinds == [("operator.note", "", "omar"), ("operator.ack", "session.ended", "omar")]
-    acts = list(AuditEntry.objects.order_by("pk").values_list("action", "actor", "session"))
-    assert acts == [("session.note", "omar", session.pk), ("session.acknowledge", "omar", session.pk)]
+    assert audited("action", "actor", "session") == [
+        ("session.note", "omar", session.pk),
+        ("session.acknowledge", "omar", session.pk),
+    ]
     assert "Acknowledged by omar" in operator.get(f"/sessions/{session.pk}/").content.decode()
     empty = operator.post(f"/sessions/{session.pk}/note", {"note": " "}, headers={"Accept": "application/json"})
     assert (empty.status_code, empty.json()) == (409, {"detail": "The note is empty."})
