@@ -325,77 +325,63 @@ def test_updates_merged_are_what_the_nodes_know(seconds: list[tuple[Any, Any, st
     finished(go())
 
 
-def test_all_that_is_seldom_told_has_come_after_a_while() -> None:
-    async def go() -> None:
-        node, reader = Node(), Reader()
-        node.put(*(made(stream) for stream in range(1, 31)))
-        reader.hear((await node.tick(1.0))["text"])
-        node.put(*(made(stream, drift=77.7, issues=[issue(actual="2 s")]) for stream in range(1, 31)))
-        reader.hear((await node.tick(2.0))["text"])
-        node.put(*(made(stream, drift=77.7, issues=[issue(since=1.0, actual="3 s")]) for stream in range(1, 31)))
-        for at in range(SELDOM):
-            reader.hear((await node.tick(3.0 + at))["text"])
-        assert reader.shown() == known(node)
-        assert {each["drift"] for each in reader.shown().values()} == {78}
-
-    finished(go())
+async def test_all_that_is_seldom_told_has_come_after_a_while() -> None:
+    node, reader = Node(), Reader()
+    node.put(*(made(stream) for stream in range(1, 31)))
+    reader.hear((await node.tick(1.0))["text"])
+    node.put(*(made(stream, drift=77.7, issues=[issue(actual="2 s")]) for stream in range(1, 31)))
+    reader.hear((await node.tick(2.0))["text"])
+    node.put(*(made(stream, drift=77.7, issues=[issue(since=1.0, actual="3 s")]) for stream in range(1, 31)))
+    for at in range(SELDOM):
+        reader.hear((await node.tick(3.0 + at))["text"])
+    assert reader.shown() == known(node)
+    assert {each["drift"] for each in reader.shown().values()} == {78}
 
 
-def test_a_good_stream_costs_few_bytes_a_second() -> None:
+async def test_a_good_stream_costs_few_bytes_a_second() -> None:
     """The bound is 60 kB/s for 300 streams: 200 bytes of each."""
-
-    async def go() -> int:
-        node = Node()
-        moving = ("video_kbps", "audio_kbps", "fps", "drift", "open_gop_age", "wire_kbps", "out_kbps", "rtt_ms")
-        node.put(*(made(stream) for stream in range(1, 101)))
-        await node.tick(0.0)
-        size = 0
-        for second in range(1, SELDOM + 1):
-            fields: dict[str, Any] = dict.fromkeys(moving, second * 7.77)
-            node.put(*(made(stream, **fields) for stream in range(1, 101)))
-            size += len((await node.tick(float(second)))["text"])
-        return size // SELDOM
-
-    assert finished(go()) < 100 * 120
+    node = Node()
+    moving = ("video_kbps", "audio_kbps", "fps", "drift", "open_gop_age", "wire_kbps", "out_kbps", "rtt_ms")
+    node.put(*(made(stream) for stream in range(1, 101)))
+    await node.tick(0.0)
+    size = 0
+    for second in range(1, SELDOM + 1):
+        fields: dict[str, Any] = dict.fromkeys(moving, second * 7.77)
+        node.put(*(made(stream, **fields) for stream in range(1, 101)))
+        size += len((await node.tick(float(second)))["text"])
+    assert size // SELDOM < 100 * 120
 
 
-def test_general_trouble_costs_no_more_than_so_many_issues_words() -> None:
-    async def go() -> list[int]:
-        node = Node()
-        told = []
-        for second in range(12):
-            words = f"{second} s"
-            node.put(*(made(stream, issues=[issue(since=1.0, actual=words)]) for stream in range(1, 301)))
-            update = json.loads((await node.tick(float(second)))["text"])
-            told.append(sum(len(each.get("issues", [])) for each in update["streams"]))
-        assert {each["actual"] for stream in node.shown.values() for each in stream["issues"]} == {"11 s"}
-        return told
-
-    told = finished(go())
+async def test_general_trouble_costs_no_more_than_so_many_issues_words() -> None:
+    node = Node()
+    told = []
+    for second in range(12):
+        words = f"{second} s"
+        node.put(*(made(stream, issues=[issue(since=1.0, actual=words)]) for stream in range(1, 301)))
+        update = json.loads((await node.tick(float(second)))["text"])
+        told.append(sum(len(each.get("issues", [])) for each in update["streams"]))
+    assert {each["actual"] for stream in node.shown.values() for each in stream["issues"]} == {"11 s"}
     assert told[0] == 300
     assert max(told[1:]) <= WORDS_A_TICK
     assert sum(told[1:7]) >= 300 + WORDS_A_TICK  # Everybody's turn comes.
 
 
-def test_an_issue_that_opens_clears_or_gets_worse_is_told_at_once() -> None:
-    async def go() -> list[Any]:
-        node = Node()
-        told = []
-        steps: list[list[Any]] = [
-            [],
-            [issue(level="warning", since=1.0, actual="1 s")],
-            [issue(level="warning", since=1.0, actual="2 s")],
-            [issue(level="bad", since=1.0, actual="3 s")],
-            [],
-        ]
-        for second, issues in enumerate(steps):
-            node.put(made(7, issues=issues))
-            (update,) = json.loads((await node.tick(float(second)))["text"])["streams"] or [{}]
-            found = update.get("issues")
-            told.append(None if found is None else [(each["level"], each["actual"]) for each in found])
-        return told
-
-    assert finished(go()) == [[], [("warning", "1 s")], None, [("bad", "3 s")], []]
+async def test_an_issue_that_opens_clears_or_gets_worse_is_told_at_once() -> None:
+    node = Node()
+    told = []
+    steps: list[list[Any]] = [
+        [],
+        [issue(level="warning", since=1.0, actual="1 s")],
+        [issue(level="warning", since=1.0, actual="2 s")],
+        [issue(level="bad", since=1.0, actual="3 s")],
+        [],
+    ]
+    for second, issues in enumerate(steps):
+        node.put(made(7, issues=issues))
+        (update,) = json.loads((await node.tick(float(second)))["text"])["streams"] or [{}]
+        found = update.get("issues")
+        told.append(None if found is None else [(each["level"], each["actual"]) for each in found])
+    assert told == [[], [("warning", "1 s")], None, [("bad", "3 s")], []]
 
 
 def test_a_field_that_is_new_to_snapshots_is_told_at_once() -> None:
