@@ -168,6 +168,11 @@ def text_of(client: Client, url: str, **query: str) -> str:
     return answer.content.decode()
 
 
+def lacks(page: str, *words: str) -> list[str]:
+    """Those of the words that the page does not have."""
+    return [each for each in words if each not in page]
+
+
 def audited(*fields: str) -> list[Any]:
     """The audit log's entries, oldest first."""
     return list(AuditEntry.objects.order_by("pk").values_list(*fields, flat=len(fields) == 1))

@@ -32,6 +32,7 @@ from tests.dashboard.conftest import (
     csv_rows,
     file_text,
     issue,
+    lacks,
     make_user,
     put_node,
     snapshot,
@@ -343,9 +344,7 @@ def test_the_page_filters_and_exports(boss: Client) -> None:
     there = furnish()
     boss.post(f"/keys/{there['key']}/change", {"label": "=rack", "max_kbps": "800"})
     text = boss.get("/audit/").content.decode()
-    assert "Key changed" in text
-    assert "max kbps: 800, was none" in text
-    assert "Session kicked" in text
+    assert lacks(text, "Key changed", "max kbps: 800, was none", "Session kicked") == []
     only = boss.get("/audit/?action=key.change").content.decode()
     assert 'data-action="key.change"' in only
     assert 'data-action="session.kick"' not in only

@@ -22,6 +22,7 @@ from tests.dashboard.conftest import (
     PASSWORD,
     api_token,
     client_of,
+    lacks,
     make_session,
     make_stream,
     make_user,
@@ -149,8 +150,7 @@ def test_who_can_not_be_served_is_told_the_same(client: Client, installation: di
         answer = client.post("/login/", {"username": "mira", "password": PASSWORD})
         assert answer.status_code == 503
         page = answer.content.decode()
-        for words in ("The database takes no writes since", WHY[connection.vendor], "Restart nothing"):
-            assert words in page
+        assert lacks(page, "The database takes no writes since", WHY[connection.vendor], "Restart nothing") == []
         answer = client.post(
             f"/api/v1/streams/live/{stream.name}/mute", headers=script, content_type="application/json"
         )

@@ -22,7 +22,7 @@ from dashboard.moments import moment
 from dashboard.templatetags import times
 from ingest.models import AuditEntry, Recording, Session, Stream, StreamKey
 from ingest.services import keys
-from tests.dashboard.conftest import api_token, client_of, file_text, make_session, make_user
+from tests.dashboard.conftest import api_token, client_of, file_text, lacks, make_session, make_user
 from tests.dashboard.house import furnish, make_rollup
 from tests.dashboard.test_accessibility import PAGES
 
@@ -224,8 +224,7 @@ def test_a_keys_expiry_is_given_and_shown_in_the_zone(manager: Client, stream: S
     key.refresh_from_db()
     assert key.expires_at == datetime(2029, 12, 31, 18, 30, tzinfo=UTC)
     page = manager.get(f"/keys/{key.pk}/").content.decode()
-    assert "Expires, Asia/Kolkata" in page
-    assert 'value="2030-01-01T00:00"' in page
+    assert lacks(page, "Expires, Asia/Kolkata", 'value="2030-01-01T00:00"') == []
 
 
 def test_an_hour_to_be_computed_anew_is_a_whole_one_of_utc(analyst: Client) -> None:
@@ -321,8 +320,7 @@ def test_a_range_that_begins_within_a_days_first_hour_names_the_time(monkeypatch
 def test_a_day_of_history_is_that_of_utc_where_clocks_are_behind_it(viewer: Client, stream: Stream) -> None:
     row = make_rollup(grain=Grain.DAY)
     page = at_home(viewer, "America/New_York").get("/analytics/?stream=live/cam-1&range=30d").content.decode()
-    assert "<th>Day, UTC</th>" in page
-    assert f">{row.start:%a} {row.start.day} {row.start:%b}</a></time>" in page
+    assert lacks(page, "<th>Day, UTC</th>", f">{row.start:%a} {row.start.day} {row.start:%b}</a></time>") == []
 
 
 def test_the_strip_of_a_day_has_its_own_hours(db: None) -> None:
