@@ -139,10 +139,7 @@ def make_report(said: Document | None = None, **fields: Any) -> Report:
 
 EMPTY: dict[str, Any] = {
     name: 0 for name in FIGURES if "_kbps_" not in name and name not in {"keyframe_interval_max", "peak_at"}
-} | {
-    "refusals": {},
-    "end_reasons": {},
-}
+} | {"refusals": {}, "end_reasons": {}}
 
 USUAL = {
     "samples": 3600,

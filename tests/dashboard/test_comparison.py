@@ -27,8 +27,7 @@ def labels(client: Client, query: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("streams", "words"),
-    [(0, "Nothing to compare in this time"), (1, "<h2>1 stream</h2>"), (2, "<h2>2 streams</h2>")],
+    ("streams", "words"), [(0, "Nothing to compare in this time"), (1, "<h2>1 stream</h2>"), (2, "<h2>2 streams</h2>")]
 )
 def test_the_heading_counts_what_is_compared(viewer: Client, streams: int, words: str) -> None:
     for number in range(streams):

@@ -52,15 +52,8 @@ def test_before_the_first_run_the_page_says_what_comes(viewer: Client, analyst: 
 def test_runs_are_shown_newest_first_with_progress_and_by_whom(viewer: Client) -> None:
     ana = make_user("analyst", name="ana-lytica")
     make_run(requested_at=timezone.now() - timedelta(hours=1))
-    going = make_run(
-        state="running",
-        trigger="page",
-        requested_by=ana,
-        stage="Computing hours from 2026-11-14 20:00",
-        done=1,
-        ended_at=None,
-        heartbeat_at=timezone.now(),
-    )
+    stage: dict[str, Any] = {"stage": "Computing hours from 2026-11-14 20:00", "done": 1, "ended_at": None}
+    going = make_run(state="running", trigger="page", requested_by=ana, heartbeat_at=timezone.now(), **stage)
     page = text_of(viewer, URL)
     assert page.index(f'data-run="{going.pk}"') < page.index('data-state="done"')
     for words in ("ana-lytica", "Computing hours from 2026-11-14 20:00", '<progress value="1" max="3"', "1 of 3"):

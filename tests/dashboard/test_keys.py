@@ -29,15 +29,8 @@ def create(client: Client, **fields: Any) -> Any:
 
 @pytest.mark.both_forms
 def test_a_key_is_made_with_its_stream_and_shown_once(manager: Client, stream: Stream) -> None:
-    answer = create(
-        manager,
-        stream="live/cam-2",
-        max_kbps="8000",
-        over_limit="close",
-        allowed_networks="198.51.100.0/24, 2001:db8::/32",
-        expires_at="2040-01-31T12:00",
-        test_only="1",
-    )
+    limits = {"max_kbps": "8000", "over_limit": "close", "allowed_networks": "198.51.100.0/24, 2001:db8::/32"}
+    answer = create(manager, stream="live/cam-2", expires_at="2040-01-31T12:00", test_only="1", **limits)
     assert answer.status_code == 201
     assert "no-store" in answer["Cache-Control"]
     secret = secret_of(answer)

@@ -29,14 +29,8 @@ from tests.dashboard.conftest import (
     put_node,
 )
 
-READ_ONLY = {
-    "sqlite": "PRAGMA query_only = ON",
-    "postgresql": "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
-}
-WHY = {
-    "sqlite": "Its file, its folder or their disk is read-only.",
-    "postgresql": "Its transactions are read-only.",
-}
+READ_ONLY = {"sqlite": "PRAGMA query_only = ON", "postgresql": "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"}
+WHY = {"sqlite": "Its file, its folder or their disk is read-only.", "postgresql": "Its transactions are read-only."}
 
 PROCESSES = (Heartbeat.Kind.WORKER_DEFAULT, Heartbeat.Kind.WORKER_ANALYTICS, Heartbeat.Kind.BEAT)
 

@@ -189,11 +189,7 @@ TABLE = {
 }
 """{method and path: an ability of ingest/roles.py, "log in" or "nothing"}."""
 
-SOCKETS = {
-    "/ws/live/": "view",
-    "/ws/attempts/": "view",
-    "/ws/streams/{stream}/": "view",
-}
+SOCKETS = {"/ws/live/": "view", "/ws/attempts/": "view", "/ws/streams/{stream}/": "view"}
 
 EVERY_ROLE = ("application", "stream", "session", "statusevent", "attempt", "ban", "node", "lease", "recording")
 CELERY = ("periodictask", "clockedschedule", "crontabschedule", "solarschedule", "intervalschedule")

@@ -213,9 +213,7 @@ def test_a_node_that_went_silent_shows_nothing_live(viewer: Client, stream: Stre
 def test_streams_are_filtered_and_paged(viewer: Client, query: dict[str, Any], names: list[str]) -> None:
     rows = {name: make_stream(name, "other" if name == "d" else "live") for name in "abcd"}
     put_node(
-        snapshot(rows["a"]),
-        snapshot(rows["b"], health="bad"),
-        snapshot(rows["c"], state="waiting", health="none"),
+        snapshot(rows["a"]), snapshot(rows["b"], health="bad"), snapshot(rows["c"], state="waiting", health="none")
     )
     listing = get(viewer, "/streams", **query)
     assert [item["name"] for item in listing["items"]] == names

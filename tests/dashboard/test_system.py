@@ -22,16 +22,7 @@ from dashboard.system.watch import Watch
 from ingest import livestore
 from ingest.models import Node, Stream
 from ingest.services import nodes
-from tests.dashboard.conftest import (
-    PASSWORD,
-    api_token,
-    issue,
-    lacks,
-    make_stream,
-    make_user,
-    put_node,
-    snapshot,
-)
+from tests.dashboard.conftest import PASSWORD, api_token, issue, lacks, make_stream, make_user, put_node, snapshot
 from tests.ingest.hangingdisk import HangingDisk
 from tests.server_process import wait_for
 
