@@ -91,35 +91,22 @@ def client_of(user: User) -> Client:
     return client
 
 
-@pytest.fixture
-def viewer(db: None) -> Client:
-    return client_of(make_user("viewer", name="vera"))
+def user_fixture(role: str, name: str, **fields: bool) -> Any:
+    """A client that such a user is logged in with."""
+
+    @pytest.fixture
+    def logged_in(db: None) -> Client:
+        return client_of(make_user(role, name=name, **fields))
+
+    return logged_in
 
 
-@pytest.fixture
-def operator(db: None) -> Client:
-    return client_of(make_user("operator", name="omar"))
-
-
-@pytest.fixture
-def analyst(db: None) -> Client:
-    return client_of(make_user("analyst", name="ana"))
-
-
-@pytest.fixture
-def manager(db: None) -> Client:
-    return client_of(make_user("key manager", name="kim"))
-
-
-@pytest.fixture
-def admin(db: None) -> Client:
-    return client_of(make_user("admin", name="ada"))
-
-
-@pytest.fixture
-def boss(db: None) -> Client:
-    """Has the role admin, and is a superuser."""
-    return client_of(make_user("admin", name="boss", is_superuser=True, is_staff=True))
+viewer = user_fixture("viewer", "vera")
+operator = user_fixture("operator", "omar")
+analyst = user_fixture("analyst", "ana")
+manager = user_fixture("key manager", "kim")
+admin = user_fixture("admin", "ada")
+boss = user_fixture("admin", "boss", is_superuser=True, is_staff=True)
 
 
 @pytest.fixture
@@ -157,24 +144,20 @@ def make_session(stream: Stream, *, age_s: float = 60, ended_ago_s: float | None
 
 
 def api_token(role: str = "viewer", **fields: Any) -> dict[str, str]:
-    """Headers of a script with a new token of the role."""
     return {"Authorization": f"Bearer {tokens.create(name=f'{role}-script', role=role, **fields).secret}"}
 
 
 def text_of(client: Client, url: str, **query: str) -> str:
-    """A page's."""
     answer = client.get(url, query)
     assert answer.status_code == 200
     return answer.content.decode()
 
 
 def lacks(page: str, *words: str) -> list[str]:
-    """Those of the words that the page does not have."""
     return [each for each in words if each not in page]
 
 
 def audited(*fields: str) -> list[Any]:
-    """The audit log's entries, oldest first."""
     return list(AuditEntry.objects.order_by("pk").values_list(*fields, flat=len(fields) == 1))
 
 

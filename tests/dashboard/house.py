@@ -162,7 +162,6 @@ USUAL = {
 
 
 def hour(hours_ago: int = 0) -> datetime:
-    """The begin of an hour."""
     return timezone.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours_ago)
 
 
@@ -290,7 +289,6 @@ def _analytics(user: User) -> dict[str, Any]:
 
 
 def _history(stream: Stream) -> None:
-    """Two hours and a day of the stream, with a broadcast."""
     Stream.objects.filter(pk=stream.pk).update(target_kbps=3000)
     for ago in (1, 2):
         make_rollup(ago, bad_ms=90_000 * ago, refused=2, refusals={"busy": 2}, accepted=1, gop_2=90, gop_6=10)

@@ -121,7 +121,6 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def context(browser: Browser, house: House) -> Iterator[BrowserContext]:
-    """Logged in as the administrator."""
     made = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     made.add_init_script(WATCH)
     page = made.new_page()

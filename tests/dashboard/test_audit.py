@@ -130,7 +130,6 @@ def _ask(client: Client, row: str, there: dict[str, Any], body: dict[str, Any]) 
 
 
 def _show_an_issue() -> None:
-    """Of cam-1, as its node tells it."""
     stream = Stream.objects.get(name="cam-1")
     session = str(stream.sessions.get(ended_at=None).pk)
     told = issue(value=7.0, limit=5.0, unit="s")

@@ -29,7 +29,6 @@ ROWS = 1500
 
 
 def furnish(stream: Stream) -> Session:
-    """More rows of each kind than a piece holds."""
     session = make_session(stream)
     begun = timezone.now().replace(minute=0, second=0, microsecond=0)
     words = "x" * 100
@@ -54,7 +53,6 @@ def furnish(stream: Stream) -> Session:
 
 @pytest.fixture
 def series(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session whose samples are many."""
     series = Series(step_s=0.0)
     series.at = [float(row) for row in range(ROWS)]
     series.health = ["good"] * ROWS

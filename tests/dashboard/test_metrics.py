@@ -176,7 +176,6 @@ COUNTERS = {
 
 
 def counted() -> dict[str, Any]:
-    """What a node tells beside its figures of now."""
     counts = Counts()
     counts.started("publish")
     counts.ended("publish", "tcp_reset")

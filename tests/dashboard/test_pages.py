@@ -29,7 +29,6 @@ def forbidden(page: str) -> list[str]:
 
 
 def block(client: Client, path: str, name: str) -> Any:
-    """A page's block of JSON."""
     answer = client.get(path)
     assert answer.status_code == 200
     (found,) = re.findall(rf'<script id="{name}" type="application/json">(.*?)</script>', answer.content.decode())

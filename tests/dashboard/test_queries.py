@@ -27,7 +27,6 @@ OWN = {
 
 
 def indexes() -> set[str]:
-    """All of both tables, but for their primary keys."""
     with connection.cursor() as cursor:
         found = [connection.introspection.get_constraints(cursor, table) for table in TABLES]
     return {name for those in found for name, each in those.items() if each["index"]}
@@ -44,7 +43,6 @@ def plans(asked: CaptureQueriesContext) -> list[tuple[str, str]]:
 
 
 def steps_of(asked: CaptureQueriesContext) -> list[str]:
-    """Of what was asked of these tables."""
     return [step for sql, step in plans(asked) if any(f'"{table}"' in sql for table in TABLES)]
 
 

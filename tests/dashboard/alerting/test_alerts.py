@@ -223,7 +223,6 @@ def test_an_end_that_was_meant_is_no_alert(publisher: Told, reason: str) -> None
 
 @pytest.mark.both_forms
 def test_a_stream_that_should_be_live(stream: Stream) -> None:
-    """From 18:00 until 20:00 in Berlin."""
     evening = {"from_time": time(18), "until_time": time(20), "time_zone": "Europe/Berlin"}
     rule(about="not_live", delay_s=60, **evening).streams.add(stream)
     run(datetime(2026, 7, 1, 15, 59, tzinfo=UTC))
