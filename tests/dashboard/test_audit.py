@@ -168,9 +168,6 @@ def test_what_is_refused_leaves_none(client: Client, db: None) -> None:
     assert AuditEntry.objects.count() == known
 
 
-# --- Log-ins ---
-
-
 @pytest.mark.django_db
 def test_failed_logins_are_written_down_within_bounds(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_user("viewer", name="vera")
@@ -185,9 +182,6 @@ def test_failed_logins_are_written_down_within_bounds(client: Client, monkeypatc
     told = json.dumps(list(AuditEntry.objects.values()), default=str)
     assert "typed-the-password-here" not in told
     assert "wrong-password" not in told
-
-
-# --- The admin ---
 
 
 def _latest() -> AuditEntry:
@@ -282,9 +276,6 @@ def test_the_schedule_and_health_overrides_are_told(boss: Client, stream: Stream
         assert (_latest().action, _latest().stream) == ("health_override.create", stream)
 
 
-# --- Commands ---
-
-
 @pytest.mark.both_forms
 @pytest.mark.django_db
 def test_commands_say_who_ran_them(stream: Stream, settings: Any, tmp_path: Any, capsys: Any) -> None:
@@ -328,9 +319,6 @@ def test_commands_say_who_ran_them(stream: Stream, settings: Any, tmp_path: Any,
     assert all(secret not in told for secret in secrets if secret)
     assert StreamKey.objects.exists()
     assert EncoderLogin.objects.exists()
-
-
-# --- The page, its export and the API ---
 
 
 @pytest.mark.both_forms

@@ -171,9 +171,6 @@ def change(client: Client, old: str = PASSWORD, new: str = NEW_PASSWORD, again: 
     return client.post("/password/", {"old_password": old, "new_password1": new, "new_password2": again or new})
 
 
-# --- Cookies ---
-
-
 @override_settings(SESSION_COOKIE_SECURE=True, CSRF_COOKIE_SECURE=True)
 def test_behind_tls_every_cookie_is_secure_and_for_this_site_only(client: Client, db: None) -> None:
     make_user("viewer")
@@ -195,9 +192,6 @@ def test_one_setting_makes_them_secure(behind_tls: str, secure: str, tmp_path: A
     assert shown.stdout.split("\n")[-2] == f"{secure} True True Lax Lax", shown.stderr
 
 
-# --- Caches ---
-
-
 @pytest.mark.parametrize("path", ["/", "/attempts/", "/streams/live/cam-1/", "/nodes/", "/api/v1/streams", "/nowhere/"])
 def test_no_cache_keeps_what_is_behind_the_log_in(viewer: Client, stream: Stream, path: str) -> None:
     assert "no-store" in viewer.get(path)["Cache-Control"]
@@ -208,9 +202,6 @@ def test_no_cache_keeps_that_somebody_is_logged_out(client: Client, db: None) ->
     assert "no-store" in client.get("/login/")["Cache-Control"]
     assert finders.find("dashboard/css/base.css")
     assert "no-store" not in client.get("/static/dashboard/css/base.css")["Cache-Control"], "static files are kept"
-
-
-# --- The password ---
 
 
 @pytest.mark.parametrize("role", ["viewer", "analyst", ""])
@@ -246,9 +237,6 @@ def test_a_password_that_will_not_do_says_why(db: None, given: dict[str, str], s
     assert not AuditEntry.objects.exists()
 
 
-# --- Behind a proxy ---
-
-
 async def try_by(proxy: str, forwarded: str, password: str = "") -> int:
     """One try by a fresh browser, that reaches us by `proxy`, which says whom it `forwarded`."""
     application = Proxied(get_asgi_application(), [NETWORK])
@@ -271,9 +259,6 @@ async def test_failures_count_for_the_client_that_a_trusted_proxy_names() -> Non
     assert await try_by("10.0.0.1", "192.0.2.9", PASSWORD) == 200
     assert await try_by("10.0.0.2", "192.0.2.10", PASSWORD) == 302
     assert await try_by("192.0.2.9", "203.0.113.1", PASSWORD) == 200  # No proxy of ours: its word counts for nothing.
-
-
-# --- Rights ---
 
 
 @pytest.mark.parametrize("path", ["/", "/streams/live/cam-1/", "/api/v1/streams", "/api/v1/streams/live/cam-1"])

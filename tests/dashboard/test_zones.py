@@ -42,9 +42,6 @@ def at_home(client: Client, zone: str = "Asia/Kolkata") -> Client:
     return client
 
 
-# --- Whose zone ---
-
-
 def named(client: Client) -> str:
     (words,) = re.findall(r"Times are in ([^<]+)\.</span>", client.get("/system/").content.decode())
     return str(words)
@@ -110,9 +107,6 @@ def test_a_wrong_cookie_is_as_none(viewer: Client, name: str) -> None:
     assert named(viewer) == "UTC"
 
 
-# --- Pages ---
-
-
 @pytest.mark.both_forms
 @pytest.mark.usefixtures("still")
 def test_every_page_has_its_times_in_the_zone_with_utc_behind_each(admin_client: Client) -> None:
@@ -176,9 +170,6 @@ def test_words_that_python_makes_follow(viewer: Client, stream: Stream) -> None:
     assert "expired on 3 Mar, 01:45 (2 Mar, 20:15 UTC)" in page
     StreamKey.objects.filter(pk=key.pk).update(revoked_at=EVENING)
     assert "revoked on 3 Mar, 01:45" in at_home(viewer).get("/streams/live/cam-1/").content.decode()
-
-
-# --- Forms and filters ---
 
 
 def test_days_of_filters_are_of_the_zone(admin_client: Client, stream: Stream) -> None:
@@ -247,9 +238,6 @@ def test_a_day_on_which_clocks_change_is_as_long_as_it_is() -> None:
     assert zones.days("9999-12-31", "x") == (datetime(9999, 12, 31, tzinfo=UTC), None)
     with timezone.override(KOLKATA):
         assert zones.days("0001-01-01", "9999-12-31") == (None, None)
-
-
-# --- History ---
 
 
 def test_history_by_hour_is_of_the_zone_and_by_day_of_utc() -> None:
@@ -330,9 +318,6 @@ def test_the_strip_of_a_day_has_its_own_hours(db: None) -> None:
     assert (today.start, changed.start) == (date(2026, 10, 26), date(2026, 10, 25))
     assert len(changed.hours) == 25
     assert today.hours[0].start == datetime(2026, 10, 25, 23, tzinfo=UTC)
-
-
-# --- All else ---
 
 
 def test_api_metrics_and_admin_stay_in_utc(admin_client: Client, stream: Stream) -> None:
