@@ -19,7 +19,7 @@ from ingest.contracts import Sample
 from ingest.telemetry.lake import hour_folder, write_parquet
 from ingest.telemetry.reading import read_session
 from ingest.telemetry.schema import SAMPLES
-from tests.dashboard.rollups import make_rollup
+from tests.dashboard.house import make_rollup
 from tests.ingest.telemetry.records import NOON, sample
 
 pytestmark = pytest.mark.django_db

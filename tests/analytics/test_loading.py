@@ -26,7 +26,7 @@ from analytics.tables import FIGURES as FIGURES_FILE
 from analytics.tables import HOUR, partition_folder
 from ingest.models import Application, Stream
 from tests.dashboard.conftest import client_of, make_user
-from tests.dashboard.rollups import USUAL, make_rollup
+from tests.dashboard.house import USUAL, make_rollup
 from tests.ingest.faults import at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
