@@ -1,10 +1,15 @@
-"""The columns that the jobs read and write: {name: type of Spark's SQL}.
+"""What the jobs take and what they make: hours with their files, columns ({name: type of Spark's SQL}), results.
 
 SAMPLES and EVENTS are of the lake, as `ingest.contracts` declares them, as far as the jobs read them. `_us`:
-microseconds since the Unix epoch (UTC). Spark's workers get this module by value: it imports metrics alone.
-"""
+microseconds since the Unix epoch (UTC). Spark's workers get this module by value: it imports metrics alone, so that the
+ledger, which knows no Spark, has it as well.
 
-from collections.abc import Iterable, Mapping
+The jobs read the lake and write below `out`, an empty folder of the run's own: one file
+`out/rollups/TABLE/v=/dt=/hr=/figures.parquet` for each table and hour, which analytics.loading brings into the lake."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from analytics.metrics import (
@@ -170,3 +175,34 @@ def encoded(columns: Columns) -> "pa.Schema":
 
     kinds = {pa.string(): pa.dictionary(pa.int32(), pa.string())}
     return pa.schema([field.with_type(kinds.get(field.type, field.type)) for field in arrow(columns)])
+
+
+LakeFile = tuple[str, int, int]
+"""A file of samples or events: its path below the lake, its size (bytes), the time of its last change (ns)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HourInput:
+    """An hour (UTC) to compute, and the lake's files that it is made from."""
+
+    start: datetime
+    files: tuple[LakeFile, ...] = ()
+
+    def without(self, paths: Collection[str]) -> "HourInput":
+        return replace(self, files=tuple(file for file in self.files if file[0] not in paths))
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What came of an hour or a day.
+
+    `rows`: that it is made from; `rows_read`: those that had to be read for it. `strays`: samples and events of other
+    hours in its files, which count for none. `damaged`: {file that can't be read, below the lake: why}.
+    """
+
+    rows: int
+    rows_read: int
+    rows_written: int  # Of its rollups.
+    tail: str = ""  # Of an hour: digest (sha256, hex) of what the next hour begins with, "" of nothing; of a day "".
+    strays: int = 0
+    damaged: Mapping[str, str] = field(default_factory=dict)

@@ -15,12 +15,13 @@ from statistics import median
 from django.core.management import call_command
 from django.db import connection
 
-from analytics import ledger, pipeline, runner, services, tables
+from analytics import ledger, pipeline, runner, services
 from analytics.jobs.computing import compute_hours
+from analytics.jobs.schemas import HourInput
+from analytics.lake import tables
 from analytics.ledger import DAY_RESTS, HOUR
 from analytics.models import AnalyticsRun, Rollup
 from analytics.synthetic import Generated, World, generate
-from analytics.work import HourInput
 from bench.analytics import duck, jvm
 from bench.process import machine_cpu_s, usage
 from bench.table import CALM_CORES
@@ -214,7 +215,7 @@ def agree(rival: duck.Duck, ours: Path, theirs: Path) -> None:
 
 
 def hours_of(lake: Path, count: int) -> list[HourInput]:
-    found = (ledger.look(lake, hours_from(number)) for number in range(count))
+    found = (ledger.find_hour(lake, hours_from(number)) for number in range(count))
     return [hour.input for hour in found if hour]
 
 

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import migrations
 
 from ingest import roles
-from ingest.periodic_tasks import schedule
+from ingest.tasks import schedule
 
 
 def make_roles(apps, schema_editor):

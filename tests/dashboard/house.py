@@ -20,8 +20,8 @@ from analytics.models import (
     ReportPlan,
     RunLine,
 )
-from dashboard import tokens
-from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
+from dashboard import access
+from dashboard.models import Alert, AlertRule, Delivery, Webhook
 from ingest.models import Application, Attempt, Ban, Node, Recording, Session, StatusEvent, Stream
 from ingest.services import audit, keys
 from tests.dashboard.documents import make_report
@@ -66,7 +66,7 @@ def furnish() -> dict[str, Any]:
     _history(stream)
     user, _ = User.objects.get_or_create(username="mira")
     audit.record(audit.Actor("mira", user, "192.0.2.20"), "session.kick", "live/cam-1", stream=stream, note="Too loud")
-    tokens.create(name="prometheus", role="viewer")
+    access.create_token(name="prometheus", role="viewer")
     ids = _alerts(ended) | _analytics(user)
     return ids | {
         "stream": stream.pk,

@@ -8,7 +8,7 @@ from prometheus_client import parser
 from prometheus_client.core import Metric
 
 from ingest.contracts import StreamSnapshot
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore
 from tests.dashboard.conftest import api_token, figures
 
 

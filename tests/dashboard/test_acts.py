@@ -9,10 +9,10 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.test import Client
 from django.utils import timezone
 
-from dashboard import muting, operating
-from dashboard.history import latest_events
+from dashboard.lists import latest_events
 from dashboard.models import Mute
-from ingest.livestore import get_livestore
+from dashboard.streams import actions as streams_actions
+from ingest.live_store import get_livestore
 from ingest.models import AuditEntry, StatusEvent, Stream
 from ingest.services.audit import Actor
 from tests.dashboard.conftest import api_token, client_of, figures, make_session, make_stream, make_user, snapshot
@@ -57,7 +57,7 @@ def test_a_note_is_an_event_of_who_publishes_beyond_the_nodes_own_numbers(operat
     assert answer.json()["detail"] == {"by": "omar"}
     headers = {"Accept": "application/json"}
     assert operator.post(f"{PAGE}/note", {"note": "And back."}, headers=headers).status_code == 201
-    first = operating.FIRST_SEQUENCE
+    first = streams_actions.FIRST_SEQUENCE
     assert events() == [
         (1, "session.started", "", ""),
         (first, "operator.note", "", "Venue moved to Wi-Fi."),
@@ -118,15 +118,18 @@ def test_a_mute_holds_for_its_time_or_until_it_is_lifted(operator: Client, strea
     make_session(stream)
     assert post(operator, f"{API}/mute", {"check": "starving", "hours": 8, "note": "Rehearsal"}).status_code == 201
     assert post(operator, f"{API}/mute", {"check": "starving", "hours": 1}).json()["note"] == ""
-    held = muting.active_mutes().get()
+    held = streams_actions.active_mutes().get()
     assert held.until is not None
     assert 3590 < (held.until - timezone.now()).total_seconds() <= 3600
-    assert (muting.is_muted(stream.pk, "starving"), muting.is_muted(stream.pk, "gop_long")) == (True, False)
-    assert not muting.is_muted(stream.pk, "starving", held.until)
+    assert (streams_actions.is_muted(stream.pk, "starving"), streams_actions.is_muted(stream.pk, "gop_long")) == (
+        True,
+        False,
+    )
+    assert not streams_actions.is_muted(stream.pk, "starving", held.until)
     headers = {"Accept": "application/json"}
     assert operator.post(f"{PAGE}/mute", {"check": "", "hours": ""}, headers=headers).status_code == 201
-    assert muting.is_muted(stream.pk, "gop_long")
-    assert not muting.is_muted(make_stream("cam-2").pk, "gop_long")
+    assert streams_actions.is_muted(stream.pk, "gop_long")
+    assert not streams_actions.is_muted(make_stream("cam-2").pk, "gop_long")
     found = operator.get(f"{API}/mute").json()
     assert [(row["check"], row["by"], row["until"] is None) for row in found["items"]] == [
         ("", "omar", True),
@@ -135,7 +138,7 @@ def test_a_mute_holds_for_its_time_or_until_it_is_lifted(operator: Client, strea
     assert operator.post(f"{PAGE}/unmute", {"check": ""}, headers=headers).status_code == 200
     assert operator.delete(f"{API}/mute?check=gop_long").status_code == 404
     assert operator.delete(f"{API}/mute").status_code == 204
-    assert not muting.active_mutes().exists()
+    assert not streams_actions.active_mutes().exists()
     assert Mute.objects.count() == 3
     assert [kind for _, kind, _, _ in events()] == ["operator.mute"] * 3 + ["operator.unmute"] * 2
     assert [action for _, action, _ in audited()] == ["stream.mute"] * 3 + ["stream.unmute"] * 2
@@ -156,7 +159,7 @@ def test_a_stream_that_nobody_published_can_be_muted(operator: Client, stream: S
 def test_a_kick_is_an_event_with_its_reason(operator: Client, stream: Stream) -> None:
     session = make_session(stream)
     assert operator.post(f"{PAGE}/kick", {"note": "Wrong scene."}).status_code == 302
-    assert events() == [(operating.FIRST_SEQUENCE, "operator.kick", "", "Wrong scene.")]
+    assert events() == [(streams_actions.FIRST_SEQUENCE, "operator.kick", "", "Wrong scene.")]
     session.refresh_from_db()
     assert session.stop_note == "Ended by omar: Wrong scene."
     assert audited() == [("omar", "session.kick", "live/cam-1")]
@@ -210,5 +213,8 @@ async def test_open_pages_hear_of_an_act_at_once() -> None:
 def test_two_at_once_get_numbers_of_their_own(stream: Stream) -> None:
     session = make_session(stream)
     for name in ("omar", "olga"):
-        operating.put_event(session, "operator.note", Actor(name), description="Seen.")
-    assert [sequence for sequence, *_ in events()] == [operating.FIRST_SEQUENCE, operating.FIRST_SEQUENCE + 1]
+        streams_actions.put_event(session, "operator.note", Actor(name), description="Seen.")
+    assert [sequence for sequence, *_ in events()] == [
+        streams_actions.FIRST_SEQUENCE,
+        streams_actions.FIRST_SEQUENCE + 1,
+    ]

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from analytics.models import Dimension, Grain
-from dashboard.analytics.comparing import MOST_CHOSEN, PAGE_ROWS
+from dashboard.history.comparison import MOST_CHOSEN, PAGE_ROWS
 from ingest.models import Stream
 from ingest.services import keys
 from tests.dashboard.conftest import file_text

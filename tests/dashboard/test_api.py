@@ -10,10 +10,10 @@ from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
-from ingest import livestore
-from ingest.livestore import get_livestore
+from ingest import live_store
+from ingest.live_store import get_livestore
 from ingest.models import Application, Attempt, StatusEvent, Stream
-from ingest.services import playtokens
+from ingest.services import play_tokens
 from tests.dashboard.conftest import api_token, figures, make_session, make_stream, make_user, snapshot
 
 STREAM = {"app", "name", "state", "health", "players", "session_id"}
@@ -112,7 +112,7 @@ def test_a_stream_says_its_issues(viewer: Client, stream: Stream) -> None:
 def test_a_node_that_went_silent_shows_nothing_live(viewer: Client, stream: Stream) -> None:
 
     now = [100.0]
-    livestore._store = livestore.MemoryLiveStore(clock=lambda: now[0])
+    live_store._store = live_store.MemoryLiveStore(clock=lambda: now[0])
     put(snapshot(stream))
     assert get(viewer, "/streams/live/cam-1")["state"] == "live"
     now[0] += 5.1
@@ -393,7 +393,7 @@ def test_a_play_token_is_valid_for_the_stream_and_as_long_as_asked(operator: Cli
     answer = operator.generic("POST", TOKEN)
     assert answer.status_code == 201
     made = answer.json()
-    assert playtokens.verify(token=made["token"], stream=stream.pk) == "valid"
+    assert play_tokens.verify(token=made["token"], stream=stream.pk) == "valid"
     for name, scheme in (("play_url", "rtmp://"), ("flv_url", "http://"), ("ws_url", "ws://")):
         assert made[name].startswith(scheme)
         assert made[name].endswith(f"?token={made['token']}")

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.test import Client
 
-from ingest.roles import ABILITIES
+from ingest.services.roles import ABILITIES
 from tests.dashboard.conftest import api_token, client_of, make_user
 from tests.dashboard.test_api import METRICS, SESSION, STREAM
 

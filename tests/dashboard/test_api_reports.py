@@ -9,7 +9,7 @@ from django.test import Client
 from pypdf import PdfReader
 
 from analytics.models import Report
-from analytics.reports import apart
+from analytics.reports import subprocess_jobs
 from ingest.models import Stream
 from tests.dashboard.conftest import api_token
 from tests.dashboard.documents import document, make_report, stream_row
@@ -17,7 +17,7 @@ from tests.dashboard.documents import document, make_report, stream_row
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reports_made_here")]
 
 JSON = "application/json"
-BY_ANOTHER = apart.report
+BY_ANOTHER = subprocess_jobs.report
 
 
 @pytest.fixture
@@ -133,15 +133,15 @@ def test_of_hours_that_are_not_computed_it_does_not_say_that_nothing_was_publish
 
 
 def test_while_another_is_made_it_is_503(client: Client, lake: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "report", BY_ANOTHER)
-    monkeypatch.setattr(apart, "WAIT_S", 0.05)
+    monkeypatch.setattr(subprocess_jobs, "report", BY_ANOTHER)
+    monkeypatch.setattr(subprocess_jobs, "WAIT_S", 0.05)
     report = make_report()
     headers = api_token("analyst")
-    with apart._one_at_a_time:
+    with subprocess_jobs._one_at_a_time:
         refused = [
             client.get(f"/api/v1/reports/{report.pk}.pdf", headers=headers),
             client.post("/api/v1/reports", {"kind": "weekly"}, content_type=JSON, headers=headers),
         ]
     for answer in refused:
-        assert (answer.status_code, answer.json()["detail"]) == (503, apart.BUSY)
+        assert (answer.status_code, answer.json()["detail"]) == (503, subprocess_jobs.BUSY)
     assert Report.objects.get() == report

@@ -12,7 +12,7 @@ from django.utils import timezone
 from ingest.consumers import recorder
 from ingest.models import Attempt, AuditEntry, Ban, Stream, StreamKey
 from ingest.services import keys
-from ingest.services.publishrequest import Peer
+from ingest.services.authorization import Peer
 from tests.dashboard.conftest import client_of, make_stream, make_user
 from tests.dashboard.sockets import opened, said
 

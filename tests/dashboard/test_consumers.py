@@ -15,11 +15,11 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from dashboard.consumers import relay
-from ingest import livestore
-from ingest.consumers.wallfeed import card
-from ingest.livestore import LiveView, MemoryLiveStore, RedisLiveStore, get_livestore
+from dashboard import consumers
+from ingest import live_store
+from ingest.live_store import LiveView, MemoryLiveStore, RedisLiveStore, get_livestore
 from ingest.models import StatusEvent, Stream
+from ingest.pages import card
 from rtmpweb.asgi import application
 from tests.dashboard.conftest import client_of, make_session, make_stream, make_user, snapshot
 from tests.dashboard.sockets import close_code, groups, happen, opened, put, said, sample, second, socket, tick, until
@@ -174,7 +174,7 @@ async def test_who_loses_the_right_is_closed_within_the_recheck(
     loss: Callable[[User, Client], Awaitable[None]],
     code: int,
 ) -> None:
-    monkeypatch.setattr(relay, "RECHECK_S", 0.0)
+    monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
     async with opened(path.format(pk=cam.pk), browser) as page:
         await said(page)
         await loss(user, browser)
@@ -193,7 +193,7 @@ async def test_a_recheck_sends_the_whole_picture_again(
     async with opened("/ws/live/", browser) as wall:
         assert (await said(wall))["streams"] == []
         await put(time.time(), snapshot(cam))
-        monkeypatch.setattr(relay, "RECHECK_S", 0.0)
+        monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
         await tick(0)
         assert (await said(wall))["streams"] == [card(snapshot(cam))]
 
@@ -201,17 +201,17 @@ async def test_a_recheck_sends_the_whole_picture_again(
 async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
     browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "STALL_S", 3600)  # What is slow, and what comes after a gap, is said below.
-    monkeypatch.setattr(relay, "GAP_S", 3600)
+    monkeypatch.setattr(consumers, "STALL_S", 3600)  # What is slow, and what comes after a gap, is said below.
+    monkeypatch.setattr(consumers, "GAP_S", 3600)
     relayed = 0
-    relay_one = relay.Relay.relay
+    relay_one = consumers.Relay.relay
 
-    async def counted(consumer: relay.Relay, message: dict[str, Any]) -> None:
+    async def counted(consumer: consumers.Relay, message: dict[str, Any]) -> None:
         nonlocal relayed
         await relay_one(consumer, message)
         relayed += 1
 
-    monkeypatch.setattr(relay.Relay, "relay", counted)
+    monkeypatch.setattr(consumers.Relay, "relay", counted)
     taken = asyncio.Event()
     taken.set()
     got: list[Any] = []
@@ -233,12 +233,12 @@ async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
     for seconds in range(1, 6):
         await tick(at + seconds, snapshot(cam, players=seconds))
     await put(at + 5, snapshot(cam, players=5))
-    monkeypatch.setattr(relay, "STALL_S", 0)
+    monkeypatch.setattr(consumers, "STALL_S", 0)
     taken.set()
     await until(lambda: relayed == 5)
     assert [text["streams"][0]["players"] for text in got[1:]] == [1]
-    monkeypatch.setattr(relay, "STALL_S", 3600)
-    monkeypatch.setattr(relay, "GAP_S", 0)
+    monkeypatch.setattr(consumers, "STALL_S", 3600)
+    monkeypatch.setattr(consumers, "GAP_S", 0)
     await put(at + 6, snapshot(cam, players=6))
     await tick(at + 6, snapshot(cam, players=6))
     await until(lambda: len(got) == 3)
@@ -261,7 +261,7 @@ class AwayStore(MemoryLiveStore):
 async def test_without_the_live_store_a_page_is_told_to_come_later(
     browser: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    livestore._store = AwayStore()
+    live_store._store = AwayStore()
     wall = socket("/ws/live/", browser)
     await wall.connect()
     assert await close_code(wall) == 4503
@@ -273,8 +273,8 @@ async def test_without_the_live_store_a_page_is_told_to_come_later(
 async def test_a_page_outlives_the_live_store(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened("/ws/live/", browser) as wall:
         await said(wall)
-        livestore._store = AwayStore()
-        monkeypatch.setattr(relay, "RECHECK_S", 0.0)
+        live_store._store = AwayStore()
+        monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
         text = await tick(time.time())
         assert await wall.receive_from(timeout=5) == text
 

@@ -8,8 +8,8 @@ from django.urls import reverse
 
 from dashboard.api import api
 from ingest.models import Application, Recording, Stream
+from ingest.models.names import NOT_WITHIN
 from ingest.services import keys
-from ingest.validators import NOT_WITHIN
 from tests.dashboard.conftest import client_of, make_session, make_stream, make_user
 
 PAGE, API = "/streams/live/room/cam", "/api/v1/streams/live/room/cam"

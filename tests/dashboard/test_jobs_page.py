@@ -86,9 +86,9 @@ def test_a_failed_run_says_why_and_what_to_do(viewer: Client) -> None:
 
 
 def test_every_error_has_its_advice() -> None:
-    from dashboard.jobs.words import ADVICE
+    from dashboard.system.parts import RUN_ADVICE
 
-    assert set(ADVICE) == set(AnalyticsRun.ErrorCode.values)
+    assert set(RUN_ADVICE) == set(AnalyticsRun.ErrorCode.values)
 
 
 @pytest.mark.both_forms
@@ -161,7 +161,7 @@ def test_a_run_has_its_log_and_what_it_computed(viewer: Client) -> None:
 
 
 def test_a_long_log_is_cut_at_its_beginning(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.views.jobs.MOST_LINES", 2)
+    monkeypatch.setattr("dashboard.jobs.MOST_LINES", 2)
     run = make_run()
     for number in range(4):
         RunLine.objects.create(run=run, text=f"line {number}")

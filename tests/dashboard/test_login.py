@@ -5,7 +5,7 @@ import logging
 import pytest
 from django.test import Client
 
-from dashboard import devices
+from dashboard import accounts
 from dashboard.throttle import ACCOUNT, DEVICE
 from ingest.models import AuditEntry
 from tests.dashboard.conftest import PASSWORD, make_user
@@ -130,9 +130,9 @@ def test_a_browsers_cookie_is_no_way_round(db: None) -> None:
     owner, noor = Client(), Client()
     assert text_from(owner, PASSWORD, "192.0.2.9") == "in"
     assert try_login(noor, PASSWORD, user="noor") == 302
-    name = devices.cookie_name("mira")
+    name = accounts.cookie_name("mira")
     taken = {name: owner.cookies[name].value}
-    forged = {name: noor.cookies[devices.cookie_name("noor")].value}
+    forged = {name: noor.cookies[accounts.cookie_name("noor")].value}
     strangers_guess(ACCOUNT.failures + DEVICE.failures, **taken)
     for cookies in (taken, forged):
         client = Client()

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.moments import moment
+from dashboard.zones import moment
 from ingest.models import Session, Stream, StreamKey
 from ingest.services import keys
 from tests.dashboard.conftest import client_of, file_text, make_session, make_user

@@ -18,7 +18,7 @@ from pytest_django import Settings
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
 from dashboard.system import watch
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore
 from ingest.models import Node
 from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, make_session, make_stream, make_user
 

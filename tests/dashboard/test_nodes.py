@@ -8,7 +8,7 @@ from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore
 from ingest.models import AuditEntry, Node, Stream
 from tests.dashboard.conftest import api_token, client_of, figures, make_session, make_user, snapshot
 

@@ -11,9 +11,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.alerting import taking
+from dashboard import tasks
 from ingest.models import OutboxEvent, Stream
-from ingest.services import nodes, revocation
+from ingest.services import nodes, sessions
 from tests.dashboard.conftest import make_session
 
 TABLES = ("ingest_session", "ingest_attempt", "ingest_outboxevent")
@@ -73,7 +73,7 @@ def test_a_node_looks_at_what_is_open_there_alone(stream: Stream) -> None:
     make_session(stream, ended_ago_s=1)
     session = make_session(stream)
     with CaptureQueriesContext(connection) as asked:
-        assert revocation.due(node="n1", now=timezone.now()) == [(session.pk, "key_revoked")], "it has none"
+        assert sessions.due_to_end(node="n1", now=timezone.now()) == [(session.pk, "key_revoked")], "it has none"
         assert len(nodes.sweep(now=timezone.now() + timedelta(hours=1))) == 1
     assert used_in(steps_of(asked)) & indexes() == {"session_open_on_node"}
 
@@ -81,5 +81,5 @@ def test_a_node_looks_at_what_is_open_there_alone(stream: Stream) -> None:
 def test_what_waits_to_be_told_of_a_stream_is_found_without_what_was_told(stream: Stream) -> None:
     event = OutboxEvent.objects.create(kind="publish", once="publish:1", stream=stream, sequence=1)
     with CaptureQueriesContext(connection) as asked:
-        assert taking._has_earlier(event) is False
+        assert tasks._has_earlier(event) is False
     assert used_in(steps_of(asked)) & indexes() == {"outbox_waiting_of_stream"}

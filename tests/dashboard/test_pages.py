@@ -12,9 +12,9 @@ from django.db import connection
 from django.test import AsyncClient, Client
 from django.utils import timezone
 
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore
 from ingest.models import Attempt, Node, StatusEvent, Stream
-from ingest.services import encoderlogin
+from ingest.services import encoder_login
 from tests.dashboard.conftest import client_of, figures, make_session, make_stream, make_user, snapshot
 
 PAGES = ("/", "/attempts/", "/recordings/", "/streams/live/cam-1/")
@@ -102,7 +102,7 @@ def test_a_streams_page_shows_the_whole_picture_at_once(viewer: Client, stream: 
 
 
 def test_who_logged_in_is_shown_where_others_have_their_key(viewer: Client, stream: Stream) -> None:
-    made = encoderlogin.create(stream=stream, user="bob", label="van")
+    made = encoder_login.create(stream=stream, user="bob", label="van")
     make_session(stream, login=made.login)
     page = viewer.get("/streams/live/cam-1/").content.decode()
     assert page.count("van (bob)") == 2

@@ -4,7 +4,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 
-from ingest.livestore import CompactSample, get_livestore
+from ingest.live_store import CompactSample, get_livestore
 from ingest.models import Stream
 from tests.dashboard.conftest import figures, make_stream, snapshot
 

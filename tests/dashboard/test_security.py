@@ -13,9 +13,9 @@ from django.contrib.staticfiles import finders
 from django.core.asgi import get_asgi_application
 from django.test import Client, override_settings
 
-from dashboard import devices
+from dashboard import accounts
 from ingest.models import AuditEntry, Stream
-from rtmpweb.proxied import Proxied
+from rtmpweb.middleware import ProxiedClient
 from tests.dashboard.conftest import PASSWORD, client_of, make_user
 from tests.server_process import ROOT
 
@@ -43,7 +43,7 @@ def test_behind_tls_every_cookie_is_secure_and_for_this_site_only(client: Client
     client.get("/login/")
     client.post("/login/", {"username": "mira", "password": PASSWORD})
     client.post("/theme/", {"theme": "dark"})
-    assert set(client.cookies) == {"csrftoken", "sessionid", "theme", devices.cookie_name("mira")}
+    assert set(client.cookies) == {"csrftoken", "sessionid", "theme", accounts.cookie_name("mira")}
     for name, cookie in client.cookies.items():
         assert cookie["secure"], name
         assert cookie["samesite"] == "Lax", name
@@ -120,7 +120,7 @@ def test_a_page_leads_to_it(viewer: Client) -> None:
 
 async def try_login(proxy: str, forwarded: str, password: str = "") -> int:
     """One try by a fresh browser, that reaches us by `proxy`, which says whom it `forwarded`."""
-    application = Proxied(get_asgi_application(), [NETWORK])
+    application = ProxiedClient(get_asgi_application(), [NETWORK])
     transport = httpx.ASGITransport(application, client=(proxy, 4000))
     headers = {"X-Forwarded-For": forwarded}
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as browser:

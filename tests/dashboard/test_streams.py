@@ -3,9 +3,9 @@
 import pytest
 from django.test import Client
 
-from dashboard.streams import Now, by_stream
-from ingest import livestore
-from ingest.livestore import LiveView
+from dashboard.streams.queries import Now, by_stream
+from ingest import live_store
+from ingest.live_store import LiveView
 from ingest.models import Node, Stream
 from tests.dashboard.conftest import figures, snapshot
 
@@ -26,7 +26,7 @@ def test_a_view_is_as_new_as_its_newest_node(stream: Stream) -> None:
 
 
 def test_while_redis_is_away_nothing_is_said_to_be_offline(viewer: Client, stream: Stream) -> None:
-    livestore._store = livestore.RedisLiveStore("redis://127.0.0.1:1/0")
+    live_store._store = live_store.RedisLiveStore("redis://127.0.0.1:1/0")
     answer = viewer.get("/api/v1/streams")
     assert answer.status_code == 503
     assert answer.json().keys() == {"detail", "items", "count"}
@@ -35,7 +35,7 @@ def test_while_redis_is_away_nothing_is_said_to_be_offline(viewer: Client, strea
 def test_while_redis_is_away_a_web_process_is_healthy(client: Client, db: None) -> None:
     """Nobody is helped by a load balancer that takes all of them away: log-in, lists and history go on."""
     Node.objects.create(name="n1")
-    livestore._store = livestore.RedisLiveStore("redis://127.0.0.1:1/0")
+    live_store._store = live_store.RedisLiveStore("redis://127.0.0.1:1/0")
     answer = client.get("/healthz")
     health = answer.json()
     assert (answer.status_code, health["status"], health["nodes"]) == (200, "ok", None)

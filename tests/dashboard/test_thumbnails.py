@@ -5,7 +5,7 @@ from asgiref.sync import async_to_sync
 from django.test import Client
 from django.urls import reverse
 
-from ingest.livestore import Thumbnail, get_livestore
+from ingest.live_store import Thumbnail, get_livestore
 from ingest.models import Stream
 from tests.dashboard.conftest import client_of, make_user
 

@@ -10,9 +10,9 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from dashboard import tokens
+from dashboard import access
 from dashboard.models import ApiToken
-from ingest.roles import ROLES
+from ingest.services.roles import ROLES
 from tests.dashboard.conftest import client_of, make_user
 
 
@@ -27,22 +27,22 @@ def run(*words: str) -> str:
 
 
 def test_a_token_opens_until_it_is_revoked(db: None) -> None:
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     assert status(made.secret) == 200
     assert status(made.secret, scheme="bearer") == 200
-    tokens.revoke(token=made.token)
+    access.revoke_token(token=made.token)
     assert status(made.secret) == 401
 
 
 def test_a_token_opens_until_it_expires(db: None) -> None:
     now = timezone.now()
-    assert status(tokens.create(name="a", role="viewer", expires_at=now + timedelta(hours=1)).secret) == 200
-    assert status(tokens.create(name="b", role="viewer", expires_at=now - timedelta(seconds=1)).secret) == 401
+    assert status(access.create_token(name="a", role="viewer", expires_at=now + timedelta(hours=1)).secret) == 200
+    assert status(access.create_token(name="b", role="viewer", expires_at=now - timedelta(seconds=1)).secret) == 401
 
 
 @pytest.mark.parametrize("secret", ["", "rt_", "rt_" + "a" * 32, "\u00e9", "a b", "x" * 10000])
 def test_a_wrong_token_opens_nothing(db: None, secret: str) -> None:
-    tokens.create(name="ci", role="viewer")
+    access.create_token(name="ci", role="viewer")
     assert status(secret.encode().decode("latin-1")) == 401
 
 
@@ -52,7 +52,7 @@ def test_a_wrong_token_is_not_saved_by_a_session(viewer: Client) -> None:
 
 def test_only_a_digest_is_kept(db: None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     status(made.secret)
     row = ApiToken.objects.values().get()
     assert made.secret not in str(row)
@@ -63,17 +63,17 @@ def test_only_a_digest_is_kept(db: None, caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_the_digest_hangs_on_the_pepper(db: None, settings: pytest.FixtureRequest) -> None:
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     settings.KEY_PEPPER = "another"  # type: ignore[attr-defined]
     assert status(made.secret) == 401
 
 
 @pytest.mark.both_forms
 def test_its_use_is_noted_at_most_once_a_minute(db: None) -> None:
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     start = timezone.now()
     for seconds, noted in ((0, 0), (59, 0), (60, 60), (100, 60)):
-        tokens.find(secret=made.secret, now=start + timedelta(seconds=seconds))
+        access.find_token(secret=made.secret, now=start + timedelta(seconds=seconds))
         made.token.refresh_from_db()
         assert made.token.last_used_at == start + timedelta(seconds=noted)
 
@@ -139,7 +139,7 @@ def test_the_admin_revokes_and_changes_nothing_else(db: None) -> None:
     user.is_staff = True
     user.save()
     client = client_of(user)
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     client.post(f"/admin/dashboard/apitoken/{made.token.pk}/change/", {"name": "ci", "role": "admin"})
     made.token.refresh_from_db()
     assert made.token.role == "viewer"
@@ -152,7 +152,7 @@ def test_the_admin_says_when_a_name_is_taken(db: None) -> None:
     user = make_user("admin")
     user.is_staff = True
     user.save()
-    tokens.create(name="ci", role="viewer")
+    access.create_token(name="ci", role="viewer")
     answer = client_of(user).post("/admin/dashboard/apitoken/add/", {"name": "ci", "role": "viewer"})
     assert "A token of this name exists" in answer.content.decode()
     assert ApiToken.objects.count() == 1

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from ingest import roles
+from ingest.services import roles
 from tests.dashboard.conftest import PASSWORD, client_of, make_user
 
 OTHER_PASSWORD = "correct-staple-7"

@@ -10,12 +10,12 @@ from channels.layers import get_channel_layer
 from django.contrib.auth.models import User
 from django.test import Client
 
-from dashboard import muting, notes
-from dashboard.consumers import relay
-from ingest.consumers import pages
-from ingest.consumers.wallfeed import card
-from ingest.livestore import get_livestore
+from dashboard import consumers
+from dashboard.streams import actions as streams_actions
+from ingest import pages
+from ingest.live_store import get_livestore
 from ingest.models import Stream
+from ingest.pages import card
 from ingest.services.audit import Actor
 from tests.dashboard.conftest import client_of, make_session, make_stream, make_user, snapshot
 from tests.dashboard.sockets import groups, opened, put, said, tick
@@ -119,16 +119,16 @@ async def test_what_an_operator_does_reaches_the_wall(user: User, browser: Clien
     trouble = {"check": "drift", "level": "warning", "since": opened_at, "title": "Drift", "actual": "740 ms"}
     await put(time.time(), snapshot(cam, session_id=str(session.pk), issues=[trouble]))
     actor = Actor("vera", user)
-    await sync_to_async(muting.mute)(cam, actor, check="drift")
+    await sync_to_async(streams_actions.mute)(cam, actor, check="drift")
     async with opened("/ws/live/", browser) as wall:
         muted = [{"check": "drift", "until": None}]
         assert (await said(wall))["marks"] == {str(cam.pk): {"muted": muted, "acknowledged": []}}
-        await sync_to_async(notes.acknowledge)(cam, actor, check="drift")
+        await sync_to_async(streams_actions.acknowledge_issue)(cam, actor, check="drift")
         known = [{"check": "drift", "since": opened_at, "level": "warning"}]
         update = await said(wall)
         assert update["marks"] == {str(cam.pk): {"muted": muted, "acknowledged": known}}
         assert (update["kind"], update["nodes"], update["streams"], update["gone"]) == ("update", [], [], [])
-        await sync_to_async(muting.lift)(cam, actor)
+        await sync_to_async(streams_actions.unmute)(cam, actor)
         while (found := (await said(wall))["marks"][str(cam.pk)])["muted"]:
             pass
         assert found["acknowledged"] == known
@@ -141,7 +141,7 @@ async def test_what_an_operator_does_reaches_the_wall(user: User, browser: Clien
 async def test_a_page_that_missed_an_update_gets_the_whole_picture(
     browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "HEAL_S", 0.0)
+    monkeypatch.setattr(consumers, "HEAL_S", 0.0)
     at = time.time()
     await put(at, snapshot(cam))
     async with opened("/ws/live/", browser) as wall:
@@ -165,7 +165,7 @@ async def test_a_page_that_missed_an_update_gets_the_whole_picture(
 async def test_two_nodes_updates_are_no_gap_in_each_others(
     browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "HEAL_S", 0.0)
+    monkeypatch.setattr(consumers, "HEAL_S", 0.0)
     at = time.time()
     players = snapshot(cam, state="waiting", health="none", node="n2", session_id=None)
     await put(at, snapshot(cam))
@@ -187,7 +187,7 @@ async def test_two_nodes_updates_are_no_gap_in_each_others(
 async def test_a_node_of_the_version_before_is_heard(
     browser: Client, cam: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "HEAL_S", 0.0)
+    monkeypatch.setattr(consumers, "HEAL_S", 0.0)
     at = time.time()
     await put(at, snapshot(cam))
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from dashboard.streams import by_stream
-from ingest.consumers import wallfeed
-from ingest.consumers.wallfeed import SELDOM, SELDOM_SHOWN, WORDS_A_TICK, WORDS_EACH, card
+from dashboard.streams.queries import by_stream
+from ingest import pages
 from ingest.contracts import StreamSnapshot
+from ingest.pages import SELDOM, SELDOM_SHOWN, WORDS_A_TICK, WORDS_EACH, card
 from tests.wallfeed import Node, finished, issue, made, picture
 
 Card = dict[str, Any]
@@ -198,8 +198,8 @@ def test_an_issue_that_opens_clears_or_gets_worse_is_told_at_once() -> None:
 def test_a_field_that_is_new_to_snapshots_is_told_at_once() -> None:
     """All but those that are named as seldom or left out: no list that nobody kept up to date forgets one."""
     every = set(StreamSnapshot.__annotations__)
-    assert set(wallfeed.AT_ONCE) | set(SELDOM_SHOWN) | {"issues"} | set(wallfeed.LEFT_OUT) == every
-    assert set(wallfeed.ROUNDED) <= every
+    assert set(pages.AT_ONCE) | set(SELDOM_SHOWN) | {"issues"} | set(pages.LEFT_OUT) == every
+    assert set(pages.ROUNDED) <= every
 
 
 @pytest.mark.parametrize(("said", "rounded"), [(29.949, 29.9), (None, None), (29.951, 30.0)])

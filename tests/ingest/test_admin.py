@@ -13,9 +13,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest import roles
 from ingest.models import Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
-from ingest.services import bans, keys
+from ingest.services import bans, keys, roles
 from ingest.services.keys import NewKey
 
 ADD_KEY = "admin:ingest_streamkey_add"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingest import sqlite
+from ingest.services import database
 from tests import commands
 from tests.server_process import ROOT, Installation
 
@@ -68,7 +68,7 @@ def test_of_each_state_the_last_stays(settings: Any, tmp_path: Path) -> None:
     (tmp_path / "copies" / "20250101T120000000000Z-1-0001_initial.partial").touch()
     for second, state in enumerate((1, 1, 2, 3, 3, 3, 3, 4)):
         now = datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC)
-        sqlite.keep_copy(state=state, migration=f"{state:04}_made", now=now)
+        database.copy_before_migration(state=state, migration=f"{state:04}_made", now=now)
         left = sorted(path.name for path in (tmp_path / "copies").iterdir())
         if second == 6:
             assert [name[13:] for name in left] == [
@@ -81,7 +81,7 @@ def test_of_each_state_the_last_stays(settings: Any, tmp_path: Path) -> None:
         "06000000Z-3-0003_made.sqlite3",
         "07000000Z-4-0004_made.sqlite3",
     ]
-    assert sqlite.newest_copy() == tmp_path / "copies" / left[-1]
+    assert database.newest_copy() == tmp_path / "copies" / left[-1]
 
 
 def test_without_a_copy_nothing_is_migrated(installation: Installation) -> None:

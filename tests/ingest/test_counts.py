@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ingest.consumers.counts import COUNTS
+from ingest.consumers.active import COUNTS
 from ingest.contracts import NodeCounts
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore
 from ingest.services.keys import NewKey
 from tests.ingest.control import Connection, NodeApp
 from tests.ingest.ticks import is_up, published, until

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.diskspace import DiskSpace
+from ingest.disk import DiskSpace
 from tests.ingest.hangingdisk import HangingDisk
 
 

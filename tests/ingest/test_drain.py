@@ -11,10 +11,10 @@ from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from ingest.history import HistoryWriter
 from ingest.models import Attempt, Node, Session
 from ingest.rtmp import events
 from ingest.services import nodes
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE
 from tests.ingest.listener import listening

@@ -8,11 +8,11 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from ingest.consumers import silence
-from ingest.history import HistoryWriter
+from ingest.consumers import upkeep
 from ingest.models import Application, Attempt, Lease, Node, Recording, Session, Stream
 from ingest.rtmp import events
-from ingest.services import elsewhere, keys, paste, playable, playtokens
+from ingest.services import keys, media_urls, play_tokens, playback
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotHere
 from tests.ingest.control import Connection
@@ -33,7 +33,7 @@ def publish_there(stream: Stream, **node: str) -> Lease:
 
 
 def told(*paths: str, node: str = HERE) -> dict[str, str]:
-    return elsewhere.told(paths=set(paths), node=node, now=timezone.now())
+    return playback.told_elsewhere(paths=set(paths), node=node, now=timezone.now())
 
 
 def test_what_they_are_told(stream: Stream) -> None:
@@ -55,7 +55,7 @@ def test_what_they_are_told(stream: Stream) -> None:
 
 def test_however_many_are_waited_for(stream: Stream) -> None:
     publish_there(stream)
-    others = [f"live/other{number}" for number in range(elsewhere.ASKED_AT_ONCE + 1)]
+    others = [f"live/other{number}" for number in range(playback.ASKED_AT_ONCE + 1)]
     assert set(told("live/cam1", *others)) == {"live/cam1"}
 
 
@@ -68,11 +68,11 @@ def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, se
     now = timezone.now()
     check: dict[str, Any] = {"app": "live", "name": "cam1", "now": now}
     with pytest.raises(NotHere) as refused:
-        elsewhere.refuse(found=playable.check(**check, credential=""), node=HERE, now=now)
+        playback.refuse_elsewhere(found=playback.check(**check, credential=""), node=HERE, now=now)
     assert (refused.value.reason, refused.value.stream) == ("elsewhere", stream.pk)
-    token = playtokens.issue_download(recording=row.pk)
-    download = playable.check(**check, credential=token, wanted="recorded", by_http=True)
-    elsewhere.refuse(found=download, node=HERE, now=now)
+    token = play_tokens.issue_download(recording=row.pk)
+    download = playback.check(**check, credential=token, wanted="recorded", by_http=True)
+    playback.refuse_elsewhere(found=download, node=HERE, now=now)
 
 
 async def test_a_recording_is_asked_for_by_its_start(process: HistoryWriter, stream: Stream) -> None:
@@ -103,7 +103,7 @@ def test_by_which_address(
     settings: Any, node_url: str, host: str, plain: list[tuple[str, int]], tls: list[tuple[str, int]], found: str
 ) -> None:
     settings.NODE_URL, settings.RTMP_HOST = node_url, host
-    assert paste.node_url(plain, tls) == found
+    assert media_urls.node_url(plain, tls) == found
 
 
 # --- Two nodes ---
@@ -150,7 +150,7 @@ async def test_players_are_sent_after_a_publisher_that_moved(
     process: HistoryWriter, stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of its former node, which had media until then."""
-    monkeypatch.setattr(silence, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
+    monkeypatch.setattr(upkeep, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
     await Stream.objects.aupdate(takeover="replace")
     second = await sync_to_async(keys.create)(stream=stream)
     async with (

@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from ingest.consumers import recordings as consumer
 from ingest.contracts import Totals
-from ingest.history import HistoryWriter
 from ingest.models import Node, OutboxEvent, Session, Stream
 from ingest.services import sessions
+from ingest.services.history_writer import HistoryWriter
 from ingest.telemetry import Rotation, TelemetryWriter, reading
 from ingest.telemetry.reading import Sampled
 from tests.ingest.control import NODE, TOTALS, NodeApp

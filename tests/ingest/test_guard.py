@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.services.guard import WINDOW_S, Guard, KnownBan
+from ingest.services.bans import WINDOW_S, Guard, KnownBan
 
 NOW = 1_800_000_000.0
 PEER = "192.0.2.7"

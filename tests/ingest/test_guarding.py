@@ -12,11 +12,11 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from ingest.consumers import guarding, upkeep
-from ingest.history import HistoryWriter
+from ingest.consumers import login, upkeep
 from ingest.models import Application, Attempt, Ban, Session, Stream
 from ingest.rtmp import events
-from ingest.services import bans, keys, playtokens
+from ingest.services import bans, keys, play_tokens
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE
 from tests.ingest.faults import missing_table
@@ -69,8 +69,8 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.over = 0
-        self._tell = bans.tell
-        monkeypatch.setattr(bans, "tell", self._look)
+        self._tell = bans.tell_guard
+        monkeypatch.setattr(bans, "tell_guard", self._look)
 
     def _look(self, *args: Any, **kwargs: Any) -> bans.Mark:
         mark = self._tell(*args, **kwargs)
@@ -134,7 +134,7 @@ async def test_one_wrong_key_again_and_again_bans_nobody(process: HistoryWriter,
 
 async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stream) -> None:
     await Application.objects.aupdate(play_policy="token")
-    token = playtokens.issue(stream=stream.pk)
+    token = play_tokens.issue(stream=stream.pk)
     async with listening() as port:
         assert await play(port, f"cam1?token={token}") == "live"
         for number in range(3):
@@ -144,7 +144,7 @@ async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stre
 
 async def test_those_on_the_application_are_refused_there(process: HistoryWriter, stream: Stream) -> None:
     await Application.objects.aupdate(play_policy="token")
-    token = playtokens.issue(stream=stream.pk)
+    token = play_tokens.issue(stream=stream.pk)
     async with listening() as port:
         assert await play(port, "cam1", app=f"live?token={token}") == "live"
         for number in range(3):
@@ -172,7 +172,7 @@ async def test_another_nodes_ban_holds_here_with_the_next_look_and_ends_by_itsel
         await impose()
         await looks.another()
         assert "Too many" in await publish(port, key.secret)
-        monkeypatch.setattr(guarding, "clock", SimpleNamespace(now=lambda: time.time() + 600))
+        monkeypatch.setattr(login, "clock", SimpleNamespace(now=lambda: time.time() + 600))
         assert await publish(port, key.secret) == "live"
 
 
@@ -228,7 +228,7 @@ async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
 
     async with listening() as port:
         with monkeypatch.context() as longer:
-            longer.setattr(guarding._random, "uniform", draw)
+            longer.setattr(login._random, "uniform", draw)
             waiting = asyncio.gather(*(timed() for _ in range(8)))
             await until(lambda: len(drawn) == 8)
             assert await publish(port, key.secret) == "live"
@@ -248,7 +248,7 @@ async def test_a_client_that_leaves_meanwhile_is_forgotten(
     process: HistoryWriter, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.REFUSAL_DELAY_S = 7.0
-    monkeypatch.setattr(guarding._random, "uniform", held_long)
+    monkeypatch.setattr(login._random, "uniform", held_long)
     application = await Application.objects.acreate(name="live")
     async with listening() as port, RtmpClient(port=port) as encoder:
         await encoder.connect(application.name)

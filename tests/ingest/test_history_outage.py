@@ -8,10 +8,10 @@ import pytest
 from django.db import InternalError, ProgrammingError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ingest.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow
-from ingest.history import HistoryWriter
-from ingest.history_rows import BanRow, EndRow, EventRow
 from ingest.models import Attempt, Ban, Node, Session, Stream
+from ingest.services.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow
+from ingest.services.history import BanRow, EndRow, EventRow
+from ingest.services.history_writer import HistoryWriter
 from tests.ingest.faults import locked_database, missing_table
 
 pytestmark = pytest.mark.django_db(transaction=True)

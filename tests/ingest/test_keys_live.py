@@ -9,11 +9,11 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from ingest.history import HistoryWriter
 from ingest.live import LimitSettings, LiveSettings
 from ingest.live.health import CHECKS
 from ingest.models import Attempt, Session, Stream, StreamKey
 from ingest.services import keys
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.listener import listening
 from tests.ingest.server.media import AVC_HEADER, key_frame

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ingest.consumers import layer
-from ingest.consumers.layer import absence
+from ingest.consumers import channel_layer
+from ingest.consumers.channel_layer import absence
 
 CONSUMERS = 50
 
@@ -27,8 +27,8 @@ class Layer:
 
 
 async def test_one_asks_for_all(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(layer, "ASK_S", 0.01)
-    monkeypatch.setattr(layer, "SPREAD_S", 0.05)
+    monkeypatch.setattr(channel_layer, "ASK_S", 0.01)
+    monkeypatch.setattr(channel_layer, "SPREAD_S", 0.05)
     caplog.set_level(logging.INFO)
     away = Layer()
     waiting = [asyncio.ensure_future(absence().over(away, "one", ConnectionError())) for _ in range(CONSUMERS)]
@@ -49,8 +49,8 @@ async def test_one_asks_for_all(monkeypatch: pytest.MonkeyPatch, caplog: pytest.
 
 
 async def test_a_second_absence_is_noticed_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer, "ASK_S", 0.01)
-    monkeypatch.setattr(layer, "SPREAD_S", 0.0)
+    monkeypatch.setattr(channel_layer, "ASK_S", 0.01)
+    monkeypatch.setattr(channel_layer, "SPREAD_S", 0.0)
     away = Layer()
     away.up = True
     for times in (1, 2):

@@ -8,12 +8,12 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from ingest.consumers.active import BREAK, Reach
-from ingest.history import HistoryWriter
 from ingest.models import Lease, Node, Session, Stream
 from ingest.services import admission, keys, leases
 from ingest.services.admission import Grant, NotYet
+from ingest.services.authorization import Peer, PublishRequest
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
 from tests.ingest.control import Connection, NodeApp
 from tests.ingest.ticks import is_up

@@ -4,13 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from ingest import logbound
-from ingest.logbound import Bound, more
+from ingest import log_records
+from ingest.log_records import Bound, more
 
 
 def test_so_many_in_a_span_and_the_others_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
-    monkeypatch.setattr(logbound, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(log_records, "time", SimpleNamespace(monotonic=lambda: now_s))
     bound = Bound(2, 60.0)
     assert [bound.take() for _ in range(5)] == [0, 0, None, None, None]
     now_s = 59.9

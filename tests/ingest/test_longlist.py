@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest.longlist import BoundedPaginator, LongList, RecentValues
+from ingest.admin_site import BoundedPaginator, LongList, RecentValues
 from ingest.models import Attempt
 from tests.dashboard.house import furnish
 

@@ -7,9 +7,9 @@ import duckdb
 import pytest
 from asgiref.sync import sync_to_async
 
-from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Lease, Session, StatusEvent, Stream
 from ingest.services import keys
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.telemetry import TelemetryWriter, set_writer
 from tests.ingest.control import Connection

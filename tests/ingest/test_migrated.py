@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from ingest import migrated
+from ingest.services import database
 
 pytestmark = pytest.mark.both_forms
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.both_forms
 def test_a_missing_table_or_column_is_told_with_the_act(statement: str, lacks: bool) -> None:
     with pytest.raises(DatabaseError) as raised, connection.cursor() as cursor:
         cursor.execute(statement)
-    assert migrated.lacks_tables(raised.value) is lacks
-    said = migrated.reason(raised.value)
+    assert database.lacks_tables(raised.value) is lacks
+    said = database.describe_error(raised.value)
     assert said.startswith(f"{type(raised.value).__name__}: ")
     assert ("run `manage.py migrate`" in said) is lacks
     assert "\n" not in said
@@ -38,7 +38,7 @@ def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(setting
     settings.DATA_DIR = tmp_path
     for application, name in (("ingest", "9999_later"), ("django_celery_beat", "9999_of_a_library")):
         MigrationRecorder(connection).record_applied(application, name)
-    said = migrated.difference()
+    said = database.version_difference()
     assert said.startswith(
         "The database is of a newer version: it has ingest.9999_later, which this one does not know."
     )
@@ -46,7 +46,7 @@ def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(setting
     (tmp_path / "copies").mkdir()
     for copy in ("20260101T120000000000Z-7-0001_initial.sqlite3", "20260301T120000000000Z-99-9998_between.sqlite3"):
         (tmp_path / "copies" / copy).touch()
-    assert f"the copy from before the upgrade, {tmp_path}/copies/20260101T1200" in migrated.difference()
+    assert f"the copy from before the upgrade, {tmp_path}/copies/20260101T1200" in database.version_difference()
     with pytest.raises(CommandError, match=r"ingest\.9999_later"):
         call_command("migrate", verbosity=0)
 
@@ -54,7 +54,7 @@ def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(setting
 @pytest.mark.django_db
 def test_a_database_from_before_the_first_release_is_refused_in_a_sentence() -> None:
     MigrationRecorder(connection).record_applied("ingest", "0002_roles")
-    said = migrated.difference()
+    said = database.version_difference()
     assert said.startswith("The database was made before version 0.1.0, and can't be upgraded: ")
     with pytest.raises(CommandError, match=r"before version 0\.1\.0"):
         call_command("migrate", verbosity=0)
@@ -62,4 +62,4 @@ def test_a_database_from_before_the_first_release_is_refused_in_a_sentence() -> 
 
 @pytest.mark.django_db
 def test_a_migrated_database_lacks_nothing() -> None:
-    assert migrated.difference() == ""
+    assert database.version_difference() == ""

@@ -9,9 +9,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from ingest.history import HistoryWriter
 from ingest.models import Lease, Node, Session, StatusEvent, Stream
 from ingest.services import keys
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.others import ended_process

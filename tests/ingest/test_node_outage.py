@@ -9,9 +9,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from ingest.history import HistoryWriter
 from ingest.models import Node, Session, Stream
 from ingest.services import nodes
+from ingest.services.history_writer import HistoryWriter
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import locked_database
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, tick_until, watch

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest import livestore
-from ingest.consumers.thumbnails import Thumbnails
+from ingest import live_store
+from ingest.consumers.node import Thumbnails
 from ingest.contracts import NodeThumbnail
-from ingest.livestore import RedisLiveStore, Thumbnail, get_livestore
+from ingest.live_store import RedisLiveStore, Thumbnail, get_livestore
 from tests.background import free_port
 from tests.ingest.control import NodeApp
 from tests.ingest.ticks import snapshot, tick_until, until
@@ -79,8 +79,8 @@ async def test_the_server_is_told_what_somebody_looks_at(node: NodeApp) -> None:
 async def test_a_store_that_is_away_is_told_once_and_nothing_is_named(
     node: NodeApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(livestore, "_store", RedisLiveStore(f"redis://127.0.0.1:{free_port()}/0"))
-    with caplog.at_level(logging.WARNING, "ingest.consumers.thumbnails"):
+    monkeypatch.setattr(live_store, "_store", RedisLiveStore(f"redis://127.0.0.1:{free_port()}/0"))
+    with caplog.at_level(logging.WARNING, "ingest.consumers.node"):
         await picture(node, 5000)
         await picture(node, 10_000)
         await until(lambda: "The live store takes no thumbnails" in caplog.text)

@@ -3,7 +3,7 @@
 import pytest
 from pytest_django import Settings
 
-from ingest.nodeconfig import server_config
+from ingest.consumers.startup import server_config
 
 MIB = 1024 * 1024
 

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from ingest.history import HistoryWriter
-from ingest.history_rows import EndRow
 from ingest.models import OutboxEvent, Session, Stream
 from ingest.services import sessions
+from ingest.services.history import EndRow
+from ingest.services.history_writer import HistoryWriter
 from tests.ingest.control import TOTALS
 from tests.ingest.simultaneous import at_once
 from tests.ingest.test_outbox import NOW, judged, make_session, started, write

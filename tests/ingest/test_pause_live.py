@@ -2,9 +2,9 @@
 
 import pytest
 
-from ingest.history import HistoryWriter
 from ingest.models import Lease, StatusEvent
 from ingest.rtmp import events
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.listener import listening
 from tests.ingest.server.media import AVC_HEADER, key_frame

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from dashboard import tokens
-from dashboard.alerting.models import Webhook
+from dashboard import access
+from dashboard.models import Webhook
 from ingest.models import AuditEntry, Installation, Stream, StreamKey
 from ingest.services import installation, keys
 from ingest.services.installation import StartError
@@ -31,7 +31,7 @@ def secrets(stream: Stream) -> tuple[str, str]:
     """A stream key and a token."""
     keys.create(stream=stream)
     Webhook.objects.create(name="graphics", url="https://hooks.example.org/")
-    return keys.create(stream=stream).secret, tokens.create(name="script", role="viewer").secret
+    return keys.create(stream=stream).secret, access.create_token(name="script", role="viewer").secret
 
 
 def other_pepper(settings: Any, **fields: Any) -> None:
@@ -120,7 +120,7 @@ def test_whoever_goes_on_without_it_is_told_what_is_void(secrets: tuple[str, str
     installation.check()
     key, token = secrets
     assert keys.find(secret=key) is None
-    assert tokens.find(secret=token) is None
+    assert access.find_token(secret=token) is None
     row = StreamKey.objects.order_by("pk").first()
     assert row is not None
     assert keys.find(secret=keys.rotate(key=row).secret) is not None

@@ -12,7 +12,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from ingest.models import Application, AuditEntry, Recording, Stream
-from ingest.services import playlinks, playtokens
+from ingest.services import media_urls, play_tokens
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def test_the_command_prints_the_token_and_the_urls(stream: Stream, settings: Set
     settings.RTMP_ADDRESS, settings.MEDIA_ADDRESS = ("0.0.0.0", 1935), ("0.0.0.0", 8001)
     found: dict[str, Any] = json.loads(printed("live/caf\u00e9", "--hours", "2", "--json"))
     token = found["token"]
-    assert playtokens.verify(token=token, stream=stream.pk) == "valid"
+    assert play_tokens.verify(token=token, stream=stream.pk) == "valid"
     later = timezone.now() + timedelta(hours=2, minutes=1)
-    assert playtokens.verify(token=token, stream=stream.pk, now=later) == "expired"
+    assert play_tokens.verify(token=token, stream=stream.pk, now=later) == "expired"
     assert abs(datetime.fromisoformat(found["expires_at"]) - later) < timedelta(minutes=2)
     assert found["stream"] == "live/caf\u00e9"
     assert found["play_url"] == f"rtmp://127.0.0.1/live/caf%C3%A9?token={token}"
@@ -44,11 +44,11 @@ def test_the_command_prints_the_token_and_the_urls(stream: Stream, settings: Set
 
 def test_the_urls_are_those_that_browsers_use(stream: Stream, settings: Settings) -> None:
     settings.MEDIA_URL_BASE = "https://media.example.org/tv"
-    link = playlinks.make(stream=stream)
+    link = media_urls.make_play_link(stream=stream)
     assert link.flv_url.startswith("https://media.example.org/tv/live/live/")
     assert link.ws_url.startswith("wss://media.example.org/tv/live/live/")
     settings.MEDIA_ADDRESS = None
-    link = playlinks.make(stream=stream)
+    link = media_urls.make_play_link(stream=stream)
     assert (link.flv_url, link.ws_url) == ("", "")
 
 
@@ -68,11 +68,11 @@ def test_the_dashboard_s_own_pages_may_play(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["localhost", "[::1]", ".example.org", "*"]
     settings.CSRF_TRUSTED_ORIGINS = ["https://Live.example.org", "https://*.example.org"]
     settings.HTTP_ADDRESS = ("127.0.0.1", 8000)
-    assert playlinks.origins() == {"http://localhost:8000", "http://[::1]:8000", "https://live.example.org"}
+    assert media_urls.origins() == {"http://localhost:8000", "http://[::1]:8000", "https://live.example.org"}
     settings.BEHIND_TLS = True
-    assert "https://localhost" in playlinks.origins()
+    assert "https://localhost" in media_urls.origins()
     settings.MEDIA_ORIGINS = ["https://WWW.example.org/"]
-    assert playlinks.origins() == {"https://www.example.org"}
+    assert media_urls.origins() == {"https://www.example.org"}
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) 
     settings.MEDIA_ADDRESS = ("127.0.0.1", 8001)
     found = json.loads(printed("--recording", str(recording.pk), "--hours", "1", "--json"))
     token = found["token"]
-    assert playtokens.recording_of(token=token) == (recording.pk, "valid")
+    assert play_tokens.recording_of(token=token) == (recording.pk, "valid")
     assert found["recording"] == "live/show 1"
     assert found["play_url"] == f"rtmp://127.0.0.1/live/show%201?token={token}"
     assert found["flv_url"] == f"http://127.0.0.1:8001/recordings/live/show%201.flv?token={token}"

@@ -11,16 +11,15 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from ingest.attempts import Attempts
-from ingest.consumers import database, rtmp
+from ingest.consumers import decisions, rtmp
 from ingest.consumers.active import ACTIVE, AWAITED
-from ingest.consumers.database import READ
-from ingest.history import HistoryWriter
-from ingest.history_rows import BeginRow, EventRow
+from ingest.consumers.decisions import READ
 from ingest.models import Application, Attempt, Session, StatusEvent, Stream
 from ingest.rtmp import events
-from ingest.services import keys, playtokens, removal, revocation, sessions
-from ingest.services.history import write
+from ingest.services import keys, play_tokens, removal, sessions
+from ingest.services.attempts import Attempts
+from ingest.services.history import BeginRow, EventRow, write
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.faults import held, limited, locked_database, until_queued
@@ -102,7 +101,7 @@ async def test_a_herd_does_not_stand_in_a_publishers_way(
 
 async def test_players_are_told_apart_by_what_they_show(process: HistoryWriter, stream: Stream) -> None:
     await Application.objects.aupdate(play_policy="token")
-    token = playtokens.issue(stream=stream.pk)
+    token = play_tokens.issue(stream=stream.pk)
     players = await connected(4)
     for player, shown in zip(players, [token, "wrong", "", token], strict=True):
         await player.tell(player.play_event("cam1", shown))
@@ -114,7 +113,7 @@ async def test_players_are_told_apart_by_what_they_show(process: HistoryWriter, 
 async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before(process: HistoryWriter) -> None:
     """Even if that read is still under way."""
     truth, reading, gate = ["before"], threading.Event(), threading.Event()
-    together: database.Together[str] = database.Together()
+    together: decisions.Together[str] = decisions.Together()
     deadline = asyncio.get_running_loop().time() + 5
 
     def read() -> str:
@@ -192,8 +191,8 @@ async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
         looks += 1
         return due(**about)
 
-    due = revocation.due
-    monkeypatch.setattr(revocation, "due", look)
+    due = sessions.due_to_end
+    monkeypatch.setattr(sessions, "due_to_end", look)
     playing = Session.objects.filter(kind="play", ended_at=None)
     async with (
         listening() as port,

@@ -11,9 +11,9 @@ from django.db.models import CharField, Count, DateTimeField, Exists, Max, Outer
 from django.db.models.sql.compiler import SQLCompiler
 
 from ingest.models import Ban, HealthOverride, Node, Session, Stream
-from ingest.services import bans, judging, nodes, revocation
-from ingest.services.guard import get_guard
-from ingest.services.prepared import Given, Prepared
+from ingest.services import bans, health_rules, nodes, sessions
+from ingest.services.bans import get_guard
+from ingest.services.sql import Given, Prepared
 
 pytestmark = pytest.mark.both_forms
 
@@ -93,11 +93,11 @@ def test_it_is_put_together_once_and_any_thread_may_ask(several: list[Session]) 
 def test_what_a_node_asks_each_second_is_not_put_together_again(
     several: list[Session], stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = bans.tell(get_guard(), now=NOW)
+    mark = bans.tell_guard(get_guard(), now=NOW)
 
     def ask(node: str) -> tuple[Any, ...]:
-        assert bans.tell(get_guard(), now=NOW, before=mark) == mark
-        return revocation.due(node=node, now=NOW), judging.rules_on(node=node), nodes.drain(name=node)
+        assert bans.tell_guard(get_guard(), now=NOW, before=mark) == mark
+        return sessions.due_to_end(node=node, now=NOW), health_rules.rules_on(node=node), nodes.drain(name=node)
 
     assert ask("node-a") == ([], {}, None)
     kicked = several[0]

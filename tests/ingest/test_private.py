@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest import private
+from ingest.services import data_folder
 from tests.production.parts import Web
 from tests.server_process import Installation
 
@@ -30,9 +30,9 @@ def test_a_folder_is_closed_but_one_that_many_use(tmp_path: Path, before: int | 
     if before is not None:
         folder.mkdir()
         folder.chmod(before)
-    private.make_folder(folder)
+    data_folder.make_folder(folder)
     assert mode(folder) == after
-    assert private.is_open(folder) == (after == 0o1777)
+    assert data_folder.is_open(folder) == (after == 0o1777)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_folder_with_foreign_ones_in_it_is_left_to_them(tmp_path: Path, holds:
         made = folder / name
         made.mkdir(parents=True) if name.endswith("/") else made.touch()
     folder.chmod(0o755)
-    private.make_folder(folder)
+    data_folder.make_folder(folder)
     assert mode(folder) == after
 
 
@@ -60,7 +60,7 @@ def test_what_is_ours_in_it_is_closed_all_the_same(tmp_path: Path) -> None:
     (folder / "copies").symlink_to(elsewhere)
     for entry in (folder, *folder.iterdir()):
         entry.chmod(0o755)
-    private.make_folder(folder)
+    data_folder.make_folder(folder)
     closed = {entry.name for entry in folder.iterdir() if not mode(entry) & 0o077}
     assert closed == {"recordings", "lake", "rtmpweb.sqlite3", "rtmpweb.sqlite3-wal"}
     assert mode(folder) == 0o755
@@ -84,7 +84,7 @@ def test_what_is_another_users_is_left(tmp_path: Path) -> None:
     file.touch()
     file.chmod(0o644)
     os.chown(file, 65534, 65534)
-    private.close(file)
+    data_folder.close(file)
     assert mode(file) == 0o644
 
 
@@ -93,9 +93,9 @@ def test_a_file_is_closed_whatever_its_owner_may_do(tmp_path: Path) -> None:
         file = tmp_path / f"{before:o}"
         file.touch()
         file.chmod(before)
-        private.close(file)
+        data_folder.close(file)
         assert mode(file) == after
-    private.close(tmp_path / "nothing")
+    data_folder.close(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 
 

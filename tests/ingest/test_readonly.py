@@ -12,7 +12,7 @@ import pytest
 from django.db import Error, InternalError, OperationalError
 from psycopg import errors
 
-from ingest import readonly
+from ingest.services import database
 from tests.postgres_server import PostgresServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,33 +60,33 @@ def as_django_raises_it(error: Exception, kind: type[Error] = OperationalError) 
 @pytest.mark.parametrize(
     ("write", "cause"),
     [
-        (full, readonly.FULL),
-        (read_only, readonly.FILE),
-        (locked, readonly.LOCKED),
-        (no_table, readonly.OTHER),
+        (full, database.FULL),
+        (read_only, database.FILE),
+        (locked, database.LOCKED),
+        (no_table, database.OTHER_CAUSE),
     ],
 )
-def test_sqlite(tmp_path: Path, write: Callable[[Path], None], cause: readonly.Cause) -> None:
+def test_sqlite(tmp_path: Path, write: Callable[[Path], None], cause: database.Cause) -> None:
     file = tmp_path / "some.sqlite3"
     with closing(sqlite3.connect(file)) as opened:
         opened.execute("CREATE TABLE some (bytes blob)")
     with pytest.raises(sqlite3.OperationalError) as raised:
         write(file)
-    assert readonly.cause(as_django_raises_it(raised.value)) is cause
+    assert database.write_failure_cause(as_django_raises_it(raised.value)) is cause
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
-        (as_django_raises_it(errors.DiskFull("could not extend file")), readonly.FULL),
-        (as_django_raises_it(errors.ReadOnlySqlTransaction("read-only"), InternalError), readonly.READ_ONLY),
-        (as_django_raises_it(errors.DeadlockDetected("deadlock detected")), readonly.OTHER),
+        (as_django_raises_it(errors.DiskFull("could not extend file")), database.FULL),
+        (as_django_raises_it(errors.ReadOnlySqlTransaction("read-only"), InternalError), database.READ_ONLY),
+        (as_django_raises_it(errors.DeadlockDetected("deadlock detected")), database.OTHER_CAUSE),
     ],
 )
-def test_postgresql(error: Error, cause: readonly.Cause) -> None:
-    assert readonly.cause(error) is cause
-    assert readonly.is_refused(error) is (cause is readonly.READ_ONLY)
+def test_postgresql(error: Error, cause: database.Cause) -> None:
+    assert database.write_failure_cause(error) is cause
+    assert database.is_write_refused(error) is (cause is database.READ_ONLY)
 
 
 def test_a_standby_is_known_as_one(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from ingest.consumers.active import ACTIVE
-from ingest.history import HistoryWriter
 from ingest.models import Application, Lease, Node, Session, Stream
 from ingest.services import keys
+from ingest.services.history_writer import HistoryWriter
 from tests.ingest.listener import listening
 from tests.ingest.ticks import until
 from tests.production.reconnecting import Publisher

@@ -6,14 +6,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from ingest.consumers import guarding
+from ingest.consumers import login
 from ingest.consumers import node as node_consumer
-from ingest.consumers.database import READ
-from ingest.history import HistoryWriter
+from ingest.consumers.decisions import READ
 from ingest.models import Application, Attempt
 from ingest.server import Deadlines
 from ingest.services import keys
-from ingest.services.guard import get_guard
+from ingest.services.bans import get_guard
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import Connection
 from tests.ingest.faults import held, limited, locked_database
@@ -43,7 +43,7 @@ async def test_a_stop_without_the_database_says_what_was_not_written(
 async def test_a_stop_waits_for_no_answer_that_is_held_back(
     process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarding._random, "uniform", lambda _least, _most: 3600.0)
+    monkeypatch.setattr(login._random, "uniform", lambda _least, _most: 3600.0)
     await Application.objects.acreate(name="live")
     loop = asyncio.get_running_loop()
     patient = Deadlines(decision_s=60, application_s=60)

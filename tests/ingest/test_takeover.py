@@ -7,10 +7,10 @@ import pytest
 
 from ingest.consumers.active import ACTIVE, ActiveSession, standing
 from ingest.models import Application, Lease, Session, Stream
-from ingest.services import admission, keys, leases, revocation, sessions
+from ingest.services import admission, keys, leases, sessions
 from ingest.services.admission import Grant, NotYet
+from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.keys import NewKey
-from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -76,9 +76,9 @@ def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey)
     assert grant.lost is None
     lease = Lease.objects.get()
     assert (lease.session_id, lease.fencing, lease.silent_since) == (grant.session, 2, None)
-    assert revocation.due(node="node-a", now=at(5)) == [(held.pk, "replaced")]
+    assert sessions.due_to_end(node="node-a", now=at(5)) == [(held.pk, "replaced")]
     assert leases.renew(node=held.node_id or 0, held=[(held.pk, 1)], now=at(5)) == {held.pk}
-    assert revocation.of_lost(sessions={held.pk}) == [(held.pk, "replaced")]
+    assert sessions.end_reasons_of_lost(sessions={held.pk}) == [(held.pk, "replaced")]
     assert sessions.end(session=held.pk, reason="replaced", description="Said the server.")
     held.refresh_from_db()
     assert (held.end_reason, held.end_description) == ("replaced", "Taken over from 192.0.2.8 after 3.2 s of silence.")
@@ -212,7 +212,7 @@ def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key
     grant = publish(secret, 1)
     assert grant.replaced is not None
     assert (grant.replaced.session, grant.replaced.why, grant.replaced.silent_s) == (held.pk, "replace", None)
-    assert revocation.due(node="node-a", now=at(1)) == [(held.pk, "replaced")]
+    assert sessions.due_to_end(node="node-a", now=at(1)) == [(held.pk, "replaced")]
 
 
 def test_a_stream_that_takes_the_newer_from_the_same_address(held: Session, stream: Stream) -> None:
@@ -237,7 +237,7 @@ def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) 
     Stream.objects.update(takeover="replace")
     sessions.request_stop(session_id=held.pk, note="Wrong scene.")
     publish(key.secret, 1)
-    assert revocation.due(node="node-a", now=at(1)) == [(held.pk, "kicked")]
+    assert sessions.due_to_end(node="node-a", now=at(1)) == [(held.pk, "kicked")]
 
 
 # --- What nodes tell ---

@@ -10,12 +10,12 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from ingest.consumers import silence, upkeep
+from ingest.consumers import upkeep
 from ingest.contracts import EndReason
-from ingest.history import HistoryWriter
 from ingest.models import Lease, Node, OutboxEvent, Session, StatusEvent, Stream
 from ingest.rtmp import events
 from ingest.services import keys
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection
 from tests.ingest.listener import listening
@@ -84,7 +84,7 @@ async def test_an_encoder_that_comes_back_gets_its_stream_and_keeps_its_players(
 async def test_a_live_publisher_keeps_its_stream(
     process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(silence, "SILENT_MS", 2500)  # A busy machine may hold it up, but not for as long as is waited.
+    monkeypatch.setattr(upkeep, "SILENT_MS", 2500)  # A busy machine may hold it up, but not for as long as is waited.
     async with listening() as port, publishing(port, key) as (encoder, stream_id):
         sending = asyncio.create_task(keep_sending(encoder, stream_id))
         asked = asyncio.get_running_loop().time()
@@ -111,7 +111,7 @@ async def test_a_stream_that_takes_the_newer_changes_its_publisher_at_once(
 
         return once
 
-    monkeypatch.setattr(silence, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
+    monkeypatch.setattr(upkeep, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
     for name in ("_revocations", "_leases"):
         monkeypatch.setattr(upkeep.Upkeep, name, only_once(name, getattr(upkeep.Upkeep, name)))
     await Stream.objects.aupdate(takeover="replace")

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from ingest.consumers.database import WRITE
-from ingest.history import HistoryWriter
+from ingest.consumers.decisions import WRITE
 from ingest.models import Lease, Session, Stream
-from ingest.services import admission, leases, revocation, sessions
+from ingest.services import admission, leases, sessions
 from ingest.services.admission import Grant
+from ingest.services.authorization import Peer, PublishRequest
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from ingest.services.publishrequest import Peer, PublishRequest
 from tests.ingest.control import Connection
 from tests.ingest.faults import limited, locked_database, patient_database, writing
 
@@ -49,7 +49,7 @@ def test_the_former_publisher_has_its_stream_again(held: Session, key: NewKey) -
     lease = Lease.objects.get()
     assert (lease.session_id, lease.node_id, lease.fencing, lease.silent_since) == (held.pk, held.node_id, 1, None)
     assert leases.renew(node=held.node_id or 0, held=[(held.pk, 1)], now=NOW) == set()
-    assert revocation.due(node="node-a", now=NOW) == []
+    assert sessions.due_to_end(node="node-a", now=NOW) == []
     held.refresh_from_db()
     assert (held.stop_requested, held.stop_note) == ("", "")
     assert Session.objects.get() == held
@@ -67,8 +67,8 @@ def test_of_several_the_last_one_has_it_again(held: Session, key: NewKey) -> Non
     second, third = publish(key.secret, 1), publish(key.secret, 2)
     sessions.discard(session=third.session)
     assert Lease.objects.get().session_id == second.session
-    assert revocation.due(node="node-a", now=NOW) == [(held.pk, "replaced")]
-    assert revocation.due(node="node-b", now=NOW) == []
+    assert sessions.due_to_end(node="node-a", now=NOW) == [(held.pk, "replaced")]
+    assert sessions.due_to_end(node="node-b", now=NOW) == []
 
 
 @pytest.mark.both_forms
@@ -76,7 +76,7 @@ def test_who_took_over_meanwhile_keeps_it(held: Session, key: NewKey) -> None:
     second, third = publish(key.secret, 1), publish(key.secret, 2)
     sessions.discard(session=second.session)
     assert Lease.objects.get().session_id == third.session
-    assert revocation.due(node="node-a", now=NOW) == [(held.pk, "replaced")]
+    assert sessions.due_to_end(node="node-a", now=NOW) == [(held.pk, "replaced")]
 
 
 @pytest.mark.both_forms
@@ -84,7 +84,7 @@ def test_who_is_to_end_anyway_gets_nothing_back(held: Session, key: NewKey) -> N
     sessions.request_stop(session_id=held.pk)
     sessions.discard(session=publish(key.secret, 1).session)
     assert Lease.objects.get().session_id is None
-    assert revocation.due(node="node-a", now=NOW) == [(held.pk, "kicked")]
+    assert sessions.due_to_end(node="node-a", now=NOW) == [(held.pk, "kicked")]
 
 
 @pytest.mark.both_forms

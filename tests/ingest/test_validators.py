@@ -6,7 +6,7 @@ from unicodedata import category
 import pytest
 from django.core.exceptions import ValidationError
 
-from ingest.validators import instance_of, is_stream_name, name_within, validate_stream_name
+from ingest.models.names import instance_of, is_stream_name, name_within, validate_stream_name
 
 UNSEEN = [chr(code) for code in range(sys.maxunicode + 1) if category(chr(code)) == "Cf"]
 

@@ -15,7 +15,7 @@ import pytest
 from django.db import OperationalError
 from psycopg import errors
 
-from rtmpweb.database import explain
+from rtmpweb.checks import explain_database_error
 from tests.background import free_port
 from tests.postgres_server import PostgresServer
 from tests.production.parts import Daphne
@@ -85,7 +85,7 @@ def test_a_command_says_why_the_database_takes_no_writes() -> None:
     error = OperationalError("could not extend file")
     error.__cause__ = errors.DiskFull("could not extend file")
     said = "The database takes no writes. Its disk is full. Free space on the disk that the database is on."
-    assert explain(error) == said
+    assert explain_database_error(error) == said
 
 
 @pytest.mark.parametrize(

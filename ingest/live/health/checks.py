@@ -1,7 +1,7 @@
 """The table of checks of a stream: what is measured, from where on it is wrong, and what is said of it.
 
 Causes come before what they may cause. What has its cause told by another row is not measured here: see
-`ingest.live.judging`, which gives the figures.
+`ingest.live.publication`, which gives the figures.
 """
 
 from math import inf
@@ -9,10 +9,8 @@ from operator import attrgetter, ge, lt
 from typing import Final
 
 from ingest.live.health import measures
-from ingest.live.health.check import Check, Passed
-from ingest.live.health.figures import LACKING_S, Figures
-from ingest.live.health.words import NBSP, at_least, at_most, kbps, percent, span, times, whole
-from ingest.live.limit import TOLERANCE
+from ingest.live.health.engine import NBSP, Check, Passed, at_least, at_most, kbps, percent, span, times, whole
+from ingest.live.health.measures import LACKING_S, TOLERANCE, Figures
 
 # --- Words ---
 

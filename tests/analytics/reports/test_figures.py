@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from analytics.lake.tables import PARTIALS, partition_folder
 from analytics.models import Dimension, ReportPlan
 from analytics.reports import figures, periods
 from analytics.reports.figures import Gathered
 from analytics.reports.scopes import Scope
-from analytics.tables import PARTIALS, partition_folder
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, rollup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
@@ -74,7 +74,7 @@ def test_sums_and_what_follows_from_them(lake: Path) -> None:
         refused=2,
         refusals={"busy": 1, "key_expired": 1},
     )
-    found = figures.raw(gather(lake, "live"))
+    found = figures.figures_of_document(gather(lake, "live"))
     live_h = 1.5 - 1 / 60
     assert found == {
         "live_h": pytest.approx(live_h),

@@ -7,8 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.alerting import delivering, showing
-from dashboard.alerting.models import Delivery, Webhook
+from dashboard.alerts import delivery
+from dashboard.alerts import queries as alerts_queries
+from dashboard.models import Delivery, Webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -18,7 +19,7 @@ SMALL = ("delivery_waiting", "delivery_next", "delivery_left", "delivery_dead", 
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda: delivering.receivers(timezone.now()), lambda: list(showing.webhooks())],
+    [lambda: delivery.receivers(timezone.now()), lambda: list(alerts_queries.webhooks())],
     ids=["receivers", "webhooks"],
 )
 def test_no_statement_goes_through_all_deliveries(ask: Callable[[], object]) -> None:
@@ -50,6 +51,6 @@ def test_webhooks_are_shown_with_what_waits_and_what_was_given_up() -> None:
                 state=state,
                 attempts=attempts,
             )
-    first, second = showing.webhooks()
+    first, second = alerts_queries.webhooks()
     assert (first.waiting, first.dead, first.last_state) == (3, 2, "done")  # type: ignore[attr-defined]
     assert (second.waiting, second.dead, second.last_state) == (0, 0, None)  # type: ignore[attr-defined]

@@ -7,8 +7,8 @@ import pytest
 from django.db import DataError, OperationalError
 
 from dashboard import tasks
-from dashboard.alerting import sending
-from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
+from dashboard.alerts import delivery
+from dashboard.models import Alert, AlertRule, Delivery, Webhook
 from ingest.models import Stream
 from tests.dashboard.alerting.conftest import Told
 from tests.dashboard.alerting.test_alarms import after, rule, run, told
@@ -21,14 +21,14 @@ def test_one_alert_that_can_not_be_told_holds_up_no_other(publisher: Told, monke
     rule()
     publisher.opened("gop_long", at=after(seconds=-9))
     publisher.opened()
-    real = sending.of_alert
+    real = delivery.alert_deliveries
 
     def of_alert(alert: Alert, *rest: Any) -> list[Delivery]:
         if alert.check_code == "gop_long":
             raise DataError("too long")
         return real(alert, *rest)
 
-    monkeypatch.setattr(sending, "of_alert", of_alert)
+    monkeypatch.setattr(delivery, "alert_deliveries", of_alert)
     run()
     assert [row.body["alert"]["check"] for row in Delivery.objects.all()] == ["starving"]
     monkeypatch.undo()
@@ -59,7 +59,7 @@ def test_where_one_step_fails_the_others_are_done(
     sent: list[int] = []
     monkeypatch.setattr(tasks.deliver_webhook, "delay", sent.append)
     monkeypatch.setattr(AlertRule.objects, "filter", lambda **_: 1 / 0)
-    sending.put_test(webhook)
+    delivery.enqueue_test(webhook)
     tasks.take_outbox()
     assert sent == [webhook.pk]
     assert "take failed" in caplog.text
@@ -76,7 +76,7 @@ def test_a_busy_database_is_a_warning_without_a_traceback(
         raise OperationalError("database is locked")
 
     monkeypatch.setattr(AlertRule.objects, "filter", locked)
-    sending.put_test(webhook)
+    delivery.enqueue_test(webhook)
     tasks.take_outbox()
     assert sent == [webhook.pk], "the others are done all the same"
     assert "Webhooks and alerts: look waits for the database: OperationalError" in caplog.text

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dashboard import notes
-from dashboard.alerting import alarms
-from dashboard.alerting.models import Alert, AlertRule, Webhook
-from dashboard.sessions import acts
+from dashboard.alerts import evaluation
+from dashboard.models import Alert, AlertRule, Webhook
+from dashboard.streams import actions as streams_actions
 from ingest.models import Application, Node, StatusEvent, Stream
 from ingest.services import nodes
 from ingest.services.audit import Actor
@@ -23,7 +22,7 @@ def acknowledge(publisher: Told, level: str) -> None:
     StatusEvent.objects.create(
         session=publisher.session,
         sequence=10**6,
-        kind=notes.ACKNOWLEDGED,
+        kind=streams_actions.ACKNOWLEDGED,
         code="starving",
         at=timezone.now(),
         detail={"level": level},
@@ -37,7 +36,7 @@ def test_an_end_that_is_acknowledged_is_not_repeated(publisher: Told, stream: St
     run()
     assert told() == ["alert.opened"]
     publisher.session.refresh_from_db()
-    acts.acknowledge(publisher.session, Actor("omar"), "on it")
+    streams_actions.acknowledge_end(publisher.session, Actor("omar"), "on it")
     run(after(minutes=5))
     assert told() == ["alert.opened"]
 
@@ -62,7 +61,7 @@ def test_what_was_acknowledged_at_its_worst_stays_so(publisher: Told) -> None:
     publisher.opened(level="warning")
     run(after(minutes=2))
     assert told() == ["alert.opened"]
-    assert alarms.is_acknowledged(Alert.objects.get())
+    assert evaluation.is_acknowledged(Alert.objects.get())
 
 
 def disable(stream: Stream) -> None:

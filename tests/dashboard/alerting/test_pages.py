@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
-from ingest.livestore import get_livestore
+from dashboard.models import Alert, AlertRule, Delivery, Webhook
+from ingest.live_store import get_livestore
 from ingest.models import AuditEntry, Stream
 from tests.dashboard.conftest import api_token, client_of, figures, make_session, make_user, snapshot
 

@@ -3,8 +3,8 @@
 import pytest
 from django.utils import timezone
 
-from dashboard.alerting import taking
-from dashboard.alerting.models import Delivery, Webhook
+from dashboard import tasks
+from dashboard.models import Delivery, Webhook
 from ingest.models import Application, OutboxEvent, Session, Stream
 from ingest.services import outbox, removal
 from ingest.services.audit import Actor
@@ -24,7 +24,7 @@ def publishes(stream: Stream) -> Session:
 
 
 def worker_hands_over() -> None:
-    taking.take(timezone.now())
+    tasks.handle_events(timezone.now())
 
 
 @pytest.mark.parametrize("whole", [False, True])

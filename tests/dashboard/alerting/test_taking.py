@@ -6,8 +6,9 @@ import pytest
 from django.db import DataError, OperationalError
 from django.utils import timezone
 
-from dashboard.alerting import sending, taking, turns
-from dashboard.alerting.models import Alert, Delivery, Webhook
+from dashboard import tasks
+from dashboard.alerts import delivery, evaluation
+from dashboard.models import Alert, Delivery, Webhook
 from ingest.models import OutboxEvent, Stream
 from tests.dashboard.alerting.conftest import live
 from tests.dashboard.alerting.test_alarms import rule
@@ -17,19 +18,19 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 
 def take() -> int:
-    return taking.take(timezone.now())
+    return tasks.handle_events(timezone.now())
 
 
 def fails_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """The database refuses the first messages."""
-    real, errors = sending.put, [error]
+    real, errors = delivery.enqueue, [error]
 
     def put(messages: Any) -> None:
         if errors:
             raise errors.pop()
         real(messages)
 
-    monkeypatch.setattr(sending, "put", put)
+    monkeypatch.setattr(delivery, "enqueue", put)
 
 
 def test_each_event_is_a_transaction_of_its_own_with_a_pause_after_it(
@@ -42,17 +43,17 @@ def test_each_event_is_a_transaction_of_its_own_with_a_pause_after_it(
         live(make_stream(f"s{number}")).opened()
     pauses: list[float] = []
     taken: list[int] = []
-    monkeypatch.setattr("dashboard.alerting.turns.time.sleep", pauses.append)
-    real = sending.put
+    monkeypatch.setattr("dashboard.alerts.evaluation.time.sleep", pauses.append)
+    real = delivery.enqueue
 
     def put(messages: Any) -> None:
         taken.append(OutboxEvent.objects.filter(taken_at__isnull=False).count() - len(pauses))
         real(messages)
 
-    monkeypatch.setattr(sending, "put", put)
+    monkeypatch.setattr(delivery, "enqueue", put)
     assert take() == 12
     assert taken == [1] * 12
-    assert (len(pauses), min(pauses) >= turns.PAUSE_S) == (12, True)
+    assert (len(pauses), min(pauses) >= evaluation.PAUSE_S) == (12, True)
     assert (Alert.objects.count(), Delivery.objects.count()) == (24, 12)
 
 
@@ -70,7 +71,7 @@ def test_none_of_a_stream_is_taken_before_the_one_that_another_worker_is_about_t
         return real.exclude(pk=first.pk)
 
     with monkeypatch.context() as patched:
-        patched.setattr(taking, "_waiting", look)
+        patched.setattr(tasks, "_waiting", look)
         assert take() == 1
     assert list(OutboxEvent.objects.filter(taken_at__isnull=False)) == [other]
     assert take() == 2
@@ -81,7 +82,7 @@ def test_a_run_ends_and_the_next_takes_what_is_left(
 ) -> None:
     for _ in range(3):
         live(stream).publish()
-    monkeypatch.setattr(taking, "RUN_S", 0.0)
+    monkeypatch.setattr(tasks, "RUN_S", 0.0)
     assert take() == 0
     monkeypatch.undo()
     assert take() == 3
@@ -123,5 +124,5 @@ def test_what_was_told_of_streams_that_are_gone_waits_for_nothing(
     Stream.objects.all().delete()
     first = OutboxEvent.objects.get(payload__name="cam-1", sequence=1)
     real = OutboxEvent.objects.filter(taken_at__isnull=True)
-    monkeypatch.setattr(taking, "_waiting", lambda: real.exclude(pk=first.pk))
+    monkeypatch.setattr(tasks, "_waiting", lambda: real.exclude(pk=first.pk))
     assert take() == 3

@@ -12,8 +12,8 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.sessions.search import PAGE_SIZE, Search
-from ingest.livestore import get_livestore
+from dashboard.sessions.queries import PAGE_SIZE, Search
+from ingest.live_store import get_livestore
 from ingest.models import Node, Session, Stream, StreamKey
 from tests.dashboard.conftest import client_of, figures, file_text, make_session, make_stream, make_user, snapshot
 

@@ -13,7 +13,7 @@ from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore
 from ingest.models import Attempt, AuditEntry, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.telemetry import Rotation, TelemetryWriter
 from tests.dashboard.conftest import (

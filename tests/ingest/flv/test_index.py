@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from ingest.flv import FlvError, SeekPoint, decode_metadata, read_index, scan
-from ingest.flv.marks import MAX_HEADERS, MAX_POINTS, MAX_SLOTS
+from ingest.flv.seek_points import MAX_HEADERS, MAX_POINTS, MAX_SLOTS
 from ingest.flv.tags import tag_bytes
-from ingest.rtmp import amf0
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, Track, write_audio, write_video
-from ingest.rtmp.media.kinds import AudioPacket, MultitrackType, VideoPacket
-from ingest.rtmp.media.modex import ModEx
+from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, ModEx, Track, write_audio, write_video
+from ingest.rtmp.media_tags import AudioPacket, MultitrackType, VideoPacket
 from tests.ingest.flv.files import (
     AAC_HEADER,
     AUDIO,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest.live.repair import PlayersTime
-from ingest.rtmp.timestamps import difference
+from ingest.live.timeline import PlayersTime
+from ingest.rtmp.messages import timestamp_difference
 
 FIRST = 60_000
 SETTLED = 6000
@@ -97,8 +97,10 @@ def assert_together(encoder: Encoder) -> None:
         reached[frame.kind].append(at)
         step, since = divmod(frame.taken, EACH)
         if SETTLED <= since < EACH - MOST_LAG:
-            late[frame.kind, step].add(difference(at, FIRST + frame.taken))
-    assert all(difference(later, former) >= 0 for times in reached.values() for former, later in pairwise(times))
+            late[frame.kind, step].add(timestamp_difference(at, FIRST + frame.taken))
+    assert all(
+        timestamp_difference(later, former) >= 0 for times in reached.values() for former, later in pairwise(times)
+    )
     for step in range(len(encoder.steps) + 1):
         both = late["video", step] | late["audio", step]
         assert max(both) - min(both) <= max(encoder.video_ms, encoder.audio_ms), f"after {step} steps"

@@ -1,11 +1,11 @@
 """What is counted of a stream, and of all of a node's: it only grows, whoever publishes and plays."""
 
 from ingest.contracts import MediaCounters
-from ingest.live import LiveSettings, QueueLimits, Registry, Tick, Told
+from ingest.live import LiveSettings, QueueLimits, Registry, Tick, TickReport
 from tests.ingest.live.payloads import LABELS, START_WALL, Player, keyframe, make_registry, publisher, sound
 
 
-def tick(registry: Registry, now: float) -> Told:
+def tick(registry: Registry, now: float) -> TickReport:
     made = Tick(registry, now)
     assert made.go_on(now, START_WALL + now)
     return made.told

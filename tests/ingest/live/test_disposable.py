@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.flv import FlvWriter
-from ingest.live.disposable import MOST_UNITS, is_disposable
+from ingest.live.message import MOST_UNITS, is_disposable
 from tests.ingest.flv.files import VIDEO, tags_of
 
 

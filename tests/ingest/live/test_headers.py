@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
-from ingest.live.description import MAX_READINGS_PER_S
-from ingest.live.headers import AUDIO_FIELDS, describe_audio, describe_video
+from ingest.live.description import AUDIO_FIELDS, MAX_READINGS_PER_S, describe_audio, describe_video
 from ingest.live.media import audio_tag, video_tag
 from ingest.rtmp.media import ExtendedVideo, Track, write_video
-from ingest.rtmp.media.kinds import MultitrackType, VideoPacket
+from ingest.rtmp.media_tags import MultitrackType, VideoPacket
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     avc_header,

@@ -1,7 +1,7 @@
 """The keyframe that thumbnails are made of: taken from what late players are given, when somebody asks."""
 
 from ingest.live import LiveSettings
-from ingest.live.header_cache import Keyframe
+from ingest.live.gop_cache import Keyframe
 from ingest.live.stream_log import LogLimits
 from tests.ingest.live.payloads import AAC_HEADER, avc_header, inter, keyframe, make_stream, publisher, sound
 

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.contracts import Issue
 from ingest.live import SocketFigures
-from ingest.live.limit import BitrateLimit, LimitSettings
+from ingest.live.health.measures import BitrateLimit, LimitSettings
 from tests.ingest.live.payloads import START_WALL, Socket, make_stream, publisher, session
 
 S = "\u00a0"

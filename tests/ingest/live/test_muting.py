@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingest.live import LiveStream
-from ingest.live.shared import Kind
+from ingest.live.message import Kind
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     Player,

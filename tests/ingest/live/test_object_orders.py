@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ingest.live.objects.limits import OBJECT_BYTES
-from ingest.rtmp import LocalProtocolError, amf0
+from ingest.live.shared_objects.state import OBJECT_BYTES
+from ingest.rtmp import LocalProtocolError
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages.shared_object import (
     Release,

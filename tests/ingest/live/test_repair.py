@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ingest.live import LiveStream
-from ingest.live.repair import PlayersTime
 from ingest.live.snapshot import snapshot
-from ingest.rtmp.timestamps import WRAP, difference
+from ingest.live.timeline import PlayersTime
+from ingest.rtmp.messages import TIMESTAMP_WRAP, timestamp_difference
 from tests.ingest.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, make_stream, publisher, sound
 
 VIDEO_MS, AUDIO_MS = 40, 20
@@ -49,16 +49,16 @@ def played(
     for taken in range(0, round(seconds * 1000), AUDIO_MS):
         now = (taken + late(taken)) / 1000
         if taken % VIDEO_MS == 0:
-            stream.video(clock("video", taken) % WRAP, keyframe() if taken % 2000 == 0 else inter(), now)
+            stream.video(clock("video", taken) % TIMESTAMP_WRAP, keyframe() if taken % 2000 == 0 else inter(), now)
             found += [Shot("video", taken, message.timestamp) for message in player.read()]
-        stream.audio(clock("audio", taken) % WRAP, sound(), now)
+        stream.audio(clock("audio", taken) % TIMESTAMP_WRAP, sound(), now)
         found += [Shot("audio", taken, message.timestamp) for message in player.read()]
     return found
 
 
 def steps(shots: list[Shot], kind: str) -> list[int]:
     times = [shot.at for shot in shots if shot.kind == kind]
-    return [difference(later, earlier) for earlier, later in pairwise(times)]
+    return [timestamp_difference(later, earlier) for earlier, later in pairwise(times)]
 
 
 def skews(shots: list[Shot]) -> set[int]:
@@ -80,7 +80,9 @@ def test_good_timestamps_are_relayed_as_they_are(first: int) -> None:
     assert repairs(stream) == 0
 
 
-@pytest.mark.parametrize("first", [1 << 31, (1 << 31) - AT, WRAP - AT, WRAP - 66, 0x90000000], ids=hex)
+@pytest.mark.parametrize(
+    "first", [1 << 31, (1 << 31) - AT, TIMESTAMP_WRAP - AT, TIMESTAMP_WRAP - 66, 0x90000000], ids=hex
+)
 def test_a_clock_far_from_0_begins_at_0_and_goes_on_over_its_wraps(first: int) -> None:
     """Such as after 24 days, where a sign begins; at the wrap of 2^32; and below 0, as with frames out of order."""
     stream = make_stream()
@@ -134,7 +136,7 @@ def test_a_jump_of_one_track_alone_leaves_both_in_sync(kind: str, jump: int) -> 
     assert repairs(stream) == 1
 
 
-@pytest.mark.parametrize("wrong", [0, 5, 999_999, WRAP - 1, 1 << 31])
+@pytest.mark.parametrize("wrong", [0, 5, 999_999, TIMESTAMP_WRAP - 1, 1 << 31])
 def test_one_wrong_timestamp_is_mended_and_forgotten(wrong: int) -> None:
     stream = make_stream()
     shots = played(stream, lambda kind, taken: wrong if (kind, taken) == ("video", AT) else 60_000 + taken)
@@ -258,7 +260,7 @@ def test_headers_and_data_with_a_time_of_their_own_come_now() -> None:
     stream.start(publisher(), 0.0)
     player = Player(stream)
     stream.video(500_000, keyframe(), 0.0)
-    for timestamp in (0, 499_000, 500_010, 3_000_000, WRAP - 1):
+    for timestamp in (0, 499_000, 500_010, 3_000_000, TIMESTAMP_WRAP - 1):
         stream.video(timestamp, avc_header(), 0.0)
         stream.data(timestamp, "onCuePoint", [{}], b"cue", 0.0)
     stream.video(500_040, inter(), 0.04)
@@ -293,9 +295,9 @@ def test_other_tracks_go_with_the_main_one() -> None:
 
 @pytest.mark.parametrize("timestamp", [0, 5000])
 def test_time_goes_on_across_the_wrap_from_one_publisher_to_the_next(timestamp: int) -> None:
-    time = PlayersTime(60_000, follows=(WRAP - 16, 1.0))
+    time = PlayersTime(60_000, follows=(TIMESTAMP_WRAP - 16, 1.0))
     video = time.track("video", 0, is_main=True)
-    assert time.beside(9000) == time.latest == WRAP - 16
+    assert time.beside(9000) == time.latest == TIMESTAMP_WRAP - 16
     assert [video.at(timestamp, 1.1), video.at(timestamp + 33, 1.1)] == [84, 117]
     assert time.latest == 117
 
@@ -303,7 +305,9 @@ def test_time_goes_on_across_the_wrap_from_one_publisher_to_the_next(timestamp: 
 FRAMES = st.lists(
     st.tuples(
         st.sampled_from(["audio", "video"]),
-        st.integers(0, WRAP - 1) | st.integers(0, 5000) | st.sampled_from([1 << 24, 1 << 31, WRAP - 1]),
+        st.integers(0, TIMESTAMP_WRAP - 1)
+        | st.integers(0, 5000)
+        | st.sampled_from([1 << 24, 1 << 31, TIMESTAMP_WRAP - 1]),
         st.floats(0, 3),
         st.integers(0, 2),
     ),
@@ -324,9 +328,9 @@ def test_whatever_the_timestamps_no_track_goes_back_and_none_runs_away(
         track = time.track("audio" if kind == "audio" else "video", number, is_main=number == 0)
         before = time.latest
         at = track.at(timestamp, now)
-        assert difference(at, reached.get((kind, number), at)) >= 0
+        assert timestamp_difference(at, reached.get((kind, number), at)) >= 0
         if number == 0 and reached.keys() & {("audio", 0), ("video", 0)}:
-            assert difference(at, before) <= 71_000
+            assert timestamp_difference(at, before) <= 71_000
         reached[kind, number] = at
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from ingest.live import LiveSettings, QueueLimits, Registry, Tick, Told
+from ingest.live import LiveSettings, QueueLimits, Registry, Tick, TickReport
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     LABELS,
@@ -18,7 +18,7 @@ from tests.ingest.live.payloads import (
 IDENTITY = ("id", "app", "name", "state", "health", "issues", "players", "node")
 
 
-def tick(registry: Registry, now: float, wall: float) -> Told:
+def tick(registry: Registry, now: float, wall: float) -> TickReport:
     """A whole one at once."""
     found = Tick(registry, now)
     assert found.go_on(now, wall)

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from ingest.models import Recording
-from ingest.roles import ROLES
+from ingest.services.roles import ROLES
 from tests.ingest.recordings.conftest import Make
 
 LIST = "admin:ingest_recording_changelist"

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from struct import pack
 from typing import Any
 
-from ingest.rtmp import Message, amf0
-from ingest.rtmp.messages.aggregate import Part, encode_aggregate
+from ingest.rtmp import Message
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import AggregatePart, encode_aggregate
 
 WIDE = "\U0001f600".encode()
 """The longest character, of which one makes all of a text wide in memory."""
@@ -138,7 +139,7 @@ def shared_object(name: bytes, event: int, body: bytes, *, amf3: bool) -> bytes:
 def messages(value: bytes, stream_id: int) -> dict[str, Message]:
     """Each kind of message that holds values, with this one: AMF0, or AMF3 behind its marker."""
     metadata = amf0.encode("@setDataFrame", "onMetaData") + value
-    parts = [Part(18, 0, metadata), Part(15, 0, b"\0" + metadata)]
+    parts = [AggregatePart(18, 0, metadata), AggregatePart(15, 0, b"\0" + metadata)]
     return {
         "command (20)": Message(20, 0, 0, amf0.encode("call", 2.0, None) + value),
         "command (17)": Message(17, 0, 0, b"\0" + amf0.encode("call", 2.0, None) + value),

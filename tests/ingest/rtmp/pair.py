@@ -5,8 +5,8 @@ from random import Random
 from typing import Any
 
 from ingest.rtmp import ClientConnection, Limits, ServerConnection, events
-from ingest.rtmp.chunks.run_reader import Run
 from ingest.rtmp.handshake import Scheme
+from ingest.rtmp.run_reader import Run
 
 SERVER_NONCE = bytes(Random(1).randbytes(1528))
 CLIENT_NONCE = bytes(Random(2).randbytes(1528))

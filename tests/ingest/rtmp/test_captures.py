@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import Limits, RemoteProtocolError, amf0, events
-from ingest.rtmp.chunks.reader import ChunkReader
+from ingest.rtmp import Limits, RemoteProtocolError, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.chunk_reader import ChunkReader
 from tests.ingest.rtmp.replay import Replay, follow, random_pieces, serve, single_bytes, whole
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES, parts_of

@@ -17,12 +17,12 @@ from ingest.rtmp import (
     RemoteProtocolError,
     ServerConnection,
     UserControl,
-    amf0,
     events,
 )
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
-from ingest.rtmp.messages.user_control import user_control
+from ingest.rtmp.messages.control import user_control
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.pair import SERVER_NONCE, ConnectionPair, accept
 from tests.rtmpdecode import decode_stream

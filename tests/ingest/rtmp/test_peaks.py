@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, amf0, encode_message, events
+from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, encode_message, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.connection import Connection
 from tests.ingest.rtmp.amplified import AMF0, VALUES, connect, messages
 from tests.ingest.rtmp.pair import SERVER_NONCE

@@ -2,8 +2,9 @@
 
 import pytest
 
-from ingest.rtmp import amf0, encode_message, events
-from ingest.rtmp.messages.message import Message, MessageType
+from ingest.rtmp import encode_message, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import Message, MessageType
 from tests.ingest.rtmp.wire import type0
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.media import AVC_HEADER, key_frame

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ingest.credentials import scrub_text
 from ingest.rtmp import LimitExceeded, ServerConnection, encode_message, events
-from ingest.server.credentials import scrub_text
-from ingest.server.scope import Caller, read_caller
+from ingest.server.asgi import Caller, read_caller
 from tests.ingest.rtmp.amplified import AMF0, VALUES, connect
 from tests.ingest.rtmp.pair import SERVER_NONCE
 from tests.rtmpdecode import HANDSHAKE_BYTES

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ingest.server.loopdelay import BOUNDS_S, LoopDelay
+from ingest.server.process import BOUNDS_S, LoopDelay
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.plays.clients import Stage

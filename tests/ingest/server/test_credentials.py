@@ -2,9 +2,8 @@
 
 import pytest
 
-from ingest.rtmp import amf3
-from ingest.server import credentials
-from ingest.server.credentials import (
+from ingest import credentials
+from ingest.credentials import (
     LONGEST_QUERY,
     is_token,
     mask,
@@ -16,6 +15,7 @@ from ingest.server.credentials import (
     split_play,
     split_publish,
 )
+from ingest.rtmp.amf import amf3
 
 KEY = "rk_7Qd4abcdefghijklmnopqrstuvwxyz0"
 IMPORTED = "my-old-camera-key"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.server.driver import ASGIApplication, Driver
+from ingest.server.asgi import ASGIApplication, Driver
 
 
 def drive(application: ASGIApplication, *, inbox_events: int = 4) -> tuple[Driver, asyncio.Event, list[Any]]:

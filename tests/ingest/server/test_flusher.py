@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ingest.server.flusher import Flusher
+from ingest.server.output import Flusher
 
 
 class Player:

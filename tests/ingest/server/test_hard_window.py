@@ -15,7 +15,7 @@ from ingest.rtmp.flow import SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import MessageType, control
 from ingest.rtmp.messages.control import BandwidthLimit
-from ingest.server.outlet import Outlet
+from ingest.server.output import Outlet
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame

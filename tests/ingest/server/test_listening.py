@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from ingest.server import ServerConfig
-from ingest.server.listening import Address, Listening
+from ingest.server.sockets import Address, Listening
 
 
 async def test_a_tls_connection_that_can_not_be_begun_is_the_only_one_lost(caplog: pytest.LogCaptureFixture) -> None:

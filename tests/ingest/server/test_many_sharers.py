@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ingest.live.objects import LiveObject
-from ingest.rtmp import amf0
+from ingest.live.shared_objects import LiveObject
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages.shared_object import RequestChange, Use
 from ingest.server import RtmpServer
 from tests.ingest.server.app import Instance, Message, ScriptedApplication

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ingest.live.objects import ObjectLimits
-from ingest.rtmp import Limits, amf0, events
+from ingest.live.shared_objects import ObjectLimits
+from ingest.rtmp import Limits, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages.shared_object import (
     Release,
     RequestChange,
@@ -18,7 +19,7 @@ from ingest.rtmp.messages.shared_object import (
     SharedObject,
     Use,
 )
-from ingest.server import RtmpServer, slices
+from ingest.server import RtmpServer, process
 from ingest.server.connection import Connection
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
@@ -220,7 +221,7 @@ async def test_nothing_is_done_any_more_of_what_waits_of_who_ends_so(
     app: ScriptedApplication, serve: Serve, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All comes in one piece, and there is hardly any time for it in a turn of the loop."""
-    monkeypatch.setattr(slices, "SLICE_S", 0.0002)
+    monkeypatch.setattr(process, "SLICE_S", 0.0002)
     allow(app, "temporary")
     server = await serve(config={"objects": ObjectLimits(work_per_s=100)})
     one, *others = [await join(at=server) for _ in range(5)]

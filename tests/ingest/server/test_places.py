@@ -1,11 +1,11 @@
 """How many connections there may be from one address."""
 
 from ingest.server import ServerConfig
-from ingest.server.places import ADDRESSES, Places
+from ingest.server.connection_limits import ADDRESSES, ConnectionLimits
 
 
-def places(most: int) -> Places:
-    return Places(ServerConfig(node="node-1", max_connections_per_address=most), lambda: 0.0)
+def places(most: int) -> ConnectionLimits:
+    return ConnectionLimits(ServerConfig(node="node-1", max_connections_per_address=most), lambda: 0.0)
 
 
 def test_an_ipv6_network_has_the_places_of_one_address() -> None:

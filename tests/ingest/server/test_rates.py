@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import ClientConnection, Limits, Message, amf0, events
+from ingest.rtmp import ClientConnection, Limits, Message, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
-from ingest.rtmp.messages.aggregate import Part
+from ingest.rtmp.messages import AggregatePart
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.wire import set_chunk_size, type0, type3
 from tests.ingest.server.app import Instance, ScriptedApplication
@@ -33,7 +34,7 @@ def chunk_sizes(client: ClientConnection, stream_id: int) -> bytes:
 
 
 def unknown_parts(client: ClientConnection, stream_id: int) -> bytes:
-    client.send_aggregate(stream_id, *[Part(77, 0, b"?")] * 300)
+    client.send_aggregate(stream_id, *[AggregatePart(77, 0, b"?")] * 300)
     return b""
 
 
@@ -42,7 +43,7 @@ def empty_sound(client: ClientConnection, stream_id: int) -> bytes:
 
 
 def gathered_sound(client: ClientConnection, stream_id: int) -> bytes:
-    client.send_aggregate(stream_id, *[Part(AUDIO, 0, b"")] * 8000)
+    client.send_aggregate(stream_id, *[AggregatePart(AUDIO, 0, b"")] * 8000)
     return b""
 
 

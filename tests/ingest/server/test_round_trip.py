@@ -10,7 +10,7 @@ from ingest.rtmp import ClientConnection
 from ingest.rtmp.handshake import Scheme
 from ingest.server import RtmpServer
 from ingest.server.connection import Connection
-from ingest.server.tcpinfo import UNKNOWN
+from ingest.server.sockets import UNKNOWN
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, keep_sending, key_frame

@@ -7,7 +7,7 @@ import pytest
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.playing import Playing
-from ingest.server.tcpinfo import undelivered_bytes
+from ingest.server.sockets import undelivered_bytes
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.waiting import within

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from ingest.rtmp import Message, amf0, events
+from ingest.rtmp import Message, events
+from ingest.rtmp.amf import amf0
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.rtmp_client import RtmpClient

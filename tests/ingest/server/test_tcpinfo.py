@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ingest.server.tcpinfo import UNKNOWN, tcp_info
+from ingest.server.sockets import UNKNOWN, tcp_info
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO is Linux's")

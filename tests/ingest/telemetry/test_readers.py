@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from django.conf import settings
 
-from ingest.telemetry.schema import SAMPLES
+from ingest.telemetry.lake import SAMPLES
 from tests.ingest.telemetry.records import sample
 
 

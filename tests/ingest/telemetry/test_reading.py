@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.telemetry import Rotation, TelemetryWriter, request_flush
+from ingest.telemetry.lake import SAMPLES
 from ingest.telemetry.reading import read_session, read_stream
-from ingest.telemetry.schema import SAMPLES
 from ingest.telemetry.spool import Spool, spool_folder
 from tests.ingest.telemetry.records import NOON, sample
 

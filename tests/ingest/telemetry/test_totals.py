@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ingest.telemetry import Rotation, TelemetryWriter
-from ingest.telemetry.lake import hour_folder
+from ingest.telemetry.lake import SAMPLES, hour_folder
 from ingest.telemetry.reading import Sampled, read_totals
-from ingest.telemetry.schema import SAMPLES
 from ingest.telemetry.spool import Spool, spool_folder
 from tests.ingest.telemetry.records import NOON, sample
 

@@ -6,9 +6,8 @@ import pytest
 
 from ingest.contracts import Issue
 from ingest.live.health import CHECK_CODES, CHECKS, Figures, HealthEngine, Target
-from ingest.live.health.check import Passed
-from ingest.live.health.target import choose
-from ingest.live.health.words import span
+from ingest.live.health.engine import Passed, span
+from ingest.live.health.measures import choose_target
 from tests.ingest.live.payloads import START_WALL
 
 N = "\u00a0"
@@ -326,4 +325,4 @@ def test_short_groups_of_pictures_clear_when_most_of_ten_are_longer() -> None:
     ],
 )
 def test_the_target(figures: tuple[float | None, float | None, float | None], expected: Target | None) -> None:
-    assert choose(*figures) == expected
+    assert choose_target(*figures) == expected

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.live.health import CHECKS, NODE_CHECKS, Check
-from ingest.live.health.check import Level
+from ingest.live.health.engine import Level
 
 DOCS = Path(__file__).parents[4] / "docs" / "health.md"
 ROW = re.compile(r"^\| `(\w+)` \|.*\| ([^|]+) \| ([^|]+) \| (\d+) s \| [^|]+ \|$", re.MULTILINE)

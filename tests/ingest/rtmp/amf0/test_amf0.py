@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError, amf0
-from ingest.rtmp.amf0 import UNSUPPORTED, Amf3, Date, EcmaArray, Reference, TypedObject
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf.amf0 import UNSUPPORTED, Amf3, Date, EcmaArray, Reference, TypedObject
 from tests.ingest.rtmp.amf0.strategies import same, values
 from tests.ingest.rtmp.amf0.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Vector
 

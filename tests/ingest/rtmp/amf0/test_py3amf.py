@@ -24,8 +24,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import amf0
-from ingest.rtmp.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
 from tests.ingest.rtmp.amf0.strategies import names, numbers
 from tests.ingest.rtmp.amf0.vectors import BOTH_WAYS
 from tests.ingest.rtmp.theirs import EPOCH, Point, known_as

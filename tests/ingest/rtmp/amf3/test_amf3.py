@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError, amf0, amf3
-from ingest.rtmp.amf3 import Date, Dictionary, Externalizable, Items, Object, Reference, Vector, Xml
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.amf import amf0, amf3
+from ingest.rtmp.amf.amf3 import Date, Dictionary, Externalizable, Items, Object, Reference, Vector, Xml
 from tests.ingest.rtmp.amf3.strategies import same, values
 from tests.ingest.rtmp.amf3.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Case, h
 from tests.ingest.rtmp.amplified import u29

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from pyamf import flex
 from pyamf.amf3 import ByteArray
 
-from ingest.rtmp import amf0, amf3
-from ingest.rtmp.amf3 import UNDEFINED, Array, Date, Dictionary, Externalizable, Object, Reference, Xml, XmlDocument
+from ingest.rtmp.amf import amf0, amf3
+from ingest.rtmp.amf.amf3 import UNDEFINED, Array, Date, Dictionary, Externalizable, Object, Reference, Xml, XmlDocument
 from tests.ingest.rtmp.amf3.strategies import integers, names, numbers, texts
 from tests.ingest.rtmp.theirs import EPOCH, Point, known_as
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LocalProtocolError, Message, encode_message
-from ingest.rtmp.chunks import basic_header
-from ingest.rtmp.chunks.writer import ChunkWriter
+from ingest.rtmp.chunk_writer import ChunkWriter, basic_header
 from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, Raw
 from tests.ingest.rtmp.wire import Sent, set_chunk_size, type0, type1, type2, type3
 from tests.rtmpdecode import decode_stream

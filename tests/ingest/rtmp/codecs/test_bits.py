@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.rtmp.codecs.bits import BitReader, leb128
+from ingest.rtmp.codecs.bitstream import BitReader, leb128
 from tests.ingest.live.payloads import Bits
 from tests.ingest.rtmp.codecs.helpers import h
 

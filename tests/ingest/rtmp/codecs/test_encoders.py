@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import amf0
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.media import ExtendedVideo, read_audio, read_video
 from tests.ingest.rtmp.codecs.helpers import VECTORS, header_by_ffmpeg, video

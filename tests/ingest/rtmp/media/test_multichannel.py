@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp.media.multichannel import (
-    ChannelOrder,
-    MultichannelConfig,
-    Speaker,
-    read_multichannel,
-    write_multichannel,
-)
+from ingest.rtmp.codecs.audio import ChannelOrder, MultichannelConfig, Speaker, read_multichannel, write_multichannel
 
 S = Speaker
 VECTORS: list[tuple[str, MultichannelConfig, tuple[Speaker, ...]]] = [

@@ -1,7 +1,7 @@
 """Shared object messages as data: name, content, whether it is in AMF3, bytes."""
 
-from ingest.rtmp.amf0 import UNDEFINED, Date
-from ingest.rtmp.amf3 import Dictionary
+from ingest.rtmp.amf.amf0 import UNDEFINED, Date
+from ingest.rtmp.amf.amf3 import Dictionary
 from ingest.rtmp.messages.shared_object import (
     Change,
     Clear,

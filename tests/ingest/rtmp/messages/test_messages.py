@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import Limits, Message, UserControl, amf0
-from ingest.rtmp.messages import control, media
-from ingest.rtmp.messages.commands import Command, decode_command, encode_command
-from ingest.rtmp.messages.data import Data, decode_data, encode_data
-from ingest.rtmp.messages.user_control import user_control
+from ingest.rtmp import Limits, Message, UserControl, messages
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import control
+from ingest.rtmp.messages.commands import Command, Data, decode_command, decode_data, encode_command, encode_data
+from ingest.rtmp.messages.control import user_control
 
 BUILT: list[tuple[str, Message, int, str]] = [
     ("set chunk size", control.set_chunk_size(60_000), 1, "0000ea60"),
@@ -33,8 +33,8 @@ def test_control_messages(name: str, message: Message, type_id: int, payload: st
 
 
 def test_media_messages() -> None:
-    assert media.audio(1, 2, b"a") == Message(8, 2, 1, b"a")
-    assert media.video(1, 2, b"v") == Message(9, 2, 1, b"v")
+    assert messages.audio_message(1, 2, b"a") == Message(8, 2, 1, b"a")
+    assert messages.video_message(1, 2, b"v") == Message(9, 2, 1, b"v")
 
 
 def test_a_command() -> None:

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from ingest.rtmp import Limits, Message, RemoteProtocolError
-from ingest.rtmp.chunks.reader import ChunkReader
+from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.messages import control
-from ingest.rtmp.messages.commands import decode_command, encode_command
-from ingest.rtmp.messages.data import decode_data, encode_data
-from ingest.rtmp.messages.user_control import UserControl, read_event, read_values, user_control
+from ingest.rtmp.messages.commands import decode_command, decode_data, encode_command, encode_data
+from ingest.rtmp.messages.control import UserControl, read_user_control_event, read_user_control_values, user_control
 from tests.ingest.rtmp.messages.vectors import COMMANDS, CONTROL, DATA, ONE_WAY, REFUSED, Vector
 from tests.ingest.rtmp.wire import type0, type3
 
@@ -27,8 +26,8 @@ class Family(NamedTuple):
 
 
 def read_event_and_values(payload: bytes) -> tuple[Any, ...]:
-    event = UserControl(read_event(payload))
-    return (event, *read_values(event, payload))
+    event = UserControl(read_user_control_event(payload))
+    return (event, *read_user_control_values(event, payload))
 
 
 def read_data(payload: bytes) -> list[Any]:

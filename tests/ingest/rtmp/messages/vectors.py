@@ -7,10 +7,10 @@ Every table of the specification (RTMP 1.0, sections 5.4, 7.1.7 and 7.2) is here
 import struct
 from typing import Any, NamedTuple
 
-from ingest.rtmp.amf0 import UNDEFINED, EcmaArray
+from ingest.rtmp.amf.amf0 import UNDEFINED, EcmaArray
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.control import BandwidthLimit
-from ingest.rtmp.messages.user_control import UserControl as Event
+from ingest.rtmp.messages.control import UserControl as Event
 
 
 class Vector(NamedTuple):

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from ingest.rtmp import Message, ServerConnection, amf0
+from ingest.rtmp import Message, ServerConnection
+from ingest.rtmp.amf import amf0
 from tests.ingest.rtmp.pair import ConnectionPair, Decide, accept
 from tests.rtmpdecode import Decoded, decode_stream
 

@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import (
-    LocalProtocolError,
-    Message,
-    Phase,
-    RemoteProtocolError,
-    ServerConnection,
-    UserControl,
-    amf0,
-    events,
-)
-from ingest.rtmp.capabilities import NOTHING, RELAY, read_capabilities
+from ingest.rtmp import LocalProtocolError, Message, Phase, RemoteProtocolError, ServerConnection, UserControl, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.capabilities import NO_CAPABILITIES, RELAY_CAPABILITIES, read_capabilities
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.server.helpers import SECRET, answers, command, commands, sent, take, wait
 
@@ -91,7 +83,7 @@ class TestConnect:
         (_, result), *_ = commands(pair)
         assert result[2] == self.PLAIN | self.OURS
         assert "capsEx" not in result[3]
-        assert pair.client.server_capabilities == RELAY
+        assert pair.client.server_capabilities == RELAY_CAPABILITIES
         (request,) = pair.take_server(events.ConnectRequested)
         assert request.capabilities == read_capabilities(properties) == pair.server.capabilities
 
@@ -115,7 +107,7 @@ class TestConnect:
         }
         answer = next(message for message in sent(pair) if message.type_id == 20)
         assert answer.payload == amf0.encode("_result", 1.0, self.PLAIN, info)
-        assert pair.client.server_capabilities == NOTHING
+        assert pair.client.server_capabilities == NO_CAPABILITIES
 
     def test_optional_arguments_are_handed_on(self) -> None:
         pair = ConnectionPair()

@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import (
-    amf0,
-    events,
-)
+from ingest.rtmp import events
+from ingest.rtmp.amf import amf0
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.server.helpers import SECRET, answers, decide_all_but, sent
 

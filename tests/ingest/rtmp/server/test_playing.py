@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import Limits, LocalProtocolError, amf0, events
+from ingest.rtmp import Limits, LocalProtocolError, events
+from ingest.rtmp.amf import amf0
 from tests.ingest.rtmp.pair import ConnectionPair, accept
 from tests.ingest.rtmp.server.helpers import answers, decide_all_but, sent
 

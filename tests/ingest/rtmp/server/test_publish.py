@@ -4,14 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import (
-    LimitExceeded,
-    Limits,
-    Message,
-    ServerConnection,
-    amf0,
-    events,
-)
+from ingest.rtmp import LimitExceeded, Limits, Message, ServerConnection, events
+from ingest.rtmp.amf import amf0
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.held import held_bytes
 from tests.ingest.rtmp.pair import ConnectionPair, Sink, accept

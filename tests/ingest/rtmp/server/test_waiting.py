@@ -7,17 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import (
-    LimitExceeded,
-    Limits,
-    Message,
-    Phase,
-    RemoteProtocolError,
-    ServerConnection,
-    amf0,
-    events,
-)
-from ingest.rtmp.messages.aggregate import Part
+from ingest.rtmp import LimitExceeded, Limits, Message, Phase, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import AggregatePart
 from tests.ingest.rtmp.held import held_bytes
 from tests.ingest.rtmp.pair import ConnectionPair, accept
 from tests.ingest.rtmp.server.helpers import answers
@@ -183,7 +175,7 @@ class TestItsOwn:
     def test_aggregates_wait_in_their_parts(self) -> None:
         pair, _ = publishing()
         stream_id = pair.asks()
-        pair.client.send_aggregate(stream_id, *[Part(9, 7 * number, b"%d" % number) for number in range(3)])
+        pair.client.send_aggregate(stream_id, *[AggregatePart(9, 7 * number, b"%d" % number) for number in range(3)])
         pair.run()
         assert pair.pictures(stream_id) == []
         pair.accept()

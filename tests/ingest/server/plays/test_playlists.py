@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import events
-from ingest.rtmp.messages.user_control import UserControl
+from ingest.rtmp.messages.control import UserControl
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame

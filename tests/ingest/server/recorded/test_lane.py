@@ -3,14 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.live.shared import OUT_CHUNK_SIZE
+from ingest.live.message import OUT_CHUNK_SIZE
 from ingest.rtmp import Limits
-from ingest.rtmp.chunks.reader import ChunkReader
-from ingest.rtmp.chunks.writer import encode_message
+from ingest.rtmp.chunk_reader import ChunkReader
+from ingest.rtmp.chunk_writer import encode_message
 from ingest.rtmp.messages import Message
 from ingest.rtmp.messages.control import set_chunk_size
-from ingest.server.recorded.lane import Lane
-from ingest.server.recorded.pace import LEAST_AHEAD_MS, Pace
+from ingest.server.vod.pacing import LEAST_AHEAD_MS, ChunkLane, Pacing
 from tests.ingest.server.recorded.files import AUDIO, DATA, VIDEO
 
 SIZES = st.sampled_from([0, 1, 5, 300, 300, 300, OUT_CHUNK_SIZE, OUT_CHUNK_SIZE + 1, 150_000])
@@ -31,10 +30,10 @@ def test_two_lanes_and_shared_bytes_on_one_connection(
     first: list[tuple[int, int, int]], second: list[tuple[int, int, int]], limits: list[int]
 ) -> None:
     """However they are cut: each kind of each stream's messages comes whole and in order."""
-    lanes: list[Lane] = []
+    lanes: list[ChunkLane] = []
     expected: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
     for stream_id, messages in ((1, first), (2, second)):
-        lane = Lane.beside(lanes, stream_id)
+        lane = ChunkLane.beside(lanes, stream_id)
         lanes.append(lane)
         time = 0
         for number, (kind, step, size) in enumerate(messages):
@@ -54,14 +53,14 @@ def test_two_lanes_and_shared_bytes_on_one_connection(
 
 
 def test_lanes_are_used_again() -> None:
-    first = Lane.beside([], 1)
-    second = Lane.beside([first], 2)
+    first = ChunkLane.beside([], 1)
+    second = ChunkLane.beside([first], 2)
     assert (first.number, second.number) == (0, 1)
-    assert Lane.beside([second], 3).number == 0
+    assert ChunkLane.beside([second], 3).number == 0
 
 
 def test_headers_take_a_byte_for_messages_of_a_steady_pace() -> None:
-    lane = Lane.beside([], 1)
+    lane = ChunkLane.beside([], 1)
     for number in range(100):
         lane.add(VIDEO, number * 40, bytes(300))
     assert len(lane.take()) < 100 * 301 + 30
@@ -71,7 +70,7 @@ def test_headers_take_a_byte_for_messages_of_a_steady_pace() -> None:
 
 
 def test_by_the_clock() -> None:
-    pace = Pace(2000)
+    pace = Pacing(2000)
     pace.begin(100.0, 5000)
     assert (pace.until_ms(100.0), pace.until_ms(103.5)) == (7000, 10_500)
     pace.pause(104.0)
@@ -83,7 +82,7 @@ def test_by_the_clock() -> None:
 
 
 def test_a_beginning_while_it_is_paused() -> None:
-    pace = Pace(1000)
+    pace = Pacing(1000)
     pace.begin(100.0, 0)
     pace.pause(101.0)
     pace.begin(150.0, 40_000)
@@ -94,7 +93,7 @@ def test_a_beginning_while_it_is_paused() -> None:
 @given(st.integers(0, 10**8), st.integers(1, 10**6))
 def test_a_wait_is_short_and_long_enough(ahead_ms: int, beyond_ms: int) -> None:
     """For what is not due yet; a second at most is gathered."""
-    pace = Pace(ahead_ms)
+    pace = Pacing(ahead_ms)
     pace.begin(0.0, 0)
     time_ms = round(pace.until_ms(0.0)) + beyond_ms
     wait_s = pace.wait_s(time_ms, 0.0)

@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.flv import FlvError, decode_metadata
-from ingest.live.extended import EVERYTHING
+from ingest.live.message import ALL_EXTENSIONS
 from ingest.rtmp import Limits
-from ingest.rtmp.amf0 import encode
+from ingest.rtmp.amf.amf0 import encode
 from ingest.rtmp.media import write_video
-from ingest.server.recorded import tape
-from ingest.server.recorded.span import Span, asked_span
-from ingest.server.recorded.tape import Piece, Tape, read_leaf
+from ingest.server.vod import flv_source
+from ingest.server.vod.flv_source import FlvSource, RecordedMessage, Span, asked_span, read_info
 from tests.ingest.live.extended import MOD_EX, MULTITRACK, ONE, SENT, expected, picture, together
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.recorded.files import AUDIO, DATA, VIDEO, Made, made, write
@@ -26,13 +25,13 @@ LIMITS = Limits()
 
 
 @contextmanager
-def opened(path: Path, takes: int = EVERYTHING) -> Iterator[Tape]:
-    found = Tape(path, read_leaf(path, None, LIMITS), LIMITS, takes)
+def opened(path: Path, takes: int = ALL_EXTENSIONS) -> Iterator[FlvSource]:
+    found = FlvSource(path, read_info(path, None, LIMITS), LIMITS, takes)
     yield found
     found.close()
 
 
-def all_of(path: Path, span: Span, takes: int = EVERYTHING) -> list[Piece]:
+def all_of(path: Path, span: Span, takes: int = ALL_EXTENSIONS) -> list[RecordedMessage]:
     """All that is sent, without the metadata that come first."""
     with opened(path, takes) as found:
         batch = found.begin(span)
@@ -45,7 +44,7 @@ def all_of(path: Path, span: Span, takes: int = EVERYTHING) -> list[Piece]:
     return pieces[1:]
 
 
-def shape(pieces: list[Piece]) -> Made:
+def shape(pieces: list[RecordedMessage]) -> Made:
     return [(piece.type_id, piece.time_ms, piece.payload) for piece in pieces]
 
 
@@ -158,7 +157,7 @@ def test_sound_alone(tmp_path: Path) -> None:
     assert [piece.is_frame for piece in all_of(path, Span(3400, is_single=True))] == [False, True]
 
 
-@pytest.mark.parametrize("takes", [0, MULTITRACK, MOD_EX, EVERYTHING])
+@pytest.mark.parametrize("takes", [0, MULTITRACK, MOD_EX, ALL_EXTENSIONS])
 @pytest.mark.parametrize("start_ms", [0, 200])
 def test_tracks_and_extensions_for_who_understands_them(tmp_path: Path, takes: int, start_ms: int) -> None:
     """From the beginning, and from a keyframe with its headers on."""
@@ -226,18 +225,18 @@ def test_a_file_that_was_cut_meanwhile(tmp_path: Path) -> None:
 
 def test_a_file_that_was_replaced_meanwhile(tmp_path: Path) -> None:
     path = write(tmp_path / "clip.flv", made(3))
-    leaf = read_leaf(path, None, LIMITS)
+    leaf = read_info(path, None, LIMITS)
     write(tmp_path / "other.flv", made(1)).replace(path)
     with pytest.raises(FlvError, match="replaced"):
-        Tape(path, leaf, LIMITS)
+        FlvSource(path, leaf, LIMITS)
 
 
 def test_what_is_known_of_a_file_is_kept_until_it_changes(tmp_path: Path) -> None:
     path = write(tmp_path / "clip.flv", made(3))
-    leaf = read_leaf(path, None, LIMITS)
-    assert read_leaf(path, leaf, LIMITS) is leaf
+    leaf = read_info(path, None, LIMITS)
+    assert read_info(path, leaf, LIMITS) is leaf
     write(path, made(4))
-    assert read_leaf(path, leaf, LIMITS).duration_ms == 3907
+    assert read_info(path, leaf, LIMITS).duration_ms == 3907
 
 
 def test_a_batch_is_bounded(tmp_path: Path) -> None:
@@ -249,4 +248,4 @@ def test_a_batch_is_bounded(tmp_path: Path) -> None:
         while not batch.is_last:
             longest = max(longest, batch.size)
             batch = found.read()
-    assert 0 < longest <= tape.READ_BYTES + 100
+    assert 0 < longest <= flv_source.READ_BYTES + 100

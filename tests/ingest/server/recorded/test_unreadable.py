@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.rtmp import events
-from ingest.server.recorded.library import READING_THREADS
+from ingest.server.vod.library import READING_THREADS
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.deadlines import set_deadlines

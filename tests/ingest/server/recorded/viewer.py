@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ingest.rtmp import events
-from ingest.rtmp.messages.user_control import UserControl
+from ingest.rtmp.messages.control import UserControl
 from tests.ingest.server.recorded.files import AUDIO, VIDEO, Made
 from tests.rtmp_client import RtmpClient
 

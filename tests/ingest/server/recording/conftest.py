@@ -10,7 +10,7 @@ import pytest
 from ingest.flv import Tag, TagReader
 from ingest.rtmp import events
 from ingest.server import RtmpServer
-from ingest.server.recording import RecordingSettings
+from ingest.server.config import RecordingSettings
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ingest.flv.recording import RecordingFile
 from ingest.rtmp import events
-from ingest.server.recording.file import RecordingFile
 from tests.ingest.flv.files import media, written
 from tests.ingest.server.app import Message
 from tests.ingest.server.recording.conftest import Recorded, send_headers, send_pictures

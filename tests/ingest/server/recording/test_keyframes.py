@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ingest.live.shared import SharedMessage
-from ingest.server.recording.recorder import Recorder
-from ingest.server.recording.recorders import Recorders
-from ingest.server.recording.recording import Order, Recording
-from ingest.server.recording.reports import Report
-from ingest.server.recording.settings import QUEUE, RecordingSettings
+from ingest.flv.recording import Report
+from ingest.live.message import SharedMessage
+from ingest.server.config import QUEUE, RecordingSettings
+from ingest.server.recorder import Recorder, Recorders
+from ingest.server.recording_writer import Order, Recording
 from tests.ingest.live.payloads import AVC_HEADER, START_WALL, inter, keyframe, make_stream, publisher
 from tests.ingest.server.recording.conftest import media, tags_of
 

@@ -9,8 +9,8 @@ from ingest.flv.tags import Tag, TagReader, tag_bytes
 from ingest.server import RtmpServer
 from ingest.server.connection import Connection
 from ingest.server.media import MediaConnection
-from ingest.server.media.viewer import file_start
-from ingest.server.recorded.library import READING_THREADS
+from ingest.server.media.live_viewer import file_start
+from ingest.server.vod.library import READING_THREADS
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound

@@ -7,7 +7,7 @@ import pytest
 from wsproto.events import CloseConnection, Ping
 
 from ingest.server import RtmpServer
-from ingest.server.media.viewer import Viewing
+from ingest.server.media.live_viewer import LiveViewer
 from tests.ingest.server.app import ScriptedApplication
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.deadlines import set_deadlines
@@ -295,7 +295,7 @@ async def check_it_is_ended(
 ) -> None:
     await viewer.wait_until(lambda: viewer.status in (200, 101))
     viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
-    (session,) = (found for found in server.sessions.values() if isinstance(found, Viewing))
+    (session,) = (found for found in server.sessions.values() if isinstance(found, LiveViewer))
     connection = next(found for found in server.connections if found.sessions.get(1) is session)
     most = 0
     for number in range(2000):
