@@ -219,7 +219,8 @@ class _Run:
                 self._failed(lock, left[0], error)
                 return
             self.warn(
-                f"{len(left)} {grain}s from {first:%Y-%m-%d %H:%M} failed together; each half is tried. {error_words(error)}"
+                f"{len(left)} {grain}s from {first:%Y-%m-%d %H:%M} failed together; each half is tried. "
+                f"{error_words(error)}"
             )
             for half in (left[: len(left) // 2], left[len(left) // 2 :]):
                 self._compute(works, lock, half)

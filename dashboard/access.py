@@ -26,7 +26,7 @@ from ingest.services.roles import NONE, ROLES, Ability, role_abilities, user_abi
 
 logger = logging.getLogger(__name__)
 
-TOKEN_PREFIX = "rt_"
+TOKEN_PREFIX = "rt_"  # noqa: S105 - what every token begins with.
 
 SHOWN_CHARACTERS = 7
 """Of a secret, its prefix included, kept for recognition."""

@@ -1,5 +1,5 @@
-"""The admin of users, groups and API tokens: nobody gives there what he lacks himself, or takes over an account that may
-do more.
+"""The admin of users, groups and API tokens: nobody gives there what he lacks himself, or takes over an account that
+may do more.
 
 A superuser may all. Somebody else with the permission for users, which the role admin has, makes, changes and deletes
 those whose groups and permissions are among his own, and puts them into such groups. What groups may is for superusers

@@ -27,12 +27,9 @@ from dashboard.keys.api import router as keys_router
 from dashboard.nodes.api import router as nodes_router
 from dashboard.recordings.api import router as recordings_router
 from dashboard.reports.api import router as reports_router
-from dashboard.sessions.api import router as history_router
 from dashboard.sessions.api import router as sessions_router
 from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
 from dashboard.streams.api import applications_router
-from dashboard.streams.api import router as acts_router
-from dashboard.streams.api import router as samples_router
 from dashboard.streams.api import router as streams_router
 from dashboard.system.api import router as system_router
 from dashboard.system.unavailable import failed
@@ -228,9 +225,6 @@ api = Api(
     auth=allow(Ability.VIEW),  # For an operation that names no ability of its own: none is open by oversight.
 )
 api.add_router("", streams_router)
-api.add_router("", acts_router)
-api.add_router("", samples_router)
-api.add_router("", history_router)
 api.add_router("", sessions_router)
 api.add_router("", recordings_router)
 api.add_router("", rollups_router)

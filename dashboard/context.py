@@ -1,5 +1,5 @@
-"""What every page's shell needs: the theme, the time zone, the user's role and abilities, and the navigation with one row
-for each page that it leads to."""
+"""What every page's shell needs: the theme, the time zone, the user's role and abilities, and the navigation with one
+row for each page that it leads to."""
 
 from dataclasses import dataclass
 from typing import Any

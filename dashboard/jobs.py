@@ -1,5 +1,5 @@
-"""Runs of the Spark jobs: their list with the ledger of hours, a run with its log, where the jobs run, and what people ask
-of them."""
+"""Runs of the Spark jobs: their list with the ledger of hours, a run with its log, where the jobs run, and what people
+ask of them."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,5 +1,5 @@
-"""/metrics for Prometheus: what nodes told in the last seconds, the parts' states, a few cheap counts of the database. For
-an API token (or a logged-in user) that may view.
+"""/metrics for Prometheus: what nodes told in the last seconds, the parts' states, a few cheap counts of the database.
+For an API token (or a logged-in user) that may view.
 
 Names follow Prometheus' conventions: base units (seconds, bytes, ratios), `_total` for what only grows. Nodes count and
 tell what they counted; what others do is counted in the database. A collection is kept for COLLECT_S, so that several

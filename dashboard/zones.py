@@ -1,4 +1,5 @@
-"""The time zone of the pages: the one that an account chose, else its browser's, else UTC; and times that people type in it.
+"""The time zone of the pages: the one that an account chose, else its browser's, else UTC; and times that people type
+in it.
 
 While a page is made it is Django's current zone, in which templates write times and forms read them. All else stays in
 UTC: the API, metrics, the admin, and what files, mails, logs and the database hold.

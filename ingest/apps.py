@@ -7,8 +7,9 @@ class IngestConfig(AppConfig):
     name = "ingest"
 
     def ready(self) -> None:
+        from ingest import checks  # noqa: F401 - registers the checks.
         from ingest.services import (
-            database,  # noqa: F401 - registers the checks.
+            database,
             recordings,  # noqa: F401 - takes the files of rows that go with their application.
         )
 

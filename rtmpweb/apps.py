@@ -1,7 +1,7 @@
 """The project's own application, and Django's admin with this project's site.
 
-What the admin shows is loaded with the pages (rtmpweb.urls) and by its check. Nodes, workers and the schedule, which have
-neither, do without."""
+What the admin shows is loaded with the pages (rtmpweb.urls) and by its check. Nodes, workers and the schedule, which
+have neither, do without."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ from django.utils import timezone
 
 class RtmpwebConfig(AppConfig):
     name = "rtmpweb"
+    default = True
 
     def ready(self) -> None:
         from django_celery_beat.models import CrontabSchedule, IntervalSchedule

@@ -20,11 +20,7 @@ from dashboard.system.unavailable import Watched  # noqa: E402
 from ingest.asgi import SCOPES  # noqa: E402
 from ingest.asgi import application as of_node  # noqa: E402
 from rtmpweb.checks import close_after_requests  # noqa: E402
-from rtmpweb.middleware import (
-    AccessLog,  # noqa: E402
-    ProxiedClient,  # noqa: E402
-    RequestLimit,  # noqa: E402
-)
+from rtmpweb.middleware import AccessLog, ProxiedClient, RequestLimit  # noqa: E402
 
 close_after_requests()
 

@@ -63,7 +63,7 @@ app.autodiscover_tasks()
 
 # By their names: what they need is loaded in workers alone.
 app.steps["worker"].update(
-    f"rtmpweb.bootsteps:{name}" for name in ("ScheduleThread", "RestAfter", "MemoryBound", "WarmSpark")
+    f"rtmpweb.bootsteps:{name}" for name in ("ScheduleThread", "EndWhenIdle", "MemoryLimit", "WarmSpark")
 )
 app.user_options["worker"].update(
     {

@@ -1,9 +1,8 @@
 """How log records are written: as lines of text, or as one JSON object a line (RTMPWEB_LOG_FORMAT).
 
-Both have the time in UTC to the millisecond, and what the record is about (`ingest.log_records`). Celery's processes and
-Daphne write through the same handler: see `rtmpweb.celery` and `rtmpweb.access`. What others' libraries would write of
-secrets, and of what goes on all day, is left out here, in one place.
-"""
+Both have the time in UTC to the millisecond, and what the record is about (`ingest.log_records`). Celery's processes
+and Daphne write through the same handler: see `rtmpweb.celery` and `rtmpweb.access`. What others' libraries would write
+of secrets, and of what goes on all day, is left out here, in one place."""
 
 import logging
 import re

@@ -1,9 +1,9 @@
 """What every request passes, as ASGI and as Django middleware.
 
-ASGI: the client behind a proxy; the access log of HTTP and WebSocket, one record for each request or connection that has
-ended, in place of Daphne's own (a URL's query is left out: it may hold what is nobody's business); how many requests are
-answered at a time, as each has a thread and with it a connection to the database.
-Django: static files from the application itself, at no cost to other requests; allowed hosts; nothing is cached."""
+ASGI: the client behind a proxy; the access log of HTTP and WebSocket, one record for each request or connection that
+has ended, in place of Daphne's own (a URL's query is left out: it may hold what is nobody's business); how many
+requests are answered at a time, as each has a thread and with it a connection to the database. Django: static files
+from the application itself, at no cost to other requests; allowed hosts; nothing is cached."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ class ProxiedClient:
         await self._application(scope, receive, send)
 
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("rtmpweb.access")
 
 
 class AccessLog:
@@ -131,7 +131,7 @@ class RequestLimit:
         finally:
             self._places.release()
 
-    async def _turn(self, client: "Client") -> bool:
+    async def _turn(self, client: "WaitingClient") -> bool:
         """Waits for a place, and has it then. False: the client went before."""
         place, gone = asyncio.create_task(self._places.acquire()), asyncio.create_task(client.gone())
         self._waiting += 1

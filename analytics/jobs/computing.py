@@ -35,10 +35,10 @@ from analytics.lake import tables
 from analytics.lake.tables import DAY, HOUR, SESSION_HOURS, figures_file
 from ingest import disk
 
-for module in (groups, dimensions, disk, groups, histograms, groups, metrics, minutes, partials, schemas):
+for module in (dimensions, disk, groups, histograms, metrics, minutes, partials, schemas):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
-AnyTask = TypeVar("Task")
+AnyTask = TypeVar("AnyTask")
 
 
 def spread(

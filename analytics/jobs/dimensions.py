@@ -1,8 +1,8 @@
 """What a row counts for: a stream, key, application, encoder, node and broadcast; in SQL, and in Arrow.
 
-In SQL for what is counted from events, and in Arrow for what is merged from samples (analytics.jobs.groups). A transform
-is one text in Spark's SQL: built of Column objects, each of which is a call to Java or several, the plan of an hour took
-longer to write down than to carry out."""
+In SQL for what is counted from events, and in Arrow for what is merged from samples (analytics.jobs.groups). A
+transform is one text in Spark's SQL: built of Column objects, each of which is a call to Java or several, the plan of
+an hour took longer to write down than to carry out."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

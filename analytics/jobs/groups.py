@@ -1,9 +1,9 @@
 """Rollups of hours and of days, as far as they are merged from samples: sums, extremes, peaks, bitrates, histograms.
 
-Hours are merged from session hours and from partials' minutes and buckets; days (UTC) from their hours' rollups and from
-nothing else, as what hours were made from may be gone. By Arrow and numpy: of few rows with many columns Spark would
-need many stages. Whoever runs it, a worker of Spark or this process, has both, and gets this module by value: it knows
-no Django."""
+Hours are merged from session hours and from partials' minutes and buckets; days (UTC) from their hours' rollups and
+from nothing else, as what hours were made from may be gone. By Arrow and numpy: of few rows with many columns Spark
+would need many stages. Whoever runs it, a worker of Spark or this process, has both, and gets this module by value: it
+knows no Django."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

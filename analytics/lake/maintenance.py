@@ -1,14 +1,14 @@
 """What is done to the lake each hour: closed hours are compacted, and what is old is removed.
 
 Compaction makes of the many files of a closed hour one for each node, sorted by session: less to open, and half the
-bytes. An hour is compacted when its rollups are done and nothing has been recorded for it for a while. Its ledger row is
-held meanwhile, and gets the new files' fingerprint; a crash between the new file and the removal of the old ones leaves
-records that stand twice, which everybody who reads the lake counts once.
+bytes. An hour is compacted when its rollups are done and nothing has been recorded for it for a while. Its ledger row
+is held meanwhile, and gets the new files' fingerprint; a crash between the new file and the removal of the old ones
+leaves records that stand twice, which everybody who reads the lake counts once.
 
 Retention removes samples first, then minutes, hours and, if that is wished, days; never what is yet to be computed.
-Samples and events of an hour go when it and its day are done, and seal its row in the ledger. Hours go, lake and database
-together, when their day is done. All goes by whole days (UTC): a day made anew from some of its hours would lose the
-others."""
+Samples and events of an hour go when it and its day are done, and seal its row in the ledger. Hours go, lake and
+database together, when their day is done. All goes by whole days (UTC): a day made anew from some of its hours would
+lose the others."""
 
 import logging
 import re

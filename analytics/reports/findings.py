@@ -68,7 +68,8 @@ def refusals_finding(together: Figures, streams: Mapping[str, Figures]) -> Findi
         for reason, count in figures.refusals.items():
             whose.setdefault(reason, Counter())[path] += count
     parts = [
-        f"{number(each['count'])} {refusal_words(each['reason'])}{_for_stream(each, whose.get(each['reason'], Counter()))}"
+        f"{number(each['count'])} {refusal_words(each['reason'])}"
+        f"{_for_stream(each, whose.get(each['reason'], Counter()))}"
         for each in refusals_by_reason(together)
     ]
     count = together.refused

@@ -1,4 +1,5 @@
-"""Plans of reports: which reports are due, how long they stay, and a plan's form. The tables are the truth, not the queue."""
+"""Plans of reports: which reports are due, how long they stay, and a plan's form. The tables are the truth, not the
+queue."""
 
 import logging
 from collections.abc import Iterator

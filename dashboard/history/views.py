@@ -1,4 +1,5 @@
-"""History by hour and day: a stream's page, the comparison, what files have of both, and the Spark job that makes it."""
+"""History by hour and day: a stream's page, the comparison, what files have of both, and the Spark job that makes
+it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta

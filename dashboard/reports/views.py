@@ -1,5 +1,5 @@
-"""Reports: the archive with the plans, a report as a page and as files; those who make and send one. What they say is made
-in `analytics.reports`."""
+"""Reports: the archive with the plans, a report as a page and as files; those who make and send one. What they say is
+made in `analytics.reports`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

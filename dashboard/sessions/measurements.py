@@ -1,5 +1,5 @@
-"""What was measured of a session: its samples from the lake, its last minute in a sentence and in a word, and its lanes on
-one time axis (state, health, the statuses that were sent, what operators did).
+"""What was measured of a session: its samples from the lake, its last minute in a sentence and in a word, and its lanes
+on one time axis (state, health, the statuses that were sent, what operators did).
 
 Times of lanes are seconds since the epoch."""
 

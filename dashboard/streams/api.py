@@ -1,5 +1,5 @@
-"""/streams and /applications: what is on air, what was measured of it in the last hours (from the lake), what people do to
-a stream (kick, note, acknowledge, mute), and what it is: enabled, or deleted."""
+"""/streams and /applications: what is on air, what was measured of it in the last hours (from the lake), what people do
+to a stream (kick, note, acknowledge, mute), and what it is: enabled, or deleted."""
 
 import time
 from dataclasses import asdict

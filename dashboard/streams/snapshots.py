@@ -1,5 +1,5 @@
-"""The first text that a page or a WebSocket gets: a whole picture, after which updates follow; with what operators said of
-streams, as the wall shows it: muted alerts, and issues that somebody takes care of."""
+"""The first text that a page or a WebSocket gets: a whole picture, after which updates follow; with what operators said
+of streams, as the wall shows it: muted alerts, and issues that somebody takes care of."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict

@@ -1,5 +1,5 @@
-"""The page of the installation's parts, what open pages ask every few seconds to warn of one that is down, and /healthz for
-load balancers and alarms, which is open to anyone, so it names nothing."""
+"""The page of the installation's parts, what open pages ask every few seconds to warn of one that is down, and /healthz
+for load balancers and alarms, which is open to anyone, so it names nothing."""
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render

@@ -1,5 +1,5 @@
-"""Runs of the Spark jobs, the hours and days that they compute, and reports, in words and marks; the ledger's hours as a
-strip for each day: which are done, to do, failed, and in which nothing was recorded."""
+"""Runs of the Spark jobs, the hours and days that they compute, and reports, in words and marks; the ledger's hours as
+a strip for each day: which are done, to do, failed, and in which nothing was recorded."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
-"""Template tags of the dashboard's look: icons, status chips, figures (thousands by comma, a dash where there is none), and
-what stands in the database, the audit log among it, in words."""
+"""Template tags of the dashboard's look: icons, status chips, figures (thousands by comma, a dash where there is none),
+and what stands in the database, the audit log among it, in words."""
 
 from datetime import datetime
 from typing import Any, Literal

@@ -33,7 +33,8 @@ class ActiveSession:
     address: str
     encoder: str
     is_test: bool = False
-    """Published with a test-only key (ingest.models.names): its stream's pages, the lake and the leases don't know of it."""
+    """Published with a test-only key (ingest.models.names): its stream's pages, the lake and the leases don't know of
+    it."""
     is_download: bool = False
     """Of a recording: by its own permission, whatever becomes of the stream."""
     sequence: int = 0

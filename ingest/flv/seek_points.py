@@ -1,5 +1,5 @@
-"""What a file's tags tell while they pass in their order, as they are written or looked through: where to seek to, which
-headers hold there, and how long the file is.
+"""What a file's tags tell while they pass in their order, as they are written or looked through: where to seek to,
+which headers hold there, and how long the file is.
 
 A file's time is its timestamps as milliseconds that go on, where they wrap and where an encoder began again."""
 
@@ -82,7 +82,7 @@ class SeekPoints:
         self.points: list[SeekPoint] = []
         self._spacing_ms = spacing_ms
 
-    def copy(self) -> "Points":
+    def copy(self) -> "SeekPoints":
         found = copy(self)
         found.points = self.points.copy()
         return found
@@ -125,7 +125,7 @@ class SeekIndex:
         self._track = NO_TRACK
         self._has_frames = False
 
-    def copy(self) -> "Marks":
+    def copy(self) -> "SeekIndex":
         """One that goes on by itself, while others read this one."""
         found = copy(self)
         found.clock = copy(self.clock)

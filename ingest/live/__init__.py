@@ -19,7 +19,6 @@ __all__ = [
     "LiveSettings",
     "LiveStream",
     "NotPublishing",
-    "TimelineShift",
     "Publisher",
     "QueueLimits",
     "Registry",
@@ -28,4 +27,5 @@ __all__ = [
     "Subscriber",
     "Tick",
     "TickReport",
+    "TimelineShift",
 ]

@@ -1,6 +1,7 @@
 """A live stream in memory: one publisher, its log, and the fan-out to all players; and all live streams of a node.
 
-Players outlive publishers. When one leaves they are kept, and their time goes on with the next one's (see `timeline`)."""
+Players outlive publishers. When one leaves they are kept, and their time goes on with the next one's (see
+`timeline`)."""
 
 from collections.abc import Callable
 from math import inf

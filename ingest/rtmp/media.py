@@ -4,8 +4,8 @@
     message = read_video(payload)
     if message and not message.fault: ...
 
-Messages with a codec id or sound format are `media_tags`; here are extended ones (Enhanced RTMP v2, "Enhanced Audio" and
-"Enhanced Video"; v1 has a part of it):
+Messages with a codec id or sound format are `media_tags`; here are extended ones (Enhanced RTMP v2, "Enhanced Audio"
+and "Enhanced Video"; v1 has a part of it):
 
     video   1 (1 bit) frame type (3) packet type (4)  [ModEx]*  [command (8)]  or  [multitrack]  FourCC  body
     audio   9 (4 bits)               packet type (4)  [ModEx]*                     [multitrack]  FourCC  body

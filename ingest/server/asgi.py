@@ -4,7 +4,8 @@ Secrets are taken out of the names and set apart. Of each end, what the client i
 `Driver` runs one application instance: a bounded inbox on one side, a table of message handlers on the other.
 
 The application is called with (scope, receive, send) once for each connection, and once for the node. `send` acts at
-once and never waits; a message that it doesn't know, or that lacks a field, is the application's error, raised to it."""
+once and never waits; a message that it doesn't know, or that lacks a field, is the application's error, raised to
+it."""
 
 import asyncio
 import logging

@@ -7,7 +7,6 @@ from typing import Final
 from ingest.addresses import Network
 from ingest.live import LiveSettings, QueueLimits
 from ingest.live.shared_objects import ObjectLimits
-from ingest.rtmp import Limits
 from ingest.rtmp.limits import DEFAULT_LIMITS, MIB, Limits
 
 QUEUE: Final = QueueLimits(messages=16_384, size_bytes=16 * MIB, seconds=10.0, spares=1.0, thinned=1.0)

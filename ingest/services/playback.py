@@ -302,8 +302,8 @@ def _where(name: str | None, url: str | None, shares_url: bool) -> str:
 def play_length_s(*, app: str, name: str, credential: str, now: datetime, shared_now: datetime | None = None) -> float:
     """Seconds of the recording that would be played; 0 for what is live, or was never recorded.
 
-    `shared_now`: by the clock that leases go by (ingest.services.database); None: as `now`. Raises Refused as `play` of it
-    would be.
+    `shared_now`: by the clock that leases go by (ingest.services.database); None: as `now`. Raises Refused as `play` of
+    it would be.
     """
     found = check(app=app, name=name, credential=credential, now=now)
     if found.recording is None:

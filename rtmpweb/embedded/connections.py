@@ -2,8 +2,8 @@
 
 Daphne holds whatever is sent, and Twisted's deadline begins anew with each byte. Here a connection has a place from its
 accept on, each phase of a request a deadline that no byte moves, and its body a bound, as all bodies together have, and
-all answers that clients have yet to take: who goes when they are too much is told here as well. A request that came with
-the one before it waits until that one's answer is taken."""
+all answers that clients have yet to take: who goes when they are too much is told here as well. A request that came
+with the one before it waits until that one's answer is taken."""
 
 import logging
 from collections import Counter, deque
@@ -34,7 +34,7 @@ CUT = Bound(1, 10.0)
 class UnsentAnswer:
     """What a connection has yet to be handed, in pieces, so that what was taken is no longer held."""
 
-    def __init__(self, answers: "Answers", address: str, cut: Callable[[], None]) -> None:
+    def __init__(self, answers: "UnsentAnswers", address: str, cut: Callable[[], None]) -> None:
         """`cut` closes the connection, and drops this."""
         self.address = address
         self.unit = unit_or_itself(address)

@@ -1,4 +1,5 @@
-"""Binding ports, or saying in one sentence why they can't be; Daphne on a socket that is bound already, with our bounds.
+"""Binding ports, or saying in one sentence why they can't be; Daphne on a socket that is bound already, with our
+bounds.
 
 For `serve` and `runweb`."""
 

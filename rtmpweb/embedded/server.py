@@ -1,4 +1,5 @@
-"""The embedded server's life: take the data folder, listen, prepare (the first start makes more), run, stop in order."""
+"""The embedded server's life: take the data folder, listen, prepare (the first start makes more), run, stop in
+order."""
 
 import asyncio
 import fcntl

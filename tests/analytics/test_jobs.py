@@ -200,14 +200,14 @@ def test_spark_s_workers_come_to_what_this_process_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lakes = [tmp_path / where for where in ("here", "workers")]
-    for lake in lakes:
-        generate(lake, streams=3, start=START, hours=2, world=World(always_on=1.0, twice=0.1))
-        compute(spark, lake)
+    for root in lakes:
+        generate(root, streams=3, start=START, hours=2, world=World(always_on=1.0, twice=0.1))
+        compute(spark, root)
         monkeypatch.setattr(computing, "FEW_BYTES", 0)
         for few in ("FEW_ROLLUPS", "FEW_MINUTES"):
             monkeypatch.setattr(computing, few, 0)
     for table in (SESSION_HOURS, HOUR, DAY):
-        here, workers = (rows(lake, table) for lake in lakes)
+        here, workers = (rows(root, table) for root in lakes)
         for row in (*here, *workers):
             row.pop("players_sketch", None)  # It has the same players in the order in which they came.
         assert here

@@ -11,10 +11,10 @@ from ingest.live.shared_objects.state import Access, LiveObject, Member, ObjectL
 __all__ = [
     "Access",
     "Delivery",
-    "ObjectPersistence",
     "LiveObject",
     "Member",
     "ObjectLimits",
+    "ObjectPersistence",
     "ObjectRegistry",
     "Stored",
     "restored",

@@ -20,9 +20,9 @@ How the types map to Python:
 | 11 AMF3                 | what `amf3` makes of it; the encoder takes Amf3              |
 | 04 movie clip, 0E record set (reserved), 09 (only as an end) | refused                 |
 
-Whatever the bytes, decoding raises nothing but RemoteProtocolError. What is decoded is always a finite tree: a reference
-to a value that encloses it is given as `Reference`, so nobody who walks a peer's data can be caught in a loop, and what
-references stand for is counted against the limit of elements."""
+Whatever the bytes, decoding raises nothing but RemoteProtocolError. What is decoded is always a finite tree: a
+reference to a value that encloses it is given as `Reference`, so nobody who walks a peer's data can be caught in a
+loop, and what references stand for is counted against the limit of elements."""
 
 import struct
 from typing import Any, Final, TypeVar

@@ -1,5 +1,5 @@
-"""Reading bitstreams: single bits, as codec headers are written (ITU-T H.264, sections 7.2 and 9.1; AV1, section 4.10), and
-what the configurations of H.264, H.265 and H.266 share (ISO/IEC 14496-15; H.264, annex E; H.265, annex E)."""
+"""Reading bitstreams: single bits, as codec headers are written (ITU-T H.264, sections 7.2 and 9.1; AV1, section 4.10),
+and what the configurations of H.264, H.265 and H.266 share (ISO/IEC 14496-15; H.264, annex E; H.265, annex E)."""
 
 from typing import Final
 

@@ -1,9 +1,9 @@
 """Video beside H.26x:
 
-- AV1: AV1CodecConfigurationRecord (AV1 in ISO base media files, 2.3.3), the video descriptor of MPEG-2 transport streams,
-  which begins alike, and the sequence header (AV1, 5.5)
-- VP8 and VP9: VPCodecConfigurationRecord (VP codecs in ISO base media files), and the headers of key frames, which alone
-  tell the resolution (RFC 6386, 9.1; VP9 bitstream, 6.2 and 7.2)
+- AV1: AV1CodecConfigurationRecord (AV1 in ISO base media files, 2.3.3), the video descriptor of MPEG-2 transport
+streams, which begins alike, and the sequence header (AV1, 5.5)
+- VP8 and VP9: VPCodecConfigurationRecord (VP codecs in ISO base media files), and the headers of key frames, which
+alone tell the resolution (RFC 6386, 9.1; VP9 bitstream, 6.2 and 7.2)
 - Sorenson H.263 and Screen video, whose frames tell their size (FLV 10.1, annex E.4.3.2 and Screen video's own)"""
 
 from typing import Final

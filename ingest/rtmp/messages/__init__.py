@@ -1,6 +1,6 @@
-"""What every message has, whatever its family (RTMP 1.0, sections 5.1 and 6.1), and what is that alone: audio and video,
-whose payload is the body of an FLV tag (sections 7.1.4 and 7.1.5), and aggregates (section 7.1.6), several messages of
-one message stream in one.
+"""What every message has, whatever its family (RTMP 1.0, sections 5.1 and 6.1), and what is that alone: audio and
+video, whose payload is the body of an FLV tag (sections 7.1.4 and 7.1.5), and aggregates (section 7.1.6), several
+messages of one message stream in one.
 
 The other families: `control` (protocol control and user control), `commands` (commands and data), `shared_object`.
 

@@ -1,7 +1,8 @@
 """Command and data messages (RTMP 1.0, sections 7.1.1, 7.1.2 and 7.2): values to the end of the message.
 
-    command  name (string)  transaction id (number; 0 wants no answer)  command object (object, or null)  arguments (any)
-    data     '@setDataFrame' (string; may be missing)  name of a handler (string)  values (any), as onMetaData and its object
+    command  name (string)  transaction id (number; 0 wants no answer)  command object (object, or null)  arguments
+    (any) data     '@setDataFrame' (string; may be missing)  name of a handler (string)  values (any), as onMetaData and
+    its object
 
 Types 20 and 18 are AMF0. Types 17 and 15, which both ends may use once object encoding 3 was agreed on, have the format
 byte 0 before values in AMF0, of which those that follow the marker 11 are in AMF3 (Enhanced RTMP v2, its clarification

@@ -1,5 +1,5 @@
-"""Protocol control messages (RTMP 1.0, section 5.4): message stream 0, chunk stream 2, effective at once. And user control
-messages (sections 6.2 and 7.1.7): event (2 bytes), then its values."""
+"""Protocol control messages (RTMP 1.0, section 5.4): message stream 0, chunk stream 2, effective at once. And user
+control messages (sections 6.2 and 7.1.7): event (2 bytes), then its values."""
 
 import struct
 from enum import IntEnum

@@ -88,7 +88,7 @@ class ChunkLane:
         self._outbox = SendQueue(writer)
 
     @classmethod
-    def beside(cls, others: Iterable["Lane"], stream_id: int) -> "Lane":
+    def beside(cls, others: Iterable["ChunkLane"], stream_id: int) -> "ChunkLane":
         """One for a message stream of a connection that has others."""
         taken = {lane.number for lane in others}
         return cls(min(set(range(len(taken) + 1)) - taken), stream_id)

@@ -24,7 +24,8 @@ from tests.rtmpweb.processes import children, command
 SETTINGS = ThumbnailSettings(share=1.0, per_s=10, picture_s=30.0)
 
 START = "import socket, struct, time; connection = socket.socket(fileno=0); connection.sendall(b'\\1');"
-ASKED = f"head = struct.unpack('{thumbnail_decoder.REQUEST.format}', connection.recv({thumbnail_decoder.REQUEST.size}, socket.MSG_WAITALL));"
+HEAD = thumbnail_decoder.REQUEST
+ASKED = f"head = struct.unpack('{HEAD.format}', connection.recv({HEAD.size}, socket.MSG_WAITALL));"
 ASKED += "body = connection.recv(head[4] + head[5], socket.MSG_WAITALL);"
 ECHO = f"{START}\nwhile True:\n  {ASKED} connection.sendall(struct.pack('>BI', 1, 1) + body[-1:])"
 REFUSE = f"{START}\nwhile True:\n  {ASKED} connection.sendall(struct.pack('>BI', 0, 3) + b'bad')"
