@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.db import migrations
 
-from ingest import roles
+from ingest.services import roles
 from ingest.tasks import schedule
 
 

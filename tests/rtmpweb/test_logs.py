@@ -16,7 +16,7 @@ import pytest
 
 from ingest.log_records import about
 from rtmpweb import logs
-from rtmpweb.access import AccessLog
+from rtmpweb.middleware import AccessLog
 from rtmpweb.logs import configuration, process_name
 from tests.server_process import ROOT, wait_for
 
