@@ -11,12 +11,12 @@ from django.utils import timezone
 
 from dashboard.alerts import channels, delivery, evaluation
 from dashboard.models import DAYS, AlertRule, Delivery, Webhook, new_salt
-from ingest.live.health import CHECKS, NODE_CHECKS
+from ingest.contracts.health import CHECK_NAMES
 from ingest.models import Application, OutboxEvent, Stream
 from ingest.services import audit
 from ingest.services.audit import Actor
 
-CHECK_CHOICES = [*((check.code, check.name) for check in CHECKS), *((check.code, check.name) for check in NODE_CHECKS)]
+CHECK_CHOICES = [*CHECK_NAMES.items()]
 
 
 class Boxes(forms.MultipleChoiceField):

@@ -21,7 +21,7 @@ from django.core.mail.backends.base import BaseEmailBackend
 from django.template.loader import render_to_string
 
 from dashboard.models import Delivery
-from ingest.live.health import CHECK_NAMES
+from ingest.contracts.health import CHECK_NAMES
 from ingest.services.outgoing import NO_MAIL_SERVER, close_mail, is_mail_set, send_mail, tls_context
 
 if TYPE_CHECKING:

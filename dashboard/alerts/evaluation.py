@@ -20,7 +20,7 @@ from dashboard.models import Alert, AlertRule, scoped
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.actions import ACKNOWLEDGED, is_of_level
 from ingest import clean
-from ingest.live.health import NODE_CHECK_CODES
+from ingest.contracts.health import NODE_CHECKS
 from ingest.models import Node, OutboxEvent, Session, StatusEvent, Stream
 from ingest.services.database import PASSING
 
@@ -182,7 +182,7 @@ def _clear_of_changed_rules(enabled: Iterable[AlertRule], now: datetime) -> None
 
 def _why_over(alert: Alert, rule: AlertRule) -> str:
     """ "": it is still the rule's business."""
-    is_node, about = alert.check_code in NODE_CHECK_CODES, ABOUTS.get(alert.check_code, About.HEALTH)
+    is_node, about = alert.check_code in NODE_CHECKS, ABOUTS.get(alert.check_code, About.HEALTH)
     if about != rule.about or (about == About.HEALTH and not rule.judges(alert.check_code, alert.level)):
         return "The rule was changed."
     app = alert.subject.partition("/")[0]
@@ -214,7 +214,7 @@ def _check_nodes(rules: Iterable[AlertRule], now: datetime) -> None:
             judged = {at: issue for at, issue in known.items() if rule.judges(issue["check"], issue["level"])}
             for (node, _), issue in judged.items():
                 _make([rule], node, None, None, datetime.fromtimestamp(issue["since"], UTC), issue)
-            for alert in _open_ones(Alert.objects.filter(rule=rule, check_code__in=NODE_CHECK_CODES)):
+            for alert in _open_ones(Alert.objects.filter(rule=rule, check_code__in=NODE_CHECKS)):
                 if (alert.subject, alert.check_code) not in judged:
                     _clear(Alert.objects.filter(pk=alert.pk), now, "The issue is over.")
 

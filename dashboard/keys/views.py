@@ -25,9 +25,8 @@ from dashboard.access import actor_of, require_ability
 from dashboard.keys import key_test
 from dashboard.keys import queries as keys_queries
 from dashboard.zones import MomentField
-from ingest.admin.forms import NetworksField
 from ingest.models import Application, Attempt, Stream, StreamKey, names
-from ingest.models.names import validate_stream_name
+from ingest.models.names import NetworksField, validate_stream_name
 from ingest.services import actions as services_actions
 from ingest.services import audit, media_urls
 from ingest.services.keys import NewKey

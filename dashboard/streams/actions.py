@@ -19,9 +19,10 @@ from django.utils import timezone
 
 from dashboard.lists import open_publisher
 from dashboard.models import Mute
-from dashboard.streams.queries import CHECK_NAMES, Now
+from dashboard.streams.queries import Now
 from ingest import clean, pages
 from ingest.contracts import Issue
+from ingest.contracts.health import STREAM_CHECKS
 from ingest.models import Session, StatusEvent, Stream
 from ingest.services import actions as services_actions
 from ingest.services import audit
@@ -149,7 +150,7 @@ def acknowledge_issue(stream: Stream, actor: Actor, *, check: str, note: str = "
     if former is not None:
         return former
     said = clean.text(note.strip(), NOTE_LENGTH)
-    detail = {"since": issue["since"], "level": issue["level"], "name": CHECK_NAMES.get(check, check)}
+    detail = {"since": issue["since"], "level": issue["level"], "name": STREAM_CHECKS.get(check, check)}
     with transaction.atomic():
         audit.record(actor, "issue.acknowledge", stream.path, stream=stream, session=session, check=check, note=said)
         return put_event(session, ACKNOWLEDGED, actor, code=check, description=said, detail=detail)
@@ -285,6 +286,6 @@ def _record_event(stream: Stream, kind: str, actor: Actor, check: str, note: str
     """In the feed of the latest publisher, if there was one yet."""
     session = latest_publisher(stream)
     if session is not None:
-        named = {**detail, "name": CHECK_NAMES.get(check, check)}
+        named = {**detail, "name": STREAM_CHECKS.get(check, check)}
         put_event(session, kind, actor, code=check, description=note, detail=named)
     notify_pages(stream.pk, "stream.mutes", muted_text(mute_payloads(stream.pk)))

@@ -12,6 +12,7 @@ from django.urls import register_converter
 from django.urls.converters import StringConverter
 
 from ingest.contracts import HealthRule, NodeFigures, StreamSnapshot
+from ingest.contracts.health import STREAM_CHECKS
 from ingest.live.health import CHECKS, with_rules
 from ingest.live_store import LiveView, get_livestore
 from ingest.models import HealthOverride, Stream
@@ -106,10 +107,6 @@ def known_streams() -> list[dict[str, Any]]:
     return [{"id": pk, "app": app, "name": name, "state": "offline"} for pk, app, name in rows]
 
 
-CHECK_NAMES = {check.code: check.name for check in CHECKS}
-"""Of checks, as people read them."""
-
-
 class Limits(TypedDict):
     """Limits are in the check's own unit; None: there is no such level."""
 
@@ -124,7 +121,7 @@ def limits_of(stream: Stream) -> dict[str, Limits]:
         row.check_code: HealthRule(enabled=row.enabled, warning=row.warning, bad=row.bad, hold_s=row.hold_s)
         for row in HealthOverride.objects.filter(stream=stream)
     }
-    found = {code: Limits(name=name, warning=None, bad=None) for code, name in CHECK_NAMES.items()}
+    found = {code: Limits(name=name, warning=None, bad=None) for code, name in STREAM_CHECKS.items()}
     for check in with_rules(CHECKS, rules):
         found[check.code] |= {"warning": _finite(check.warning), "bad": _finite(check.bad)}
     return found

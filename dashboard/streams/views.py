@@ -22,8 +22,9 @@ from dashboard.sessions import measurements
 from dashboard.sessions.measurements import summarize_last_minute
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
-from dashboard.streams.queries import CHECK_NAMES, Now, limits_of, stream_row
+from dashboard.streams.queries import Now, limits_of, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
+from ingest.contracts.health import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
 from ingest.models import Application, Attempt, Session, Stream, StreamKey
 from ingest.services import keys, media_urls
@@ -177,7 +178,7 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
             "sessions": sessions.select_related("key", "login")[:SESSIONS_SHOWN],
             "keys": _keys(row, timezone.now()),
             "attempts": Attempt.objects.filter(app=app, name=name).order_by("-at")[:ATTEMPTS_SHOWN],
-            "checks": CHECK_NAMES,
+            "checks": STREAM_CHECKS,
             "ws_path": f"/ws/streams/{row.pk}/",
             "server_url": media_urls.server_base(),
             "note_length": NOTE_LENGTH,

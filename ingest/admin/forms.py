@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ingest.live.health import CHECKS, Figures
 from ingest.live.health.engine import Check
 from ingest.models import EncoderLogin, HealthOverride, Stream, StreamKey
-from ingest.models.names import validate_networks
+from ingest.models.names import NetworksField
 from ingest.services import authorization, encoder_login, keys
 
 if TYPE_CHECKING:
@@ -35,24 +35,6 @@ class StreamForm(StreamBase):
             except ValidationError as error:
                 self.add_error("name", error)
         return cleaned
-
-
-class NetworksField(forms.CharField):
-    """A list of networks, one a line."""
-
-    widget = forms.Textarea(attrs={"rows": 3, "cols": 40, "placeholder": "192.0.2.0/24"})
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
-
-    def to_python(self, value: Any) -> list[str]:  # type: ignore[override]
-        return str(value or "").replace(",", " ").split()
-
-    def run_validators(self, value: Any) -> None:
-        validate_networks(value)
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return self.to_python(data) != (initial or [])
 
 
 class StreamKeyForm(StreamKeyBase):

@@ -35,7 +35,7 @@ from ingest.contracts import (
     Sample,
     StreamSnapshot,
 )
-from ingest.live.health import CHECK_NAMES
+from ingest.contracts.health import CHECK_NAMES
 from ingest.live_store import CompactSample, Thumbnail, get_livestore
 from ingest.models import names
 from ingest.pages import WallFeed, node_card

@@ -14,8 +14,8 @@ from ingest import clean, clock, pages
 from ingest.consumers import channel_layer, journal
 from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession
 from ingest.contracts import EndReason, EventRecord, Issue, Totals
+from ingest.contracts.health import CHECK_NAMES
 from ingest.credentials import mask
-from ingest.live.health import CHECK_NAMES
 from ingest.models import Session
 from ingest.services.admission import Replaced
 from ingest.services.attempts import AttemptRow

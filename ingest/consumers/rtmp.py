@@ -33,7 +33,6 @@ from ingest.contracts import (
     StopEvent,
     UnpublishEvent,
 )
-from ingest.live.description import encoder_name
 from ingest.models import Application
 from ingest.procedures import CallContext
 from ingest.services import callback, database, playback, sessions
@@ -320,7 +319,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         if session.metadata_changes > MAX_METADATA:
             return
         metadata = clean.jsonable(event["metadata"])
-        session.encoder = clean.text(encoder_name(session.encoder, metadata), 255)
+        session.encoder = clean.text(clean.encoder_name(session.encoder, metadata), 255)
         media = clean.jsonable(event["media"])
         get_history().put(MediaRow(session.id, media, metadata))
         recorder.record(session, recorder.happening("metadata", detail={"media": media, "metadata": metadata}))

@@ -130,7 +130,7 @@ class Sample:
 class Issue(TypedDict):
     """An open health issue."""
 
-    check: str  # One of ingest.live.health.CHECK_CODES.
+    check: str  # One of ingest.contracts.health.STREAM_CHECKS.
     level: Literal["warning", "bad"]
     since: float
     actual: str
@@ -279,7 +279,7 @@ class NodeFigures(TypedDict):
     caches_bytes: NotRequired[int]  # Kept for late players of all streams,
     caches_dropped: NotRequired[int]  # how many groups of pictures gave way for others in the last minute,
     caches_dropped_in_all: NotRequired[int]  # and since the start.
-    issues: NotRequired[list[Issue]]  # Of the node: ingest.live.health.NODE_CHECK_CODES; earlier versions tell none.
+    issues: NotRequired[list[Issue]]  # Of the node: ingest.contracts.health.NODE_CHECKS; earlier versions tell none.
     draining: NotRequired[bool]  # It takes nothing new.
     recordings_failing: NotRequired[int]  # Publishers that are to be recorded, and are not just now.
     counters: NotRequired[MediaCounters]  # Those of recordings that were played are in `sent_bytes`, too.

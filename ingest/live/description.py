@@ -5,8 +5,7 @@ Metadata are made safe to keep and to send as JSON; at most so many headers are 
 Messages come from a peer. One that can't be read gives the codec alone; nothing here raises."""
 
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast
 
@@ -75,14 +74,6 @@ MAX_VALUES: Final = 256
 """Of one message, those inside of others included."""
 MAX_TEXT: Final = 256
 """Characters of a text or of a name."""
-
-
-GENERIC: Final = re.compile(
-    r"(FMLE/[\d.]+)? *(\(compatible; FMSc/[\d.]+\))?|(LNX|WIN|MAC|AND|IOS) [\d,]+", re.IGNORECASE
-)
-"""A flashVer that says no more than that its client speaks as Adobe's did: OBS, GStreamer and librtmp send such."""
-MOST_ENCODER: Final = 255
-"""Characters of an encoder's name."""
 
 
 METADATA: Final = "onMetaData"
@@ -163,15 +154,6 @@ def _date(milliseconds: float) -> str | None:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def encoder_name(known: str, metadata: Mapping[str, Any]) -> str:
-    """What an encoder is called: as it is known by, which is its flashVer at first; where that says nothing, as its
-    metadata say, such as "obs-output module (libobs version 30.2.3)".
-    """
-    said = metadata.get("encoder")
-    said = said.strip()[:MOST_ENCODER] if isinstance(said, str) else ""
-    return said if said and GENERIC.fullmatch(known.strip()) else known
 
 
 def claimed(metadata: dict[str, Any], name: str, *, most: float) -> float | None:

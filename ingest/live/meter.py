@@ -21,7 +21,6 @@ from ingest.live.counters import (
     Total,
     kbps,
 )
-from ingest.live.description import MOST_ENCODER
 from ingest.live.health.measures import LACKING_S, Figures
 from ingest.live.timeline import Timeline
 from ingest.rtmp.messages import timestamp_difference
@@ -165,7 +164,7 @@ class Meter:
     def call(self, encoder: str) -> None:
         """How its samples name the encoder: all of a session alike, so that after the first one it stays."""
         if self.latest is None:
-            self._encoder = clean.text(encoder, MOST_ENCODER)
+            self._encoder = clean.text(encoder, clean.MOST_ENCODER)
 
     # --- The media path ---
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ingest import clean
 from ingest.contracts import Health, HealthRule, Issue, MediaInfo, Sample
 from ingest.live.counters import Audience, Evenness, Median, Publisher, Rate, Total
-from ingest.live.description import claimed, encoder_name, sanitise
+from ingest.live.description import claimed, sanitise
 from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine, with_rules
 from ingest.live.health.measures import FULL_PERCENT, MISSING_S, BitrateLimit, LimitSettings, choose_target
 from ingest.live.meter import Meter
@@ -194,7 +195,7 @@ class Publication:
     def claim(self, metadata: Any) -> None:
         """It has sent these."""
         self.metadata = sanitise(metadata)
-        self.encoder = encoder_name(self.encoder, self.metadata)
+        self.encoder = clean.encoder_name(self.encoder, self.metadata)
         self.meter.call(self.encoder)
         self._believe()
 

@@ -11,7 +11,7 @@ from django.db.models import Q, Value
 from django.db.models.functions import Left, Replace, StrIndex
 from django.utils import timezone
 
-from ingest.live.health import CHECK_CODES
+from ingest.contracts.health import STREAM_CHECKS
 from ingest.models.names import validate_app_name, validate_encoder_user, validate_networks, validate_stream_name
 
 
@@ -309,8 +309,8 @@ class HealthOverride(models.Model):
         return f"{self.stream}: {self.check_code}"
 
     def clean(self) -> None:
-        if self.check_code not in CHECK_CODES:
-            raise ValidationError({"check_code": f"There is no such check. There are: {', '.join(CHECK_CODES)}."})
+        if self.check_code not in STREAM_CHECKS:
+            raise ValidationError({"check_code": f"There is no such check. There are: {', '.join(STREAM_CHECKS)}."})
 
 
 class Installation(models.Model):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, Final
 
+from django import forms
 from django.core.exceptions import ValidationError
 
 from ingest import clean
@@ -122,3 +123,21 @@ def without_key_tests(snapshots: Iterable[StreamSnapshot]) -> tuple[list[StreamS
     streams = list(snapshots)
     trials = tuple(snapshot for snapshot in streams if TEST_MARK in snapshot["name"])
     return [snapshot for snapshot in streams if TEST_MARK not in snapshot["name"]] if trials else streams, trials
+
+
+class NetworksField(forms.CharField):
+    """A list of networks, one a line."""
+
+    widget = forms.Textarea(attrs={"rows": 3, "cols": 40, "placeholder": "192.0.2.0/24"})
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> list[str]:  # type: ignore[override]
+        return str(value or "").replace(",", " ").split()
+
+    def run_validators(self, value: Any) -> None:
+        validate_networks(value)
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return self.to_python(data) != (initial or [])

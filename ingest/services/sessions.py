@@ -18,7 +18,6 @@ from django.utils import timezone
 
 from ingest import clean
 from ingest.contracts import END_REASONS, EndReason, Totals
-from ingest.live.description import encoder_name
 from ingest.models import Application, EncoderLogin, Recording, Session, StatusEvent, Stream, StreamKey, names
 from ingest.services import database, encoder_login, leases, outbox
 from ingest.services.sql import Given, Prepared, set_each, update_each
@@ -195,7 +194,7 @@ def set_media(said: Sequence[MediaSaid]) -> None:
             if name in one.media:
                 value = one.media[name]
                 setattr(row, name, clean.text(value, 32) if isinstance(value, str) else value)
-        row.encoder = clean.text(encoder_name(row.encoder, one.metadata), 255)
+        row.encoder = clean.text(clean.encoder_name(row.encoder, one.metadata), 255)
         row.summary |= {
             "media": clean.jsonable({name: value for name, value in one.media.items() if name not in MEDIA}),
             "metadata": clean.jsonable(one.metadata),

@@ -16,8 +16,8 @@ import pytest
 
 from ingest.log_records import about
 from rtmpweb import logs
-from rtmpweb.middleware import AccessLog
 from rtmpweb.logs import configuration, process_name
+from rtmpweb.middleware import AccessLog
 from tests.server_process import ROOT, wait_for
 
 

@@ -87,7 +87,6 @@ def _slow_title(figures: Figures, passed: Passed) -> str:
 CHECKS: Final[tuple[Check[Figures], ...]] = (
     Check(
         code="starving",
-        name="Nothing arrives",
         warning=2,
         bad=5,
         hold_s=0,
@@ -100,7 +99,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="bitrate_low",
-        name="Bitrate low",
         warning=70,
         bad=40,
         hold_s=10,
@@ -114,7 +112,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="bitrate_high",
-        name="Bitrate high",
         warning=130,
         bad=100 * (1 + TOLERANCE),
         hold_s=10,
@@ -137,7 +134,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="bitrate_unstable",
-        name="Bitrate unstable",
         warning=25,
         bad=50,
         hold_s=30,
@@ -152,7 +148,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="no_keyframes",
-        name="No keyframes",
         warning=LACKING_S,
         bad=inf,
         hold_s=0,
@@ -172,7 +167,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="gop_long",
-        name="Keyframes too far apart",
         warning=4,
         bad=10,
         hold_s=0,  # Held for two groups of pictures: it is in what is measured.
@@ -185,7 +179,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="gop_short",
-        name="Keyframes too close together",
         warning=0.5,
         bad=-inf,
         hold_s=0,  # Five groups of pictures: the same.
@@ -201,7 +194,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="fps_low",
-        name="Frame rate low",
         warning=90,
         bad=60,
         hold_s=10,
@@ -220,7 +212,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="drift",
-        name="Behind real time",
         warning=500,
         bad=1000,
         hold_s=10,
@@ -235,7 +226,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="faster_than_realtime",
-        name="Faster than real time",
         warning=1.05,
         bad=inf,
         hold_s=30,
@@ -250,7 +240,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="no_audio",
-        name="No audio",
         warning=5,
         bad=30,
         hold_s=0,
@@ -262,7 +251,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="no_video",
-        name="No video",
         warning=5,
         bad=30,
         hold_s=0,
@@ -274,7 +262,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="av_skew",
-        name="Audio and video apart",
         warning=300,
         bad=1000,
         hold_s=10,
@@ -289,7 +276,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="ts_discontinuity",
-        name="Timestamps jump",
         warning=1,
         bad=10,
         hold_s=0,
@@ -303,7 +289,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="rtt_high",
-        name="Round trip long",
         warning=200,
         bad=inf,
         hold_s=30,
@@ -319,7 +304,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="flapping",
-        name="Comes and goes",
         warning=3,
         bad=6,
         hold_s=0,
@@ -337,7 +321,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="recording_failed",
-        name="Recording fails",
         warning=0,
         bad=30,
         hold_s=0,
@@ -353,7 +336,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="slow_players",
-        name="Slow players",
         warning=25,
         bad=inf,
         hold_s=10,
@@ -365,6 +347,3 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         advice="Their downlinks can't carry the bitrate, or this node's uplink is full: lower it, or see the node.",
     ),
 )
-
-CHECK_CODES: Final = tuple(check.code for check in CHECKS)
-"""What an override may name."""

@@ -12,6 +12,7 @@ from operator import ge, gt, lt
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from ingest.contracts import Health, HealthRule, Issue
+from ingest.contracts.health import CHECK_NAMES
 
 NBSP: Final = "\N{NO-BREAK SPACE}"
 
@@ -76,8 +77,7 @@ class Check(Generic[F]):
     """`value` and limits are in `unit`. Times in seconds."""
 
     code: str
-    name: str
-    """For headings and choices."""
+    """One of CHECK_NAMES."""
     warning: float
     bad: float
     """Infinite, or -infinite: there is only the warning."""
@@ -102,6 +102,11 @@ class Check(Generic[F]):
     """It is judged while nothing arrives, too; the others then stand still."""
     warms_up: bool = True
     """It is not judged before the warm-up is over."""
+
+    @property
+    def name(self) -> str:
+        """For headings and choices."""
+        return CHECK_NAMES[self.code]
 
     def is_bad(self, figures: F) -> bool:
         """Whether the bad level's limit is passed, where it is of another figure than the warning's."""

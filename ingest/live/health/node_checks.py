@@ -26,7 +26,6 @@ def _files(figures: NodeFigures) -> str:
 NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
     Check(
         code="node_cpu",
-        name="Processor busy",
         warning=90,
         bad=inf,
         hold_s=10,
@@ -41,7 +40,6 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
     ),
     Check(
         code="disk_free",
-        name="Disk full",
         warning=10,
         bad=3,
         hold_s=10,
@@ -56,7 +54,6 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
     ),
     Check(
         code="node_files",
-        name="Open files",
         warning=80,
         bad=95,
         hold_s=0,
@@ -75,7 +72,6 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
     ),
     Check(
         code="disk_hangs",
-        name="Disk does not answer",
         warning=5,
         bad=30,
         hold_s=0,
@@ -87,7 +83,6 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
     ),
     Check(
         code="caches_full",
-        name="No room for late players",
         warning=1,
         bad=inf,
         hold_s=0,
@@ -106,5 +101,3 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         ),
     ),
 )
-
-NODE_CHECK_CODES: Final = tuple(check.code for check in NODE_CHECKS)

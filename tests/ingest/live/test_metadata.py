@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.live.description import claimed, encoder_name, sanitise
+from ingest.clean import encoder_name
+from ingest.live.description import claimed, sanitise
 from ingest.rtmp.amf import amf0
 
 TEXTS = st.text(max_size=5) | st.sampled_from(["long" * 100, ""])

@@ -17,7 +17,6 @@ def held(**fields: Any) -> Check[float]:
     """A check with a hold of 10 s, of a number itself."""
     row: dict[str, Any] = {
         "code": "held",
-        "name": "Held",
         "warning": 1.0,
         "bad": 2.0,
         "hold_s": 10.0,

@@ -3,7 +3,8 @@
 import pytest
 
 from ingest.contracts import NodeFigures, ProcessFigures
-from ingest.live.health import NODE_CHECK_CODES, NODE_CHECKS, HealthEngine
+from ingest.contracts.health import NODE_CHECKS as NODE_CHECK_NAMES
+from ingest.live.health import NODE_CHECKS, HealthEngine
 from tests.ingest.live.payloads import START_WALL
 
 N = "\u00a0"
@@ -74,7 +75,7 @@ def test_limits(found: NodeFigures, expected: list[tuple[str, str]]) -> None:
     engine = HealthEngine(0.0, NODE_CHECKS)
     assert engine.update(found, 100.0, START_WALL) == []
     assert [(each["check"], each["level"]) for each in engine.update(found, 110.0, START_WALL + 10)] == expected
-    assert {check for check, _ in expected} <= set(NODE_CHECK_CODES)
+    assert {check for check, _ in expected} <= set(NODE_CHECK_NAMES)
 
 
 @pytest.mark.parametrize(
