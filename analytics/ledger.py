@@ -20,8 +20,8 @@ from typing import TypeVar
 from django.db.models import F, Q
 from django.utils import timezone
 
-from analytics.jobs.schemas import HourInput, LakeFile
 from analytics.models import METRIC_VERSION, Grain, Partition
+from analytics.schemas import HourInput, LakeFile
 from ingest.telemetry.lake import hour_folder, table_folder
 
 FOLDER = re.compile(r"dt=(\d{4})-(\d\d)-(\d\d)/hr=(\d\d)$")

@@ -22,11 +22,11 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
+from analytics import tables
 from analytics.histograms import packed
-from analytics.lake import tables
-from analytics.lake.tables import COUNTERS, RENAMED, figures_file, values_of
 from analytics.locks import Lock, LockLost
 from analytics.models import IDENTITY, METRIC_VERSION, Dimension, Grain, Partition, Rollup
+from analytics.tables import COUNTERS, RENAMED, figures_file, values_of
 from ingest.disk import sync
 from ingest.models import Stream
 

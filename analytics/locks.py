@@ -14,9 +14,9 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from analytics import ledger
-from analytics.jobs.schemas import Computed
 from analytics.ledger import HOUR, State, backoff, day_of
 from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition
+from analytics.schemas import Computed
 
 LOCKED_FOR = timedelta(seconds=60)
 MOST_ERROR = 2000

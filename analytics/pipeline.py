@@ -20,12 +20,12 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from analytics import ledger, loading, locks, services
-from analytics.jobs.schemas import Computed
 from analytics.lake import quarantine
 from analytics.ledger import HOUR, Days, Hour, Hours, Work
 from analytics.loading import load
 from analytics.locks import Lock, LockLost
 from analytics.models import AnalyticsRun, Grain, RunLine
+from analytics.schemas import Computed
 from analytics.services import SparkGone, Stopped, error_words, systemic
 from ingest.telemetry import request_flush
 

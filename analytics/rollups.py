@@ -35,9 +35,9 @@ from analytics.figures import (
     merged,
     sums_of,
 )
-from analytics.lake.tables import COUNTERS, HOUR, ROWS_AT_ONCE, HourFile, Key, LakeRollups, RollupFilter, figures_file
 from analytics.metrics import SKETCH_BITS
 from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup
+from analytics.tables import COUNTERS, HOUR, ROWS_AT_ONCE, HourFile, Key, LakeRollups, RollupFilter, figures_file
 
 MOST_HOURS = 336
 """Hours' files that a page or an answer of the API reads: two weeks. It takes some 5 ms each."""

@@ -14,9 +14,9 @@ from celery.exceptions import SoftTimeLimitExceeded
 from analytics import runner, synthetic
 from analytics.java import JavaMissing
 from analytics.jobs.computing import compute_days, compute_hours
-from analytics.jobs.schemas import Computed
 from analytics.ledger import Hour, Work, scan
 from analytics.models import AnalyticsRun, Grain
+from analytics.schemas import Computed
 from analytics.services import SparkGone, Stopped
 
 ATTEMPTS = 2

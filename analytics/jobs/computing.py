@@ -22,17 +22,16 @@ import pyarrow.parquet as pq
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics import histograms, metrics
-from analytics.jobs import dimensions, groups, minutes, partials, schemas
+from analytics import histograms, metrics, schemas, tables
+from analytics.jobs import dimensions, groups, minutes, partials
 from analytics.jobs.dimensions import GROUP, OF, PLAYERS_OF
 from analytics.jobs.events import happened_in_days, happened_in_hours
 from analytics.jobs.groups import DayTask, HourTask, of_day, of_hour, places
 from analytics.jobs.minutes import NUMBERS, concatenated, overlapping
 from analytics.jobs.partials import Made, Task, read_part
-from analytics.jobs.schemas import Computed, HourInput, LakeFile
 from analytics.jobs.sessions import TAIL_US, session_hours
-from analytics.lake import tables
-from analytics.lake.tables import DAY, HOUR, SESSION_HOURS, figures_file
+from analytics.schemas import Computed, HourInput, LakeFile
+from analytics.tables import DAY, HOUR, SESSION_HOURS, figures_file
 from ingest import disk
 
 for module in (dimensions, disk, groups, histograms, metrics, minutes, partials, schemas):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from analytics.jobs import schemas
+from analytics import schemas
 from analytics.metrics import Merge, Metric
 from analytics.models import Dimension
 

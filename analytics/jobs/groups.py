@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from analytics import schemas
 from analytics.histograms import value
-from analytics.jobs import schemas
 from analytics.jobs.minutes import HOUR_US, LABELS, MINUTE_US, concatenated, numbered
 from analytics.jobs.partials import read_part
 from analytics.metrics import BITRATES, EXTREMES, MEASURED, PERCENTILES, STARTED, Merge

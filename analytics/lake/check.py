@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics import completeness, ledger
-from analytics.lake.tables import figures_file
 from analytics.metrics import MEASURED
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from analytics.rollups import Rollups, hours_in_lake, united_sketches
+from analytics.tables import figures_file
 from ingest.telemetry.lake import SAMPLES
 
 State = Partition.State

@@ -26,9 +26,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from analytics import ledger, locks
+from analytics import ledger, locks, tables
 from analytics.jobs.partials import carry
-from analytics.lake import quarantine, tables
+from analytics.lake import quarantine
 from analytics.ledger import DAY, HOUR, Hour
 from analytics.locks import Lock, LockLost
 from analytics.models import METRIC_VERSION, Grain, Partition, Rollup

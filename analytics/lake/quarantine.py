@@ -15,11 +15,10 @@ from pathlib import Path
 
 from django.db.models import F
 
-from analytics import ledger
-from analytics.jobs.schemas import LakeFile
-from analytics.lake import tables
+from analytics import ledger, tables
 from analytics.loading import TABLES
 from analytics.models import Grain, Partition, Rollup
+from analytics.schemas import LakeFile
 from ingest.telemetry.lake import hour_folder
 from ingest.telemetry.writer import AHEAD_S, EARLIEST
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from analytics.figures import H_MS, NO_QUANTILES, Figures, figures_of_sums
-from analytics.lake.tables import PARTIALS, moment, partition_folder
 from analytics.metrics import GOP_BINS
 from analytics.models import Rollup
 from analytics.reports import document
@@ -21,6 +20,7 @@ from analytics.reports.document import Chart, Tick
 from analytics.reports.periods import DAY, HOUR, Period, midnight
 from analytics.reports.scopes import Scope
 from analytics.rollups import Rollups, distinct_players
+from analytics.tables import PARTIALS, moment, partition_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,12 +15,11 @@ from statistics import median
 from django.core.management import call_command
 from django.db import connection
 
-from analytics import ledger, pipeline, runner, services
+from analytics import ledger, pipeline, runner, services, tables
 from analytics.jobs.computing import compute_hours
-from analytics.jobs.schemas import HourInput
-from analytics.lake import tables
 from analytics.ledger import DAY_RESTS, HOUR
 from analytics.models import AnalyticsRun, Rollup
+from analytics.schemas import HourInput
 from analytics.synthetic import Generated, World, generate
 from bench.analytics import duck, jvm
 from bench.process import machine_cpu_s, usage

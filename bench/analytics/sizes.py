@@ -10,9 +10,8 @@ from shutil import rmtree
 import pyarrow.parquet as pq
 from django.core.management import call_command
 
-from analytics import runner
+from analytics import runner, tables
 from analytics.jobs.computing import compute_hours, update_partials
-from analytics.lake import tables
 from analytics.lake.maintenance import compact_closed
 from analytics.loading import load
 from analytics.models import Dimension, Grain, Rollup

@@ -8,13 +8,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from dashboard.streams.measurements import Seen
 from dashboard.templatetags.ui import ATTEMPT_ADVICE, reason_words
 from ingest.contracts import SERVER_ENDS
 
-Seen = Literal["nothing", "silent", "falling", "far", "slow", "steady"]
-"""In the last minute: no samples, no media at the end, a falling bitrate, a long round trip, too few frames, none of
-these.
-"""
 KeyState = Literal["fine", "none", "gone", "revoked", "disabled", "expired", "over_limit"]
 """`none`: none was needed, or a log-in was used. `gone`: deleted since."""
 NodeState = Literal["up", "draining", "down", "unknown"]

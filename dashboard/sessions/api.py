@@ -11,9 +11,9 @@ from ninja import Field, Query, Router, Schema
 from dashboard import lists
 from dashboard.api_base import AttemptOut, EventOut, ListOf, Paging, Problem, SessionOut, Text, When, allow, cut
 from dashboard.lists import narrow
-from dashboard.sessions import measurements
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.queries import matching, session_rows
+from dashboard.streams import measurements
 from dashboard.streams.api import SamplesOut
 from ingest.contracts import EndReason
 from ingest.models import Session, StatusEvent

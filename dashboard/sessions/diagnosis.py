@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard import zones
-from dashboard.sessions import measurements
 from dashboard.sessions.advice import Advice, Back, KeyState, NodeState, Situation, advise, cause_rank
-from dashboard.sessions.measurements import LastMinute, summarize_last_minute
+from dashboard.streams import measurements
+from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from dashboard.streams.queries import Now
 from dashboard.templatetags.ui import END_WORDS, HEALTH_WORDS, lasted, reason_words
 from ingest.contracts import Issue, NodeFigures, StreamSnapshot

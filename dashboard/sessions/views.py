@@ -17,11 +17,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import lists
 from dashboard.access import actor_of, require_ability
-from dashboard.sessions import measurements
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.diagnosis import Questions
 from dashboard.sessions.queries import FIELDS, MOST_ROWS, ORDERS, Search, SessionRow, session_rows, session_values
 from dashboard.streams import actions as streams_actions
+from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem
 from dashboard.streams.queries import Now
 from dashboard.templatetags.ui import END_WORDS, ended_words, figure, lasted

@@ -28,11 +28,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from django.db import connection
 
-from analytics.lake import tables
-from analytics.lake.tables import SESSION_HOURS
+from analytics import tables
 from analytics.metrics import METRICS, Merge
 from analytics.models import Dimension, Rollup
 from analytics.synthetic import generate
+from analytics.tables import SESSION_HOURS
 from tests.background import Background
 from tests.production.parts import SPARK
 from tests.rtmpweb import processes

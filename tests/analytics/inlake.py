@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analytics import schemas
 from analytics.histograms import PACKED
-from analytics.jobs import schemas
 from analytics.jobs.computing import ROWS_TOGETHER
-from analytics.lake.tables import HOUR, RENAMED, figures_file
 from analytics.loading import load
 from analytics.models import FIGURES, METRIC_VERSION, Grain, Partition, Rollup
+from analytics.tables import HOUR, RENAMED, figures_file
 from ingest.telemetry.writer import EARLIEST
 
 BY_SIZE = ["app", "encoder", "node"]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analytics import runner
-from analytics.lake.tables import table_folder
 from analytics.synthetic import World, generate
+from analytics.tables import table_folder
 from tests.analytics.lakes import compute
 
 FAULTY = 997

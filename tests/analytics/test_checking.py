@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from analytics.lake import tables
+from analytics import tables
 from analytics.lake.maintenance import compact_closed
 from analytics.models import Dimension, Grain, Rollup
 from analytics.synthetic import generate

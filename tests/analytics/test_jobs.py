@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics import ledger
-from analytics.jobs import computing, schemas
+from analytics import ledger, schemas
+from analytics.jobs import computing
 from analytics.jobs.computing import compute_hours, tail_of
 from analytics.jobs.minutes import Samples, minutes, once, overlapping
 from analytics.jobs.partials import TABLES
-from analytics.lake.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
 from analytics.synthetic import World, generate
+from analytics.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry import TelemetryWriter, lake
 from tests.analytics.lakes import HOUR_US, broadcast, compute, fill

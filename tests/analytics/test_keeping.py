@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analytics import ledger, locks
-from analytics.jobs.schemas import Computed
-from analytics.lake import quarantine, tables
+from analytics import ledger, locks, tables
+from analytics.lake import quarantine
 from analytics.lake.maintenance import RetentionDays, compact, compactable, remove_old
 from analytics.ledger import HOUR, Hours
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
+from analytics.schemas import Computed
 from ingest.contracts import Sample
 from ingest.telemetry.lake import SAMPLES, hour_folder, write_parquet
 from ingest.telemetry.reading import read_session

@@ -7,10 +7,10 @@ import pytest
 from django.utils import timezone
 
 from analytics import ledger, locks
-from analytics.jobs.schemas import Computed
 from analytics.ledger import Days, Hours
 from analytics.locks import LOCKED_FOR, Lock, LockLost
 from analytics.models import METRIC_VERSION, Grain, Partition
+from analytics.schemas import Computed
 from ingest.telemetry.lake import hour_folder
 
 pytestmark = pytest.mark.django_db

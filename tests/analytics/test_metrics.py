@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from django.db import models
 
+from analytics import schemas
 from analytics.figures import SUMMED, Figures
-from analytics.jobs import schemas
 from analytics.metrics import ALL, DERIVED, MERGED_AS, METRICS, UNITS, Derived, Figure, Kind, Merge, Metric
 from analytics.models import IDENTITY, PACKED, Rollup
 from dashboard.history.api import RollupOut

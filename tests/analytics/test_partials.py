@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from analytics import schemas
 from analytics.histograms import buckets as buckets_of
-from analytics.jobs import partials, schemas
+from analytics.jobs import partials
 from analytics.jobs.computing import update_partials
 from analytics.jobs.minutes import LABELS, MINUTE_US, buckets, minutes, single
 from analytics.jobs.partials import Made, Task, make
-from analytics.jobs.schemas import HourInput, LakeFile
 from analytics.metrics import BITRATES
+from analytics.schemas import HourInput, LakeFile
 from ingest.contracts import Sample
 from ingest.telemetry import lake
 from tests.ingest.telemetry.records import NOON, sample

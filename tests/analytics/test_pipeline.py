@@ -16,8 +16,8 @@ from pyspark import SparkContext
 from pytest_django.fixtures import Settings
 
 from analytics import pipeline, runner, services
-from analytics.lake.tables import HOUR, PARTIALS, partition_folder
 from analytics.models import AnalyticsRun, Dimension, Grain, Partition, Rollup
+from analytics.tables import HOUR, PARTIALS, partition_folder
 from ingest.contracts import Sample
 from ingest.models import Application, Stream
 from ingest.telemetry.lake import hour_folder

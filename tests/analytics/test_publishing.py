@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from analytics import ledger, loading, locks
-from analytics.lake import tables
-from analytics.lake.tables import figures_file
+from analytics import ledger, loading, locks, tables
 from analytics.locks import Lock, LockLost
 from analytics.models import Grain, Partition
+from analytics.tables import figures_file
 
 pytestmark = pytest.mark.django_db
 

@@ -1,6 +1,6 @@
 """The lake's schema, as the records declare it and as the jobs read it, is one."""
 
-from analytics.jobs import schemas
+from analytics import schemas
 from ingest.telemetry import lake
 
 

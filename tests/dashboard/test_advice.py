@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dashboard.sessions.advice import CHECK_ACTS, OTHERWISE, RULES, Situation, advise
-from dashboard.sessions.measurements import LastMinute, summarize_last_minute
+from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from ingest.contracts import END_REASONS
 from ingest.live.health import CHECKS
 from ingest.telemetry.series import GAUGES, Series

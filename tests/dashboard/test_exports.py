@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from analytics.models import Grain, Rollup
 from dashboard.lists import PIECE, csv_answer, json_answer
-from dashboard.sessions import measurements
+from dashboard.streams import measurements
 from ingest.models import AuditEntry, Session, StatusEvent, Stream
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
 from tests.dashboard.conftest import client_of, file_text, make_session, make_user

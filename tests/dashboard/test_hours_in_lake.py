@@ -12,12 +12,12 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from analytics import services
-from analytics.lake.tables import HOUR, figures_file
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from analytics.reports import periods
 from analytics.reports.builder import build_document
 from analytics.reports.scopes import Scope
 from analytics.rollups import MOST_HOURS
+from analytics.tables import HOUR, figures_file
 from tests.analytics.inlake import BY_SIZE, bring
 from tests.dashboard.conftest import file_text
 from tests.dashboard.rollups import hour, make_rollup

@@ -11,9 +11,9 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from analytics import pipeline, runner, services
-from analytics.lake.tables import DAY, HOUR, partition_folder, table_folder
 from analytics.models import AnalyticsRun, Rollup
 from analytics.synthetic import Generated, World, generate
+from analytics.tables import DAY, HOUR, partition_folder, table_folder
 from bench.analytics import jvm
 from bench.analytics.duck import DAY_US, HOUR_US, KINDS, MEASURES, Duck
 from ingest.telemetry.lake import hour_folder

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analytics.lake.tables import PARTIALS, partition_folder
 from analytics.models import Dimension, ReportPlan
 from analytics.reports import figures, periods
 from analytics.reports.figures import Gathered
 from analytics.reports.scopes import Scope
+from analytics.tables import PARTIALS, partition_folder
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, rollup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]

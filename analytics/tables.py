@@ -15,12 +15,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analytics import schemas
 from analytics.figures import GREATEST, MEASURED, SUMMED, Part, Sums
 from analytics.histograms import packed
-from analytics.jobs import schemas
-from analytics.jobs.schemas import column_of
 from analytics.metrics import COUNTED, METRICS, Kind
 from analytics.models import FIGURES, IDENTITY, METRIC_VERSION, Dimension, Grain
+from analytics.schemas import column_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,13 +11,18 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from dashboard.sessions.advice import Seen
 from dashboard.templatetags.ui import ended_words
 from ingest.live.description import claimed
 from ingest.live.publication import MOST_KBPS
 from ingest.models import Session, StatusEvent
 from ingest.services.sessions import event_payload
 from ingest.telemetry.series import Series
+
+Seen = Literal["nothing", "silent", "falling", "far", "slow", "steady"]
+"""In the last minute: no samples, no media at the end, a falling bitrate, a long round trip, too few frames, none of
+these.
+"""
+
 
 LAST_S = 60
 AFTER = timedelta(seconds=3)
