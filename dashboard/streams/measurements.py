@@ -6,7 +6,7 @@ Times of lanes are seconds since the epoch."""
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.utils import timezone
