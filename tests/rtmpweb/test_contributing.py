@@ -3,7 +3,6 @@ the same recipe speaks of.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,13 @@ MADE = ("var/",)
 """What only a run has."""
 
 
-def recipes() -> Iterator[tuple[str, str]]:
-    """Each recipe with its title: it begins in bold, and ends before the next one."""
+def recipes() -> list[tuple[str, str]]:
+    """Each with its title: it begins in bold, and ends before the next one."""
     _, _, text = TEXT.partition("## Where to add")
-    for title, body in re.findall(r"^\*\*(.+?)\*\*(.*?)(?=^\*\*|\Z)", text, re.DOTALL | re.MULTILINE):
-        yield title, body
+    return re.findall(r"^\*\*(.+?)\*\*(.*?)(?=^\*\*|\Z)", text, re.DOTALL | re.MULTILINE)
 
 
-RECIPES = list(recipes())
+RECIPES = recipes()
 
 
 def quoted(text: str) -> list[str]:
