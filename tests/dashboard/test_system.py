@@ -25,7 +25,7 @@ from ingest.live_store import get_livestore
 from ingest.models import Node, Stream
 from ingest.services import nodes
 from tests.dashboard.conftest import PASSWORD, api_token, client_of, figures, make_stream, make_user, snapshot
-from tests.ingest.hangingdisk import HangingDisk
+from tests.ingest.faults import HangingDisk
 from tests.server_process import wait_for
 
 DEFAULT, ANALYTICS, BEAT = Heartbeat.Kind.WORKER_DEFAULT, Heartbeat.Kind.WORKER_ANALYTICS, Heartbeat.Kind.BEAT

@@ -11,7 +11,7 @@ from ingest.live import LiveSettings
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
 from ingest.server.process import BOUNDS_S, LoopDelay
-from tests.ingest.hangingdisk import HangingDisk
+from tests.ingest.faults import HangingDisk
 from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import Stage, connected, playing, publishing
 from tests.ingest.server.conftest import Serve
