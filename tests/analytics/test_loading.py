@@ -25,7 +25,7 @@ from analytics.locks import LockLost
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from ingest.models import Application, Stream
 from tests.dashboard.conftest import client_of, make_user
-from tests.dashboard.rollups import USUAL, make_rollup
+from tests.dashboard.house import USUAL, make_rollup
 from tests.ingest.faults import at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
