@@ -24,7 +24,7 @@ from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partitio
 from analytics.tables import FIGURES_FILE, HOUR, partition_folder
 from ingest.models import Application, Stream
 from tests.dashboard.conftest import client_of, make_user
-from tests.dashboard.rollups import USUAL, make_rollup
+from tests.dashboard.house import USUAL, make_rollup
 from tests.ingest.faults import at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]

@@ -1,8 +1,8 @@
-"""Pages of one stream or node read its own history, not the whole server's, and for what is open no history: by which
-indexes SQLite reads them.
-"""
+"""By which indexes SQLite reads: pages of one stream or node read its own history, not the whole server's, and what is
+asked each few seconds doesn't grow with what was ever told."""
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -12,6 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dashboard import tasks
+from dashboard.alerts import delivery
+from dashboard.alerts import queries as alerts_queries
+from dashboard.models import Delivery, Webhook
 from ingest.models import OutboxEvent, Stream
 from ingest.services import nodes, sessions
 from tests.dashboard.conftest import make_session
@@ -26,22 +29,23 @@ OWN = {
 
 
 def indexes() -> set[str]:
-    """All of both tables, but for their primary keys."""
     with connection.cursor() as cursor:
         found = [connection.introspection.get_constraints(cursor, table) for table in TABLES]
     return {name for those in found for name, each in those.items() if each["index"]}
 
 
-def steps_of(asked: CaptureQueriesContext) -> list[str]:
-    """How SQLite reads for what was asked of both tables."""
-    those = [each["sql"] for each in asked if any(f'"{table}"' in each["sql"] for table in TABLES)]
+def plans(asked: CaptureQueriesContext) -> list[tuple[str, str]]:
+    """Of each question with each step by which SQLite answers it."""
     found = []
     with connection.cursor() as cursor:
-        for sql in those:
-            if sql.startswith("SELECT"):
-                cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
-                found += [row[3] for row in cursor.fetchall()]
+        for sql in [each["sql"] for each in asked if each["sql"].startswith("SELECT")]:
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
+            found += [(sql, row[3]) for row in cursor.fetchall()]
     return found
+
+
+def steps_of(asked: CaptureQueriesContext) -> list[str]:
+    return [step for sql, step in plans(asked) if any(f'"{table}"' in sql for table in TABLES)]
 
 
 def used_in(steps: list[str]) -> set[str]:
@@ -83,3 +87,34 @@ def test_what_waits_to_be_told_of_a_stream_is_found_without_what_was_told(stream
     with CaptureQueriesContext(connection) as asked:
         assert tasks._has_earlier(event) is False
     assert used_in(steps_of(asked)) & indexes() == {"outbox_waiting_of_stream"}
+
+
+pytestmark = pytest.mark.django_db
+
+SMALL = ("delivery_waiting", "delivery_next", "delivery_left", "delivery_dead", "delivery_of_webhook")
+"""Indexes of what waits and of what was given up; and of a webhook's deliveries by time, of which the last is asked."""
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [lambda: delivery.receivers(timezone.now()), lambda: list(alerts_queries.webhooks())],
+    ids=["receivers", "webhooks"],
+)
+def test_no_statement_goes_through_all_deliveries(ask: Callable[[], object]) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        ask()
+    of_deliveries = [
+        step for _, step in plans(asked) if any(name in step for name in ("dashboard_delivery", " U0", " U1"))
+    ]
+    assert of_deliveries
+    assert [plan for plan in of_deliveries if not any(f"INDEX {name} " in f"{plan} " for name in SMALL)] == []
+
+
+def test_webhooks_are_shown_with_what_waits_and_what_was_given_up() -> None:
+    hook, _ = [Webhook.objects.create(name=name, url="http://example.org/") for name in ("a", "b")]
+    for number, state in enumerate(("waiting", "dead", "dead", "done", "waiting", "waiting")):
+        tried = {"state": state, "attempts": int(state != "waiting")}
+        Delivery.objects.create(once=f"{number}", number=number, webhook=hook, kind="publish", series="s", **tried)
+    first, second = alerts_queries.webhooks()
+    assert (first.waiting, first.dead, first.last_state) == (3, 2, "done")  # type: ignore[attr-defined]
+    assert (second.waiting, second.dead, second.last_state) == (0, 0, None)  # type: ignore[attr-defined]

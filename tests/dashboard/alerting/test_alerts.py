@@ -1,5 +1,7 @@
-"""Alerts: told once when something opens and once when it clears, to whom and when the rule says."""
+"""Alerts: told once when something opens and once when it clears, to whom and when the rule says; when they end, or are
+quiet, by what people do."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
@@ -11,10 +13,11 @@ from dashboard import tasks
 from dashboard.alerts import evaluation
 from dashboard.models import Alert, AlertRule, Delivery, Webhook
 from dashboard.streams import actions as streams_actions
-from ingest.models import Node, Session, StatusEvent, Stream
+from ingest.models import Application, Node, Session, StatusEvent, Stream
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
-from tests.dashboard.alerting.conftest import Told, issue, live
+from tests.dashboard.alerting.conftest import Told, live
+from tests.dashboard.conftest import issue
 
 pytestmark = pytest.mark.django_db
 
@@ -42,6 +45,11 @@ def after(**span: float) -> datetime:
     return timezone.now() + timedelta(**span)
 
 
+def acknowledge(publisher: Told, level: str) -> None:
+    about = {"code": "starving", "at": timezone.now(), "detail": {"level": level}}
+    StatusEvent.objects.create(session=publisher.session, sequence=10**6, kind=streams_actions.ACKNOWLEDGED, **about)
+
+
 @pytest.mark.both_forms
 def test_an_issue_is_told_once_and_its_end_once(publisher: Told, webhook: Webhook) -> None:
     watching = rule(emails="a@example.org, b@example.org")
@@ -65,14 +73,15 @@ def test_an_issue_is_told_once_and_its_end_once(publisher: Told, webhook: Webhoo
     assert body["alert"]["cleared_why"] == "The issue is over."
 
 
-def test_what_clears_before_the_delay_is_told_nobody(publisher: Told) -> None:
+def test_the_delay_passes_and_what_clears_before_is_told_nobody(publisher: Told) -> None:
     rule(delay_s=30)
     publisher.opened()
+    publisher.opened("gop_long")
     run()
-    publisher.cleared()
-    run(after(seconds=60))
     assert told() == []
-    assert not Alert.objects.exists()
+    publisher.cleared("gop_long")
+    run(after(seconds=31))
+    assert (told(), Alert.objects.get().check_code) == (["alert.opened"], "starving")
 
 
 def test_what_is_told_while_it_clears_has_its_end_told_too(publisher: Told, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,15 +103,6 @@ def test_what_is_told_while_it_clears_has_its_end_told_too(publisher: Told, monk
     run()
     assert not others
     assert told() in ([], ["alert.opened", "alert.cleared"])
-
-
-def test_the_delay_passes(publisher: Told) -> None:
-    rule(delay_s=30)
-    publisher.opened()
-    run()
-    assert told() == []
-    run(after(seconds=31))
-    assert told() == ["alert.opened"]
 
 
 @pytest.mark.both_forms
@@ -158,7 +158,7 @@ def test_it_is_repeated_as_the_rule_says(publisher: Told) -> None:
     assert told() == ["alert.opened", "alert.repeated", "alert.repeated"]
 
 
-def test_a_muted_stream_is_quiet(publisher: Told, stream: Stream) -> None:
+def test_a_muted_stream_is_quiet_also_of_what_clears(publisher: Told, stream: Stream) -> None:
     rule(repeat_min=10)
     streams_actions.mute(stream, OPERATOR, check="starving")
     publisher.opened()
@@ -169,47 +169,24 @@ def test_a_muted_stream_is_quiet(publisher: Told, stream: Stream) -> None:
     streams_actions.unmute(stream, OPERATOR)
     run()
     assert told() == ["alert.opened"] * 2
-
-
-def test_what_clears_while_it_is_muted_is_quiet_too(publisher: Told, stream: Stream) -> None:
-    rule()
-    publisher.opened()
-    run()
     streams_actions.mute(stream, OPERATOR)
     publisher.cleared()
     run()
     streams_actions.unmute(stream, OPERATOR)
     run()
-    assert told() == ["alert.opened"]
+    assert told() == ["alert.opened"] * 2
 
 
 def test_an_acknowledged_issue_is_not_repeated_but_its_end_is_told(publisher: Told) -> None:
     rule(repeat_min=10)
     publisher.opened(at=after(seconds=-5))
     run()
-    StatusEvent.objects.create(
-        session=publisher.session,
-        sequence=10**6,
-        kind=streams_actions.ACKNOWLEDGED,
-        code="starving",
-        at=timezone.now(),
-        detail={"level": "bad"},
-    )
+    acknowledge(publisher, "bad")
     run(after(minutes=11))
     assert told() == ["alert.opened"]
     publisher.cleared()
     run(after(minutes=12))
     assert told() == ["alert.opened", "alert.cleared"]
-
-
-def test_the_end_of_the_stream_ends_its_issues(publisher: Told) -> None:
-    rule()
-    publisher.opened()
-    run()
-    publisher.end("client_unpublish")
-    run()
-    assert told() == ["alert.opened", "alert.cleared"]
-    assert Alert.objects.get().cleared_why == "The stream ended."
 
 
 @pytest.mark.parametrize("reason", ["tcp_reset", "idle_timeout", "node_lost", "protocol_error"])
@@ -246,14 +223,8 @@ def test_an_end_that_was_meant_is_no_alert(publisher: Told, reason: str) -> None
 
 @pytest.mark.both_forms
 def test_a_stream_that_should_be_live(stream: Stream) -> None:
-    """From 18:00 until 20:00 in Berlin."""
-    rule(
-        about="not_live",
-        delay_s=60,
-        from_time=time(18),
-        until_time=time(20),
-        time_zone="Europe/Berlin",
-    ).streams.add(stream)
+    evening = {"from_time": time(18), "until_time": time(20), "time_zone": "Europe/Berlin"}
+    rule(about="not_live", delay_s=60, **evening).streams.add(stream)
     run(datetime(2026, 7, 1, 15, 59, tzinfo=UTC))
     assert not Alert.objects.exists()
     run(datetime(2026, 7, 1, 16, 0, 30, tzinfo=UTC))
@@ -316,30 +287,24 @@ def test_hours_and_days_by_the_clocks_of_the_zone(fields: dict[str, Any], at: st
     assert (found is not None) == inside
 
 
+def full_disk() -> None:
+    now = timezone.now()
+    Node.objects.create(name="n1")
+    full: Any = issue("disk_free", since=now.timestamp() - 60, title="The disk is full.")
+    nodes.seen(name="n1", now=now, issues=[full])
+
+
 def test_a_node_s_own_issue_opens_and_clears(stream: Stream) -> None:
     watching = rule(name="machines", checks=["disk_free"])
-    limited = rule(name="of a stream")
-    limited.streams.add(stream)
-    now = timezone.now()
-    full = issue("disk_free", "bad") | {"since": now.timestamp() - 60, "title": "The disk is full."}
-    Node.objects.create(name="n1")
-    nodes.seen(name="n1", now=now, issues=[full])  # type: ignore[list-item]
+    rule(name="of a stream").streams.add(stream)
+    full_disk()
     run()
     run()
     alert = Alert.objects.get()
     assert (alert.rule, alert.subject, alert.title, alert.told) == (watching, "n1", "The disk is full.", 1)
     assert Delivery.objects.get().body["url"] == "http://127.0.0.1:8000/nodes/n1/"
-    nodes.seen(name="n1", now=now)
+    nodes.seen(name="n1", now=timezone.now())
     run()
-    assert told() == ["alert.opened", "alert.cleared"]
-
-
-def test_a_session_that_ended_unsaid_ends_its_issues(publisher: Told) -> None:
-    rule()
-    publisher.opened()
-    run()
-    Session.objects.filter(pk=publisher.session.pk).update(ended_at=timezone.now())
-    run(after(seconds=61))
     assert told() == ["alert.opened", "alert.cleared"]
 
 
@@ -353,3 +318,110 @@ def test_a_rule_that_is_switched_off_tells_nobody_more(publisher: Told) -> None:
     run()
     assert told() == ["alert.opened"]
     assert Alert.objects.get().cleared_why == "The rule was switched off."
+
+
+@pytest.mark.parametrize("about", ["ended", "not_live"])
+def test_an_end_that_is_acknowledged_is_not_repeated(publisher: Told, stream: Stream, about: str) -> None:
+    rule(about=about, repeat_min=1).streams.add(stream)
+    publisher.end()
+    run()
+    assert told() == ["alert.opened"]
+    publisher.session.refresh_from_db()
+    streams_actions.acknowledge_end(publisher.session, Actor("omar"), "on it")
+    run(after(minutes=5))
+    assert told() == ["alert.opened"]
+
+
+@pytest.mark.parametrize(("first", "then", "more"), [("warning", "bad", ["alert.repeated"]), ("bad", "warning", [])])
+def test_an_acknowledgement_holds_until_it_gets_worse(publisher: Told, first: str, then: str, more: list[str]) -> None:
+    rule(repeat_min=1)
+    publisher.opened(level=first)
+    run()
+    acknowledge(publisher, first)
+    run(after(minutes=2))
+    assert told() == ["alert.opened"]
+    publisher.opened(level=then)
+    run(after(minutes=4))
+    assert told() == ["alert.opened", *more]
+    assert evaluation.is_acknowledged(Alert.objects.get()) == (not more)
+
+
+def leave(stream: Stream) -> None:
+    for watching in AlertRule.objects.all():
+        watching.streams.set([Stream.objects.create(application=stream.application, name="cam-9", enabled=False)])
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda _: Stream.objects.update(enabled=False),
+        lambda _: Application.objects.update(enabled=False),
+        Stream.delete,
+        leave,
+    ],
+    ids=["disabled", "of a disabled application", "deleted", "left by the rule"],
+)
+@pytest.mark.parametrize("about", ["ended", "not_live"])
+def test_a_stream_that_is_not_to_be_live_any_more_is_not_repeated(
+    publisher: Told, stream: Stream, about: str, happens: Callable[[Stream], object]
+) -> None:
+    watching = rule(about=about, repeat_min=1)
+    watching.streams.add(stream)
+    publisher.end()
+    run()
+    happens(stream)
+    run(after(minutes=5))
+    run(after(minutes=10))
+    assert Alert.objects.get(subject="live/cam-1").cleared_at is not None
+    assert told() == ["alert.opened", "alert.cleared"]
+
+
+def end_unsaid(publisher: Told) -> None:
+    Session.objects.filter(pk=publisher.session.pk).update(ended_at=timezone.now())
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (lambda publisher: publisher.end("client_unpublish"), "The stream ended."),
+        (end_unsaid, "The stream ended."),
+        (lambda _: AlertRule.objects.update(checks=["gop_long"]), "The rule was changed."),
+        (lambda _: AlertRule.objects.update(level="bad"), "The rule was changed."),
+        (lambda _: AlertRule.objects.update(about="ended"), "The rule was changed."),
+    ],
+)
+def test_what_ends_an_alert(publisher: Told, happens: Callable[[Told], object], why: str) -> None:
+    rule(repeat_min=1)
+    publisher.opened(level="warning")
+    run()
+    happens(publisher)
+    run(after(minutes=5))
+    assert told() == ["alert.opened", "alert.cleared"]
+    assert Alert.objects.get().cleared_why == why
+
+
+def test_a_rule_that_is_limited_to_streams_lets_go_of_nodes(stream: Stream) -> None:
+    watching = rule(repeat_min=1)
+    full_disk()
+    run()
+    run(after(seconds=5))
+    assert told() == ["alert.opened"]
+    watching.streams.add(stream)
+    run(after(minutes=5))
+    assert told() == ["alert.opened", "alert.cleared"]
+
+
+@pytest.mark.both_forms
+def test_a_rule_and_a_webhook_whose_only_stream_is_deleted_are_about_none(stream: Stream, webhook: Webhook) -> None:
+    watching = rule()
+    for scope in (watching, webhook):
+        scope.streams.add(stream)
+        scope.refresh_from_db()
+        assert scope.covers("live", stream.pk)
+        assert not scope.covers("live", stream.pk + 1)
+    stream.delete()
+    for scope in (AlertRule.objects.get(), Webhook.objects.get()):
+        assert not scope.covers("live", 7)
+    webhook.refresh_from_db()
+    webhook.streams.clear()
+    assert webhook.covers("live", 7), "somebody chose no stream: all"
